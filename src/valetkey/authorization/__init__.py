@@ -1,0 +1,1 @@
+"""The authorization server: who is asking, who allowed it, and what they get."""

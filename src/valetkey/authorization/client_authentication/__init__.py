@@ -1,0 +1,1 @@
+"""How a client proves who it is: one method per file."""

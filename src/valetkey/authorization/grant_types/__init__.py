@@ -1,0 +1,1 @@
+"""How a client gets tokens: one grant type per file."""

@@ -1,0 +1,1 @@
+"""The nouns: frozen records and what they know about themselves."""

@@ -1,0 +1,1 @@
+"""What people see: a page is one .py and one .html of the same name."""

@@ -1,0 +1,1 @@
+"""The rules: a typed request in, a typed decision out; pure."""

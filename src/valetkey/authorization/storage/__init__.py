@@ -1,0 +1,1 @@
+"""What the authorization server remembers: one store per noun."""

@@ -1,0 +1,1 @@
+"""What was granted, made into strings."""

@@ -1,0 +1,1 @@
+"""Transactions as plain functions, on any engine."""

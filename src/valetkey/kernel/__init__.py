@@ -1,0 +1,1 @@
+"""The words both servers speak: no input, no output, no framework."""

@@ -1,0 +1,1 @@
+"""The resource server: what tokens open; it protects itself with the SDK."""

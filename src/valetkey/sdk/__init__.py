@@ -1,0 +1,1 @@
+"""Protect your own API: it imports the kernel and nothing else of ours."""
