@@ -1,1 +1,1 @@
-"""The words both servers speak: no input, no output, no framework."""
+"""The words both servers speak; no I/O but its own key files, no framework."""

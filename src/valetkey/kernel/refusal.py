@@ -1,0 +1,120 @@
+"""How this project says no: refusals to clients, mistakes of operators.
+
+raise Refused  = nothing happened: the transaction, if any, rolls back.
+return Refusal = it is written:    the transaction commits, and the client is told no.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class ErrorCode(StrEnum):
+    """Error codes exactly as the RFCs spell them; below those, the API's own."""
+
+    INVALID_REQUEST = "invalid_request"  # RFC 6749 sections 4.1.2.1 and 5.2, RFC 6750 section 3.1
+    INVALID_CLIENT = "invalid_client"  # RFC 6749 section 5.2
+    INVALID_GRANT = "invalid_grant"  # RFC 6749 section 5.2
+    UNAUTHORIZED_CLIENT = "unauthorized_client"  # RFC 6749 sections 4.1.2.1 and 5.2
+    UNSUPPORTED_GRANT_TYPE = "unsupported_grant_type"  # RFC 6749 section 5.2
+    INVALID_SCOPE = "invalid_scope"  # RFC 6749 sections 4.1.2.1 and 5.2
+    ACCESS_DENIED = "access_denied"  # RFC 6749 section 4.1.2.1
+    UNSUPPORTED_RESPONSE_TYPE = "unsupported_response_type"  # RFC 6749 section 4.1.2.1
+    SERVER_ERROR = "server_error"  # RFC 6749 section 4.1.2.1
+    TEMPORARILY_UNAVAILABLE = "temporarily_unavailable"  # RFC 6749 section 4.1.2.1
+    INVALID_TARGET = "invalid_target"  # RFC 8707 section 2
+    UNSUPPORTED_TOKEN_TYPE = "unsupported_token_type"  # RFC 7009 section 2.2.1
+    INVALID_TOKEN = "invalid_token"  # RFC 6750 section 3.1
+    INSUFFICIENT_SCOPE = "insufficient_scope"  # RFC 6750 section 3.1
+    LOGIN_REQUIRED = "login_required"  # OpenID Connect Core section 3.1.2.6
+    CONSENT_REQUIRED = "consent_required"  # OpenID Connect Core section 3.1.2.6
+    INTERACTION_REQUIRED = "interaction_required"  # OpenID Connect Core section 3.1.2.6
+    INVALID_REDIRECT_URI = "invalid_redirect_uri"  # RFC 7591 section 3.2.2
+    INVALID_CLIENT_METADATA = "invalid_client_metadata"  # RFC 7591 section 3.2.2
+    SLOW_DOWN = "slow_down"  # RFC 8628 section 3.5; here for every kind of too many attempts
+    # HTTP's own ways to say no, named after RFC 9110 section 15.5 and RFC 6585.
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    REQUEST_TIMEOUT = "request_timeout"
+    CONFLICT = "conflict"
+    PRECONDITION_FAILED = "precondition_failed"
+    CONTENT_TOO_LARGE = "content_too_large"
+    URI_TOO_LONG = "uri_too_long"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    PRECONDITION_REQUIRED = "precondition_required"
+    HEADERS_TOO_LARGE = "request_header_fields_too_large"
+
+
+STATUS: Mapping[ErrorCode, int] = MappingProxyType(
+    {
+        ErrorCode.INVALID_REQUEST: 400,
+        ErrorCode.INVALID_CLIENT: 401,
+        ErrorCode.INVALID_GRANT: 400,
+        ErrorCode.UNAUTHORIZED_CLIENT: 400,
+        ErrorCode.UNSUPPORTED_GRANT_TYPE: 400,
+        ErrorCode.INVALID_SCOPE: 400,
+        ErrorCode.ACCESS_DENIED: 403,
+        ErrorCode.UNSUPPORTED_RESPONSE_TYPE: 400,
+        ErrorCode.SERVER_ERROR: 500,
+        ErrorCode.TEMPORARILY_UNAVAILABLE: 503,
+        ErrorCode.INVALID_TARGET: 400,
+        ErrorCode.UNSUPPORTED_TOKEN_TYPE: 400,
+        ErrorCode.INVALID_TOKEN: 401,
+        ErrorCode.INSUFFICIENT_SCOPE: 403,
+        ErrorCode.LOGIN_REQUIRED: 400,
+        ErrorCode.CONSENT_REQUIRED: 400,
+        ErrorCode.INTERACTION_REQUIRED: 400,
+        ErrorCode.INVALID_REDIRECT_URI: 400,
+        ErrorCode.INVALID_CLIENT_METADATA: 400,
+        ErrorCode.SLOW_DOWN: 429,
+        ErrorCode.FORBIDDEN: 403,
+        ErrorCode.NOT_FOUND: 404,
+        ErrorCode.METHOD_NOT_ALLOWED: 405,
+        ErrorCode.REQUEST_TIMEOUT: 408,
+        ErrorCode.CONFLICT: 409,
+        ErrorCode.PRECONDITION_FAILED: 412,
+        ErrorCode.CONTENT_TOO_LARGE: 413,
+        ErrorCode.URI_TOO_LONG: 414,
+        ErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
+        ErrorCode.PRECONDITION_REQUIRED: 428,
+        ErrorCode.HEADERS_TOO_LARGE: 431,
+    }
+)
+"""The HTTP status of each code, where the answer is not a redirect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer of no: `code` and `description` go to the client, the rest to the record.
+
+    `check` names the rule ("code.replayed"); `expected` and `received` are redacted by whoever
+    fills them and never reach the client. `retry_after` is in seconds, 0 for none.
+    """
+
+    code: ErrorCode
+    description: str
+    check: str = ""
+    expected: str = ""
+    received: str = ""
+    retry_after: int = 0
+
+
+class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
+    """Carries a refusal out of a parser or a pure rule."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        """Carry `refusal`; its description is the only text that prints."""
+        super().__init__(f"{refusal.code}: {refusal.description}")
+        self.refusal = refusal
+
+
+class Mistake(Exception):  # noqa: N818 - the operator's, not the program's
+    """The operator's error: one sentence that says what would be right, and the setting's name."""
+
+    def __init__(self, message: str, setting: str = "") -> None:
+        """Say `message` about `setting`, spelled as in the configuration file."""
+        super().__init__(f"{setting}: {message}" if setting else message)
+        self.message = message
+        self.setting = setting

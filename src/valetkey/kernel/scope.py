@@ -1,0 +1,102 @@
+"""Scope: parse, narrow, compare (RFC 6749 section 3.3)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+LONGEST = 1_000
+"""Characters in one scope parameter."""
+
+MOST = 100
+"""Names in one scope."""
+
+# Splitting on 0x20 only: str.split() would also split on U+00A0 and 0x1C.
+_LIST = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """Names of what may be done, each once, in the order first said; order does not compare.
+
+    Make one with `Scope.parse` or `Scope.of`; the constructor trusts its argument.
+    """
+
+    names: tuple[str, ...] = ()
+
+    @staticmethod
+    def parse(text: str) -> "Scope":
+        """The scope that a request parameter says; "" is the empty scope.
+
+        Refused with `invalid_scope` above 1,000 characters or 100 names, and for anything but
+        names of the RFC's characters with one space between them.
+        """
+        if not text:
+            return Scope()
+        if len(text) > LONGEST:
+            raise _refused("scope.long", f"at most {LONGEST} characters", f"{len(text)} characters")
+        if _LIST.fullmatch(text) is None:
+            raise _refused("scope.malformed", "names separated by single spaces", "other text")
+        names = tuple(dict.fromkeys(text.split(" ")))
+        if len(names) > MOST:
+            raise _refused("scope.many", f"at most {MOST} names", f"{len(names)} names")
+        return Scope(names)
+
+    @staticmethod
+    def of(*names: str) -> "Scope":
+        """The scope of these names, held to the same rules as `parse`."""
+        if any(not name or " " in name for name in names):
+            raise _refused("scope.malformed", "names without spaces", "other text")
+        return Scope.parse(" ".join(names))
+
+    def __and__(self, other: "Scope") -> "Scope":
+        """What both name, in this one's order."""
+        return Scope(tuple(name for name in self.names if name in other.names))
+
+    def __or__(self, other: "Scope") -> "Scope":
+        """What either names, this one's first."""
+        return Scope(tuple(dict.fromkeys(self.names + other.names)))
+
+    def __sub__(self, other: "Scope") -> "Scope":
+        """What this one names and the other does not."""
+        return Scope(tuple(name for name in self.names if name not in other.names))
+
+    def __le__(self, other: "Scope") -> bool:
+        """Whether the other names everything that this one does."""
+        return all(name in other.names for name in self.names)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both name the same, in any order."""
+        if not isinstance(other, Scope):
+            return NotImplemented
+        return self.names == other.names or frozenset(self.names) == frozenset(other.names)
+
+    def __hash__(self) -> int:
+        """Equal for equal scopes."""
+        return hash(frozenset(self.names))
+
+    def __contains__(self, name: object) -> bool:
+        """Whether `name` is among the names."""
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        """The names in order."""
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        """How many names."""
+        return len(self.names)
+
+    def __bool__(self) -> bool:
+        """Whether anything is named."""
+        return bool(self.names)
+
+    def __str__(self) -> str:
+        """The names with one space between them, as requests and tokens carry them."""
+        return " ".join(self.names)
+
+
+def _refused(check: str, expected: str, received: str) -> Refused:
+    description = "the scope must be names separated by single spaces"
+    return Refused(Refusal(ErrorCode.INVALID_SCOPE, description, check, expected, received))

@@ -1,0 +1,135 @@
+"""Random strings, their fingerprints, and comparison in constant time."""
+
+import hmac
+import zlib
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType, NoReturn
+
+Fingerprint = NewType("Fingerprint", str)
+"""Keyed HMAC-SHA-256 of a secret, 43 characters of base64url: the only form that is stored."""
+
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# Two digits at a time halve the divisions of a 256-bit number.
+_PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
+_BODY = 43  # base62 digits of 32 bytes
+_CHECKSUM = 6  # base62 digits of a CRC-32
+_KEY_SIZE = 32
+
+
+class Prefix(StrEnum):
+    """What a secret is for: people and secret scanners can tell, and one cannot pass as another."""
+
+    ACCESS_TOKEN = "vk_at"  # noqa: S105 - a prefix, not a secret; so are the others
+    REFRESH_TOKEN = "vk_rt"  # noqa: S105
+    CODE = "vk_ac"
+    CLIENT_SECRET = "vk_cs"  # noqa: S105
+    SESSION = "vk_se"
+    BROWSER = "vk_br"
+    LINK = "vk_ln"
+
+
+class Secret:
+    """A string that does not show itself: masked when printed, no comparison, no pickling."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        """Hold `text`."""
+        self._text = text
+
+    def reveal(self) -> str:
+        """The string itself, for the one place that must send or fingerprint it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        """A mask."""
+        return "Secret(…)"
+
+    def __str__(self) -> str:
+        """A mask."""
+        return "…"
+
+    def __format__(self, format_spec: str) -> str:
+        """A mask, whatever was asked."""
+        return "…"
+
+    def __eq__(self, other: object) -> bool:
+        """Never: compare fingerprints, or use `same`."""
+        message = "secrets are not compared with =="
+        raise TypeError(message)
+
+    def __hash__(self) -> NoReturn:
+        """Never: a set of secrets would compare them."""
+        message = "secrets are not hashed by Python"
+        raise TypeError(message)
+
+    def __reduce__(self) -> NoReturn:
+        """Never: a pickle or a copy would carry the string in clear."""
+        message = "secrets are not pickled or copied"
+        raise TypeError(message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FingerprintKey:
+    """The key of 32 bytes without which nobody can make or plant a fingerprint."""
+
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Hold the key to its size."""
+        if len(self.key) != _KEY_SIZE:
+            message = f"a fingerprint key has {_KEY_SIZE} bytes"
+            raise ValueError(message)
+
+    def of(self, purpose: str, text: str) -> Fingerprint:
+        """The fingerprint of `text`, useless for any other `purpose` (a short name without NUL)."""
+        # surrogatepass: a lone surrogate from a lenient decoder must not become a fault.
+        message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
+        digest = hmac.digest(self.key, message, "sha256")
+        return Fingerprint(urlsafe_b64encode(digest)[:43].decode("ascii"))
+
+
+def fresh_secret(prefix: Prefix, random: Callable[[int], bytes]) -> Secret:
+    """A new secret of 256 bits: `<prefix>_<43 characters><6 characters of checksum>`."""
+    start = f"{prefix}_{_base62(int.from_bytes(random(32), 'big'), _BODY)}"
+    return Secret(start + _checksum(start))
+
+
+def well_formed(prefix: Prefix, text: str) -> bool:
+    """Whether `text` could be such a secret; no more than a cheap check before the database."""
+    start = f"{prefix}_"
+    if len(text) != len(start) + _BODY + _CHECKSUM or not text.startswith(start):
+        return False
+    body = text[len(start) :]
+    if not (body.isascii() and body.isalnum()):
+        return False
+    return text[-_CHECKSUM:] == _checksum(text[:-_CHECKSUM])
+
+
+def fresh_id(prefix: str, random: Callable[[int], bytes]) -> str:
+    """A new identifier of 128 bits: `<prefix>_<22 characters of base64url>`. Not a secret."""
+    return f"{prefix}_{urlsafe_b64encode(random(16))[:22].decode('ascii')}"
+
+
+def same(a: str, b: str) -> bool:
+    """Whether both are equal, in time that depends on their lengths only."""
+    # Bytes: compare_digest refuses non-ASCII str with a TypeError.
+    return hmac.compare_digest(
+        a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass")
+    )
+
+
+def _base62(number: int, width: int) -> str:
+    pairs: list[str] = []
+    for _ in range((width + 1) // 2):
+        number, pair = divmod(number, 3_844)
+        pairs.append(_PAIRS[pair])
+    pairs.reverse()
+    return "".join(pairs)[-width:]
+
+
+def _checksum(text: str) -> str:
+    return _base62(zlib.crc32(text.encode("ascii")), _CHECKSUM)
