@@ -1,0 +1,145 @@
+"""Clients: applications that ask for access, and what their registration lets them do."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from valetkey.authorization.model.profile import PROFILES, Profile, ProfileName
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Fingerprint
+from valetkey.kernel.url import matches_redirect_uri, origin
+
+RESOURCE_SERVER = "resource-server"
+"""The client id under which the shipped resource server is registered."""
+
+
+class ClientType(StrEnum):
+    """RFC 6749 section 2.1: whether it can keep a secret."""
+
+    CONFIDENTIAL = "confidential"
+    PUBLIC = "public"
+
+
+class ApplicationType(StrEnum):
+    """OpenID Registration section 2: where it runs."""
+
+    WEB = "web"
+    NATIVE = "native"
+
+
+class AccessTokenFormat(StrEnum):
+    """By value (RFC 9068) or by reference."""
+
+    JWT = "jwt"
+    REFERENCE = "reference"
+
+
+class AuthenticationMethod(StrEnum):
+    """How a client proves who it is at the token endpoint (RFC 7591 section 2).
+
+    One member covers the secret wherever it travels: body, Basic, or query by profile.
+    """
+
+    CLIENT_SECRET = "client_secret"
+    PRIVATE_KEY_JWT = "private_key_jwt"
+    NONE = "none"
+
+
+class GrantTypeName(StrEnum):
+    """The grant types a client may be registered for."""
+
+    AUTHORIZATION_CODE = "authorization_code"
+    IMPLICIT = "implicit"
+    PASSWORD = "password"
+    CLIENT_CREDENTIALS = "client_credentials"
+    REFRESH_TOKEN = "refresh_token"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecret:
+    """One of a client's secrets, as its fingerprint; two may live side by side."""
+
+    id: str
+    fingerprint: Fingerprint
+    expires_at: Instant | None
+
+    def is_live(self, now: Instant) -> bool:
+        """Whether it still authenticates."""
+        return self.expires_at is None or self.expires_at > now
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One registered application (RFC 7591 section 2)."""
+
+    id: str
+    name: str
+    description: str
+    type: ClientType
+    application_type: ApplicationType
+    profile_name: ProfileName
+    access_token_format: AccessTokenFormat
+    access_token_lifetime: Lifetime | None
+    authentication_method: AuthenticationMethod
+    redirect_uris: tuple[str, ...]
+    grant_types: frozenset[str]
+    scope: Scope
+    default_scope: Scope
+    required_scope: Scope
+    key_set: KeySet
+    requires_pkce: bool
+    rotates_refresh_token: bool
+    ends_with_session: bool
+    logo_uri: str
+    policy_uri: str
+    tos_uri: str
+    created_at: Instant
+    changed_at: Instant
+    disabled_at: Instant | None
+    secrets: tuple[ClientSecret, ...] = ()
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it runs where it cannot keep a secret."""
+        return self.type is ClientType.PUBLIC
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it runs on the user's device outside a browser (RFC 8252)."""
+        return self.application_type is ApplicationType.NATIVE
+
+    @property
+    def profile(self) -> Profile:
+        """What its one word allows and demands."""
+        return PROFILES[self.profile_name]
+
+    @property
+    def needs_pkce(self) -> bool:
+        """Whether an authorization request without a code challenge is refused (RFC 9700 2.1.1)."""
+        return self.is_public or self.requires_pkce or self.profile.pkce_for_everyone
+
+    @property
+    def appearance(self) -> str:
+        """What a person saw when consenting; a change of it asks again."""
+        return "\n".join((self.name, self.logo_uri, self.policy_uri, self.tos_uri))
+
+    def may_use(self, grant_type: str) -> bool:
+        """Whether it is registered for this grant type and its profile permits it."""
+        if grant_type in {GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD}:
+            return grant_type in self.grant_types and self.profile.implicit_and_password
+        return grant_type in self.grant_types
+
+    def registered_redirect_uri(self, presented: str) -> bool:
+        """Whether it may be sent there: byte equality, loopback port free for native clients."""
+        return any(
+            matches_redirect_uri(registered, presented, native=self.is_native)
+            for registered in self.redirect_uris
+        )
+
+    @property
+    def domain(self) -> str:
+        """Where its first redirect URI leads, for people to recognise."""
+        if not self.redirect_uris:
+            return ""
+        return origin(self.redirect_uris[0]).partition("://")[2] or self.redirect_uris[0]

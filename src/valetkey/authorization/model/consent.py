@@ -1,0 +1,18 @@
+"""Consent: what a user need not be asked again, per client."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.model.user import Uid
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What was allowed, and how the client looked when it was."""
+
+    uid: Uid
+    client_id: str
+    scope: Scope
+    appearance: str
+    given_at: Instant

@@ -1,0 +1,313 @@
+"""Events: everything worth remembering, one dataclass each; the docstring is its documentation.
+
+An event is written in the transaction that made the change. None carries a secret or free text
+that a client sent.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened. `name` is noun.past_participle."""
+
+    name: ClassVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRegistered(Event):
+    """A client was registered; `door` says through which door."""
+
+    name: ClassVar[str] = "client.registered"
+    client_id: str
+    door: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientChanged(Event):
+    """A client's record was changed; `fields` names what, `door` through which door."""
+
+    name: ClassVar[str] = "client.changed"
+    client_id: str
+    door: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDisabled(Event):
+    """A client was switched off; everything it held has ended."""
+
+    name: ClassVar[str] = "client.disabled"
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEnabled(Event):
+    """A client was switched on again; nothing that ended came back."""
+
+    name: ClassVar[str] = "client.enabled"
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecretIssued(Event):
+    """A client was given another secret; the older ones expire at `others_expire_at`."""
+
+    name: ClassVar[str] = "client_secret.issued"
+    client_id: str
+    secret_id: str
+    others_expire_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserRegistered(Event):
+    """An account was made."""
+
+    name: ClassVar[str] = "user.registered"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserChanged(Event):
+    """An account's record was changed; `fields` names what."""
+
+    name: ClassVar[str] = "user.changed"
+    uid: int
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UserDisabled(Event):
+    """An account was switched off; its sessions and grants have ended."""
+
+    name: ClassVar[str] = "user.disabled"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserEnabled(Event):
+    """An account was switched on again; nothing that ended came back."""
+
+    name: ClassVar[str] = "user.enabled"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordChanged(Event):
+    """A password was set; the account's sessions and grants have ended."""
+
+    name: ClassVar[str] = "password.changed"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignInFailed(Event):
+    """A password was wrong, or there was no such account (`uid` is then absent)."""
+
+    name: ClassVar[str] = "sign_in.failed"
+    uid: int | None
+    door: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted(Event):
+    """Someone signed in."""
+
+    name: ClassVar[str] = "session.started"
+    uid: int
+    session_id: str
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnded(Event):
+    """Someone signed out, or was signed out; `because` says which."""
+
+    name: ClassVar[str] = "session.ended"
+    uid: int
+    session_id: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentGiven(Event):
+    """A person allowed a client this scope."""
+
+    name: ClassVar[str] = "consent.given"
+    uid: int
+    client_id: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentDenied(Event):
+    """A person was asked and said no."""
+
+    name: ClassVar[str] = "consent.denied"
+    uid: int | None
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeIssued(Event):
+    """An authorization code went to a client."""
+
+    name: ClassVar[str] = "code.issued"
+    uid: int
+    client_id: str
+    grant_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRedeemed(Event):
+    """A code was exchanged: the grant began, its first access token was issued."""
+
+    name: ClassVar[str] = "code.redeemed"
+    uid: int
+    client_id: str
+    grant_id: str
+    token_id: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeReplayed(Event):
+    """A code came a second time; its grant was revoked."""
+
+    name: ClassVar[str] = "code.replayed"
+    client_id: str
+    grant_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSpoiled(Event):
+    """The right client sent a code with a wrong verifier or redirect URI; the code is spent."""
+
+    name: ClassVar[str] = "code.spoiled"
+    client_id: str
+    grant_id: str
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccessTokenIssued(Event):
+    """An access token was issued without a code or a refresh token; `grant_type` says how."""
+
+    name: ClassVar[str] = "access_token.issued"
+    client_id: str
+    uid: int | None
+    grant_id: str | None
+    token_id: str
+    grant_type: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshTokenUsed(Event):
+    """A refresh token gave another access token; `rotated` says whether it was replaced."""
+
+    name: ClassVar[str] = "refresh_token.used"
+    uid: int
+    client_id: str
+    grant_id: str
+    token_id: str
+    rotated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshTokenRepeated(Event):
+    """The previous refresh token came again within the window; the same successor was returned."""
+
+    name: ClassVar[str] = "refresh_token.repeated"
+    client_id: str
+    grant_id: str
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshTokenReused(Event):
+    """A replaced refresh token came again after the window (`reuse_detected`); the grant ended."""
+
+    name: ClassVar[str] = "refresh_token.reused"
+    client_id: str
+    grant_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccessTokenRevoked(Event):
+    """One access token was ended before its time."""
+
+    name: ClassVar[str] = "access_token.revoked"
+    client_id: str
+    grant_id: str | None
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRevoked(Event):
+    """A grant was ended, and with it every token that descends from it."""
+
+    name: ClassVar[str] = "grant.revoked"
+    uid: int
+    client_id: str
+    grant_id: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeyIssued(Event):
+    """A signing key was made and published; it signs from `activates_at` on."""
+
+    name: ClassVar[str] = "signing_key.issued"
+    kid: str
+    algorithm: str
+    activates_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeyRetired(Event):
+    """A signing key signs no more; it is published until its last token has expired."""
+
+    name: ClassVar[str] = "signing_key.retired"
+    kid: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyringRotated(Event):
+    """The key that seals secrets was replaced and everything sealed was sealed anew."""
+
+    name: ClassVar[str] = "keyring.rotated"
+    version: int
+
+
+EVENTS: tuple[type[Event], ...] = (
+    ClientRegistered,
+    ClientChanged,
+    ClientDisabled,
+    ClientEnabled,
+    ClientSecretIssued,
+    UserRegistered,
+    UserChanged,
+    UserDisabled,
+    UserEnabled,
+    PasswordChanged,
+    SignInFailed,
+    SessionStarted,
+    SessionEnded,
+    ConsentGiven,
+    ConsentDenied,
+    CodeIssued,
+    CodeRedeemed,
+    CodeReplayed,
+    CodeSpoiled,
+    AccessTokenIssued,
+    RefreshTokenUsed,
+    RefreshTokenRepeated,
+    RefreshTokenReused,
+    AccessTokenRevoked,
+    GrantRevoked,
+    SigningKeyIssued,
+    SigningKeyRetired,
+    KeyringRotated,
+)

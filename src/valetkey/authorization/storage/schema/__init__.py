@@ -1,0 +1,1 @@
+"""The authorization server's tables: numbered files, applied once, in order."""
