@@ -1,0 +1,79 @@
+# The few words of this repository. On a fresh clone the first word fetches its own tools into .venv.
+
+.DEFAULT_GOAL := words
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+BIN := .venv/bin
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+export PYRIGHT_PYTHON_ENV_DIR := $(CURDIR)/.tools/node
+
+# `make test token refresh` runs the tests whose names have both words.
+KNOWN := words demo test check format coverage bench docs lock
+ifeq (test,$(firstword $(MAKECMDGOALS)))
+NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
+ifneq (,$(NARROW))
+.PHONY: $(NARROW)
+$(NARROW): ; @:
+endif
+endif
+empty :=
+EXPRESSION := $(subst $(empty) $(empty), and ,$(strip $(NARROW)))
+
+.PHONY: $(KNOWN)
+
+words:
+	@echo 'make demo         both servers and an example app: the whole story once, then yours to try'
+	@echo 'make test         every test; make test token runs those with "token" in their name'
+	@echo 'make check        style, types, import contracts, spelling; under 20 seconds'
+	@echo 'make format       let the formatter have its way'
+	@echo 'make coverage     every test, and which lines none of them reached'
+	@echo 'make bench        how fast it is here, as a table with versions'
+	@echo 'make docs         write the generated reference pages again'
+	@echo 'make lock         write the locks again after a change of pyproject.toml; NEWER=1 moves versions'
+
+demo: .venv/.runtime
+	@$(BIN)/valetkey demo --walk
+	@$(BIN)/valetkey demo
+
+test: .venv/.dev tests/clients/node_modules/.stamp
+	@$(BIN)/python -m pytest $(if $(NARROW),-k '$(EXPRESSION)',-n 2 --dist loadfile)
+
+check: .venv/.dev
+	@.ci/check
+
+format: .venv/.dev
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+coverage: .venv/.dev tests/clients/node_modules/.stamp
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -n 2 --dist loadfile
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+
+bench: .venv/.runtime
+	@$(BIN)/python -m bench
+
+docs: .venv/.dev
+	@$(BIN)/python docs/generate.py
+
+COMPILE = $(BIN)/uv pip compile --quiet pyproject.toml --extra postgres --generate-hashes \
+	--no-emit-index-url --no-header --python-version 3.11 $(if $(NEWER),--upgrade)
+lock: .venv/.dev
+	@$(COMPILE) --group build --output-file requirements.lock
+	@$(COMPILE) --group dev --constraints requirements.lock --output-file requirements-dev.lock
+	@if command -v npm >/dev/null; then cd tests/clients && npm install --package-lock-only --loglevel=error; fi
+	@git --no-pager diff --stat -- '*.lock' '*-lock.json'
+
+.venv/.runtime: requirements.lock .ci/install
+	@.ci/install $(if $(wildcard .venv/.dev),dev,runtime)
+
+.venv/.dev: requirements-dev.lock .ci/install
+	@.ci/install dev
+
+# Clients nobody here wrote. Without Node the tests that use them say so; .ci/run does not let them.
+tests/clients/node_modules/.stamp: tests/clients/package-lock.json
+	@if command -v npm >/dev/null; then \
+		cd tests/clients && npm ci --loglevel=error --ignore-scripts && touch node_modules/.stamp; \
+	fi
