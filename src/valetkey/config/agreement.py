@@ -1,0 +1,179 @@
+"""Agreement: what no setting can break alone, and what only the disk can tell."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from itertools import combinations
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from valetkey.config.paths import credential_path, database_file
+from valetkey.config.rules import quoted, show_lifetime
+from valetkey.config.settings import ResourceSettings, ServerSettings, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing to mend: where, what is wrong, what would be right."""
+
+    path: str
+    wrong: str
+    right: str
+    about: tuple[str, ...] = ()
+    """Other settings that take part; where one of them is wrong by itself, this can wait."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.wrong}; {self.right}"
+
+
+def disagreements(settings: Settings) -> Iterator[Problem]:
+    """Everything that settings contradict each other in. Pure: the disk is not looked at."""
+    for name, server in servers(settings):
+        yield from _transport(name, server)
+    yield from _two_servers(settings)
+    yield from _elsewhere(settings.resource)
+    yield from _lifetimes(settings)
+
+
+def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]:
+    """Every file that the servers of these names need and this process cannot read."""
+    for name, server in servers(settings):
+        if name not in names:
+            continue
+        for key, written in (
+            ("tls_certificate", server.tls_certificate),
+            ("tls_key", server.tls_key),
+        ):
+            if written:
+                yield from _unreadable(f"{name}.{key}", settings.source.directory / written)
+    if names == ("resource",) and not settings.resource.credential_text:
+        path = credential_path(settings)
+        if not path.exists():
+            yield Problem(
+                "resource.credential",
+                f"there is no file {path}",
+                "the authorization server makes it at its first start: copy it from there, or give "
+                "its content as VALETKEY__RESOURCE__CREDENTIAL_TEXT",
+            )
+
+
+def servers(settings: Settings) -> tuple[tuple[str, ServerSettings], ...]:
+    """Both servers with the names of their sections."""
+    return (("authorization", settings.authorization), ("resource", settings.resource))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent to this host name or address stays on this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _transport(name: str, server: ServerSettings) -> Iterator[Problem]:
+    """S28: what is secret never travels in clear."""
+    url = urlsplit(server.url)
+    own_tls = bool(server.tls_certificate and server.tls_key)
+    proxy = server.tls_proxy or bool(server.trusted_proxies)
+    public = not is_loopback(server.listen.rpartition(":")[0])
+    tls = (f"{name}.tls_certificate", f"{name}.tls_key")
+    if bool(server.tls_certificate) != bool(server.tls_key):
+        given, absent = tls if server.tls_certificate else reversed(tls)
+        yield Problem(absent, "it is empty", f"{given} is worth nothing without it: set both", tls)
+    elif public and not own_tls and not proxy:
+        yield Problem(
+            f"{name}.listen",
+            f"{quoted(server.listen)} can be reached from other machines, in clear",
+            f"set {name}.tls_certificate and {name}.tls_key, or {name}.tls_proxy = true behind a "
+            "proxy that speaks TLS, or listen on 127.0.0.1",
+            tls,
+        )
+    if own_tls and server.tls_proxy:
+        yield Problem(
+            f"{name}.tls_proxy",
+            "this server speaks TLS itself",
+            f"remove it, or {name}.tls_certificate and {name}.tls_key",
+            tls,
+        )
+    if url.scheme == "http" and not is_loopback(url.hostname or ""):
+        yield Problem(
+            f"{name}.url",
+            f"{quoted(server.url)} sends secrets in clear",
+            'write an https URL; only loopback, such as "http://127.0.0.1:8400", may do without',
+        )
+    elif url.scheme == "http" and (own_tls or proxy or public):
+        yield Problem(
+            f"{name}.url",
+            f"{quoted(server.url)} is http, but people reach this server by TLS",
+            "write the https URL under which they do",
+            (*tls, f"{name}.tls_proxy", f"{name}.trusted_proxies", f"{name}.listen"),
+        )
+
+
+def _two_servers(settings: Settings) -> Iterator[Problem]:
+    authorization, resource = settings.authorization, settings.resource
+    free = authorization.listen.endswith(":0")
+    for key, same, why in (
+        ("url", authorization.url == resource.url, "each server needs an address of its own"),
+        (
+            "listen",
+            authorization.listen == resource.listen and not free,
+            "two servers cannot share a port",
+        ),
+        (
+            "database",
+            authorization.database == resource.database,
+            "two servers never share a database: give it one of its own",
+        ),
+    ):
+        if same:
+            yield Problem(
+                f"resource.{key}",
+                f"it is the same as authorization.{key}",
+                why,
+                (f"authorization.{key}",),
+            )
+    if authorization.database == resource.database:
+        return
+    files = [database_file(settings, server) for _, server in servers(settings)]
+    for one, other in combinations([file for file in files if file], 2):
+        if one.resolve() == other.resolve():
+            yield Problem(
+                "resource.database",
+                "it is the same file as authorization.database",
+                "two servers never share a database: give it one of its own",
+                ("authorization.database",),
+            )
+
+
+def _elsewhere(resource: ResourceSettings) -> Iterator[Problem]:
+    elsewhere = urlsplit(resource.authorization_url)
+    if elsewhere.scheme == "http" and not is_loopback(elsewhere.hostname or ""):
+        yield Problem(
+            "resource.authorization_url",
+            f"{quoted(resource.authorization_url)} sends secrets in clear",
+            "write its https URL",
+        )
+
+
+def _lifetimes(settings: Settings) -> Iterator[Problem]:
+    tokens = settings.tokens
+    if tokens.key_publication * 2 > tokens.signing_key_lifetime:
+        yield Problem(
+            "tokens.key_publication",
+            f'"{show_lifetime(tokens.key_publication)}" is too long for keys that live '
+            f'"{show_lifetime(tokens.signing_key_lifetime)}"',
+            "at most half of tokens.signing_key_lifetime lets the next key wait its turn",
+            ("tokens.signing_key_lifetime",),
+        )
+
+
+def _unreadable(path: str, file: Path) -> Iterator[Problem]:
+    try:
+        with file.open("rb"):
+            return
+    except OSError as reason:
+        why = (reason.strerror or "unreadable").lower()
+        yield Problem(path, f"{file}: {why}", "write the path of a PEM file that can be read")

@@ -1,0 +1,43 @@
+"""Paths: where each file lies that settings name, or leave to its usual place."""
+
+from pathlib import Path
+
+from valetkey.config.settings import ServerSettings, Settings
+
+_SQLITE = "sqlite:///"
+
+
+def keyring_path(settings: Settings) -> Path:
+    """The keyring's file: `authorization.keyring`, or `valetkey.keyring` in its usual place."""
+    return _placed(
+        settings, settings.authorization, settings.authorization.keyring, "valetkey.keyring"
+    )
+
+
+def credential_path(settings: Settings) -> Path:
+    """The file with the secret by which the authorization server knows the resource server."""
+    return _placed(
+        settings, settings.resource, settings.resource.credential, "resource-server.credential"
+    )
+
+
+def database_file(settings: Settings, server: ServerSettings) -> Path | None:
+    """The file of this server's SQLite database; None where it is no file."""
+    if not server.database.startswith(_SQLITE):
+        return None
+    return settings.source.directory / server.database.removeprefix(_SQLITE)
+
+
+def certificate_files(settings: Settings, server: ServerSettings) -> tuple[Path, Path] | None:
+    """Certificate chain and private key, both PEM; None where this server speaks no TLS itself."""
+    if not (server.tls_certificate and server.tls_key):
+        return None
+    directory = settings.source.directory
+    return directory / server.tls_certificate, directory / server.tls_key
+
+
+def _placed(settings: Settings, server: ServerSettings, written: str, usual: str) -> Path:
+    if written:
+        return settings.source.directory / written
+    file = database_file(settings, server)
+    return (file.parent if file else settings.source.directory) / usual

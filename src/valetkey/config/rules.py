@@ -1,0 +1,275 @@
+"""Rules: what each kind of setting may be, how it is written, and the sentence that says so."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import cast
+from urllib.parse import urlsplit
+
+from valetkey.kernel.moment import Lifetime, parse_lifetime
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.secret import Secret
+
+Network = IPv4Network | IPv6Network
+
+_DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
+_COLOUR = re.compile(r"#[0-9a-f]{6}", re.ASCII | re.IGNORECASE)
+_LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):([0-9]{1,5})", re.ASCII)
+_PASSWORD = re.compile(r"^([a-z]+://[^:@/]*):.*@", re.DOTALL)
+_PASSWORD_PARAMETER = re.compile(r"(password=)[^&]*")
+_HIGHEST_PORT = 65_535
+_SHOWN = 60  # characters of a wrong value that are worth repeating
+
+
+class Wrong(Exception):
+    """What is wrong with a value, as half a sentence; the rule's `expected` is the other half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of setting: `read` takes what TOML gave, or raises Wrong with the reason.
+
+    `from_text` makes the same of an environment variable, `show` writes the value as an operator
+    would, without any secret. `expected` ends the sentence "write …"; `unit` is "" where the
+    value itself carries it.
+    """
+
+    expected: str
+    read: Callable[[object], object]
+    from_text: Callable[[str], object] = str
+    show: Callable[[object], object] = str
+    unit: str = ""
+    only_by_environment: bool = False
+
+
+def text(limit: int, expected: str, check: Callable[[str], str] | None = None) -> Rule:
+    """A string of at most `limit` printable characters; `check` returns it or raises Wrong."""
+
+    def read(value: object) -> str:
+        found = _string(value)
+        if len(found) > limit:
+            raise Wrong(f"it has {len(found)} characters, {limit} are allowed")
+        if not found.isprintable():
+            raise Wrong("it holds a character that cannot be printed")
+        return check(found) if check else found
+
+    return Rule(expected, read)
+
+
+def lifetime(low: str, high: str) -> Rule:
+    """A length of time from `low` to `high`, both written as an operator would."""
+    least, most = parse_lifetime(low), parse_lifetime(high)
+
+    def read(value: object) -> Lifetime:
+        try:
+            found = parse_lifetime(_string(value))
+        except Mistake:
+            raise Wrong(f"{quoted(value)} is not a length of time") from None
+        if not least <= found <= most:
+            raise Wrong(
+                f"{quoted(value)} is {'shorter' if found < least else 'longer'} than allowed"
+            )
+        return found
+
+    return Rule(
+        f'a whole number with s, m, h or d, from "{low}" to "{high}"',
+        read,
+        show=lambda value: show_lifetime(cast("Lifetime", value)),
+        unit="time",
+    )
+
+
+def whole(low: int, high: int, unit: str) -> Rule:
+    """A whole number of `unit` from `low` to `high`."""
+
+    def read(value: object) -> int:
+        # bool is an int in Python, not in TOML.
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise Wrong(f"{quoted(value)} is not a whole number")
+        if not low <= value <= high:
+            raise Wrong(f"{value} is too {'small' if value < low else 'large'}")
+        return value
+
+    def from_text(value: str) -> object:
+        # int() alone would take " 1", "1_0" and full-width digits.
+        return int(value) if _DIGITS.fullmatch(value) else value
+
+    return Rule(f"a whole number from {low} to {high}", read, from_text, lambda value: value, unit)
+
+
+def choice(names: type[StrEnum]) -> Rule:
+    """One of the words of `names`."""
+    allowed = ", ".join(f'"{name}"' for name in names)
+
+    def read(value: object) -> StrEnum:
+        found = _string(value)
+        if found not in tuple(names):
+            raise Wrong(f"{quoted(value)} is unknown")
+        return names(found)
+
+    return Rule(f"one of {allowed}", read)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise Wrong(f"{quoted(value)} is not a string")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Wrong(f"{quoted(value)} is neither true nor false")
+    return value
+
+
+def _flag_from_text(value: str) -> object:
+    return {"true": True, "false": False}.get(value, value)
+
+
+def _secret(value: object) -> Secret | None:
+    # The environment can only say "nothing" by an empty string.
+    found = _string(value).strip()
+    return Secret(found) if found else None
+
+
+def _colour(value: str) -> str:
+    if not _COLOUR.fullmatch(value):
+        raise Wrong(f"{quoted(value)} is not a colour")
+    return value.lower()
+
+
+def _link(value: str) -> str:
+    if value == "":
+        return value
+    try:
+        parts = urlsplit(value)
+        fine = parts.scheme == "https" and parts.hostname and parts.username is None
+    except ValueError:
+        fine = False
+    if not fine or not value.isascii() or "\\" in value or " " in value:
+        raise Wrong(f"{quoted(value)} is not an https address")
+    return value
+
+
+def _server_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError:
+        raise Wrong(f"{quoted(value)} is not a URL") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not value.isascii():
+        raise Wrong(f"{quoted(value)} is not an http or https URL")
+    if parts.path or parts.query or parts.fragment or value.endswith(("/", "?", "#")):
+        raise Wrong(f"{quoted(value)} has more than scheme, host and port (or a slash at the end)")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    default = {"http": 80, "https": 443}[parts.scheme]
+    plain = f"{parts.scheme}://{host}" + (f":{port}" if port is not None else "")
+    # Clients compare the issuer byte for byte, so there may be only one way to write it.
+    if value != plain or port == default:
+        right = f"{parts.scheme}://{host}" + (f":{port}" if port not in {None, default} else "")
+        raise Wrong(f'{quoted(value)} is not in its plainest form, which is "{right}"')
+    return value
+
+
+def _optional_server_url(value: str) -> str:
+    return _server_url(value) if value else ""
+
+
+def _listen(value: str) -> str:
+    match = _LISTEN.fullmatch(value)
+    if match is None:
+        raise Wrong(f"{quoted(value)} is not an address and a port")
+    host, port = match[1].strip("[]"), int(match[2])
+    if host != "localhost":
+        try:
+            ip_address(host)
+        except ValueError:
+            raise Wrong(f"{quoted(value)} does not begin with an IP address") from None
+    # Port 0 lets the system choose: for tests, and behind whatever is told the port.
+    if port > _HIGHEST_PORT:
+        raise Wrong(f"{quoted(value)} has no usable port")
+    return value
+
+
+def _database(value: str) -> str:
+    # The value is never repeated: it may hold a password.
+    if value.startswith("sqlite:///") and len(value) > len("sqlite:///") and "?" not in value:
+        return value
+    if value.startswith(("postgresql://", "postgres://")):
+        return value
+    raise Wrong("it is not the URL of a database")
+
+
+def _show_database(value: object) -> str:
+    # Greedy up to the last @: a password with an unescaped @ or / must not show either.
+    without = _PASSWORD.sub(r"\1:…@", str(value))
+    return _PASSWORD_PARAMETER.sub(r"\1…", without)
+
+
+def _networks(value: object) -> tuple[Network, ...]:
+    if not isinstance(value, list):
+        raise Wrong(f"{quoted(value)} is not a list")
+    return tuple(_network(item) for item in cast("list[object]", value))
+
+
+def _network(value: object) -> Network:
+    written = _string(value)
+    if written == "*":
+        raise Wrong('"*" would let anybody claim any address')
+    try:
+        found = ip_network(written)
+    except ValueError as reason:
+        raise Wrong(f"{quoted(value)} is not a network ({reason})") from None
+    if found.prefixlen == 0:
+        raise Wrong(f"{quoted(value)} would let anybody claim any address")
+    return found
+
+
+def _listed(value: str) -> object:
+    return [item.strip() for item in value.split(",")] if value.strip() else []
+
+
+def quoted(value: object) -> str:
+    """A wrong value, short enough to be repeated in a sentence."""
+    shown = f'"{value}"' if isinstance(value, str) else repr(value)
+    plain = "".join(character if character.isprintable() else "�" for character in shown)
+    return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…"
+
+
+def show_lifetime(value: Lifetime) -> str:
+    """The shortest way to write a length of time: 3600 is "1h"."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if value % size == 0:
+            return f"{value // size}{unit}"
+    return f"{value}s"
+
+
+def _show_networks(value: object) -> list[str]:
+    return [str(network) for network in cast("Sequence[Network]", value)]
+
+
+FLAG = Rule("true or false", _flag, _flag_from_text, lambda value: value)
+PATH = text(4_096, 'a path, or "" for the usual place')
+COLOUR = text(7, 'a colour, such as "#2456d6"', _colour)
+LINK = text(2_000, 'an https address, or "" for none', _link)
+SERVER_URL = text(200, 'a URL such as "https://auth.example.com", without a path', _server_url)
+OPTIONAL_SERVER_URL = text(
+    200, 'a URL such as "https://auth.example.com", without a path, or ""', _optional_server_url
+)
+LISTEN = text(60, 'an IP address and a port, such as "127.0.0.1:8400" or "[::1]:8400"', _listen)
+DATABASE = Rule(
+    '"sqlite:///file.db", "sqlite:////absolute/file.db" or "postgresql://user@host/name"',
+    text(2_000, "", _database).read,
+    show=_show_database,
+)
+NETWORKS = Rule(
+    'a list of networks, such as ["10.0.0.0/8", "192.0.2.1"]', _networks, _listed, _show_networks
+)
+SECRET = Rule(
+    "the secret itself",
+    _secret,
+    show=lambda value: "" if value is None else "…",
+    only_by_environment=True,
+)

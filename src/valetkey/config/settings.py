@@ -1,0 +1,294 @@
+"""Every setting: its name, its type, its default, its bounds, and under it the reason it exists."""
+
+# ruff: noqa: RUF009 - `hours(1)` is a number: nothing that two settings could share and change
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated
+
+from valetkey.config import rules
+from valetkey.config.rules import Network, text, whole
+from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
+from valetkey.kernel.secret import Secret
+
+
+class Profile(StrEnum):
+    """One word instead of forty switches: what a client may do (specification section 9)."""
+
+    CLASSIC = "classic"
+    MODERN = "modern"
+
+
+class LogLevel(StrEnum):
+    """How much is told on standard error."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How it is told."""
+
+    AUTO = "auto"
+    JSON = "json"
+    TEXT = "text"
+
+
+class Origin(StrEnum):
+    """Where a value comes from; a later one wins."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationSettings:
+    """The server that signs people in and issues tokens."""
+
+    url: Annotated[str, rules.SERVER_URL] = "http://127.0.0.1:8400"
+    """The address under which browsers and clients reach it, and the issuer in every token. It
+    comes from here only, never from a request. https, except on loopback (RFC 8414 section 2)."""
+
+    listen: Annotated[str, rules.LISTEN] = "127.0.0.1:8400"
+    """Where it waits for connections. Off loopback it needs a certificate or a declared proxy."""
+
+    database: Annotated[str, rules.DATABASE] = field(
+        default="sqlite:///valetkey/authorization.db", repr=False
+    )
+    """Users, clients, grants and keys. A relative path starts at the folder of this file. Nothing
+    else may use this database; the resource server has its own."""
+
+    tls_certificate: Annotated[str, rules.PATH] = ""
+    """PEM file with the certificate and its chain, to speak TLS itself."""
+
+    tls_key: Annotated[str, rules.PATH] = ""
+    """PEM file with the certificate's private key, readable by this server alone."""
+
+    tls_proxy: Annotated[bool, rules.FLAG] = False
+    """Promises that a proxy which speaks TLS is the only way in. Without certificate or promise a
+    server does not start off loopback: tokens must not travel in clear (RFC 6749 section 10.9)."""
+
+    trusted_proxies: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
+    """Proxies whose X-Forwarded-For is believed. Naming them also declares that they speak TLS.
+    Empty: no header is believed, or anybody could invent an address."""
+
+    workers: Annotated[int, whole(1, 64, "processes")] = 1
+    """Processes that answer. More than the machine has cores brings nothing."""
+
+    keyring: Annotated[str, rules.PATH] = ""
+    """File with the keys that seal and fingerprint what is stored. Empty: `valetkey.keyring` beside
+    the database, or beside this file where the database is PostgreSQL. Lose it, and every secret
+    in the database is lost: `valetkey key backup` keeps a copy."""
+
+    keyring_text: Annotated[Secret | None, rules.SECRET] = None
+    """The keyring itself, for places where secrets come by the environment instead of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSettings:
+    """The server that holds what users let clients read and change."""
+
+    url: Annotated[str, rules.SERVER_URL] = "http://127.0.0.1:8401"
+    """The address under which clients reach it, and the audience of their tokens (RFC 9068)."""
+
+    listen: Annotated[str, rules.LISTEN] = "127.0.0.1:8401"
+    """Where it waits for connections. Off loopback it needs a certificate or a declared proxy."""
+
+    database: Annotated[str, rules.DATABASE] = field(
+        default="sqlite:///valetkey/resource.db", repr=False
+    )
+    """The users' data. A relative path starts at the folder of this file. Never the database of the
+    authorization server: who reads the data must not read the keys."""
+
+    tls_certificate: Annotated[str, rules.PATH] = ""
+    """PEM file with the certificate and its chain, to speak TLS itself."""
+
+    tls_key: Annotated[str, rules.PATH] = ""
+    """PEM file with the certificate's private key, readable by this server alone."""
+
+    tls_proxy: Annotated[bool, rules.FLAG] = False
+    """Promises that a proxy which speaks TLS is the only way in (RFC 6750 section 5.3)."""
+
+    trusted_proxies: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
+    """Proxies whose X-Forwarded-For is believed. Naming them also declares that they speak TLS."""
+
+    workers: Annotated[int, whole(1, 64, "processes")] = 1
+    """Processes that answer. More than the machine has cores brings nothing."""
+
+    authorization_url: Annotated[str, rules.OPTIONAL_SERVER_URL] = ""
+    """Where the authorization server is, if this file does not describe it. Empty:
+    `authorization.url`."""
+
+    credential: Annotated[str, rules.PATH] = ""
+    """File with the secret by which the authorization server knows this one. Empty:
+    `resource-server.credential` beside the database, or beside this file where the database is
+    PostgreSQL. Made by itself at first start where both servers share a machine."""
+
+    credential_text: Annotated[Secret | None, rules.SECRET] = None
+    """The credential itself, for places where secrets come by the environment."""
+
+    introspection_cache: Annotated[Lifetime, rules.lifetime("1s", "1m")] = seconds(5)
+    """How long the answer about a token by reference is remembered. Revocations reach this server
+    within 5 seconds in any case; what this spares is one question per request."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSettings:
+    """How long things work."""
+
+    access_token_lifetime: Annotated[Lifetime, rules.lifetime("1s", "1d")] = hours(1)
+    """How long an access token works. A JWT cannot be called back from those who check it by
+    themselves, so keep it short (RFC 9068 section 5)."""
+
+    implicit_token_lifetime: Annotated[Lifetime, rules.lifetime("1s", "10m")] = minutes(10)
+    """The same for the implicit grant, whose tokens pass through the address bar; never longer than
+    `access_token_lifetime` (RFC 9700 section 2.1.2)."""
+
+    refresh_token_idle_lifetime: Annotated[Lifetime, rules.lifetime("1s", "3650d")] = days(30)
+    """A refresh token that nobody used for so long ends (RFC 9700 section 4.14.2)."""
+
+    refresh_token_lifetime: Annotated[Lifetime, rules.lifetime("1s", "3650d")] = days(180)
+    """After so long the user is asked again, however often the token was used."""
+
+    refresh_reuse_window: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(30)
+    """A second use this soon returns the same successor: two tabs, or a lost answer. Later it is
+    theft, and the whole grant ends."""
+
+    authorization_code_lifetime: Annotated[Lifetime, rules.lifetime("1s", "10m")] = seconds(60)
+    """How long a client may take to redeem a code; ten minutes at most (RFC 6749 section 4.1.2)."""
+
+    signing_key_lifetime: Annotated[Lifetime, rules.lifetime("1h", "730d")] = days(90)
+    """How long one key signs before the next takes over, by itself."""
+
+    key_publication: Annotated[Lifetime, rules.lifetime("5m", "30d")] = days(1)
+    """How long a new key is published before it signs, so that everybody who caches keys has met
+    it by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """What holds for clients that do not say otherwise."""
+
+    default_profile: Annotated[Profile, rules.choice(Profile)] = Profile.CLASSIC
+    """The profile of a new client: `classic` is RFC 6749 as it was written, `modern` is RFC 9700
+    and OAuth 2.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How long a person stays signed in."""
+
+    idle: Annotated[Lifetime, rules.lifetime("1m", "30d")] = hours(8)
+    """A session that nobody used for so long ends."""
+
+    lifetime: Annotated[Lifetime, rules.lifetime("1m", "365d")] = days(30)
+    """After so long the person signs in again, however busy they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordSettings:
+    """What one guess at a password costs (Argon2id, RFC 9106)."""
+
+    memory: Annotated[int, whole(19, 1_024, "MiB")] = 19
+    """Memory for one hash. 19 MiB with two passes is the floor that OWASP names; stored hashes are
+    renewed at the next sign-in after a change."""
+
+    passes: Annotated[int, whole(2, 20, "passes")] = 2
+    """How often the memory is filled."""
+
+    queue: Annotated[int, whole(1, 1_000, "sign-ins")] = 32
+    """Sign-ins that may wait for a free core in each worker. More are refused at once, with 503:
+    a queue that nobody leaves helps nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """How much one caller may ask."""
+
+    sign_in_failures: Annotated[int, whole(3, 1_000, "failures")] = 10
+    """Wrong passwords for one account in `sign_in_window` before the next must wait."""
+
+    sign_in_failures_per_address: Annotated[int, whole(3, 100_000, "failures")] = 100
+    """The same for one address (/24 or /56), whatever the account."""
+
+    sign_in_window: Annotated[Lifetime, rules.lifetime("1m", "1d")] = minutes(15)
+    """How long a wrong password is remembered against account and address."""
+
+    client_failures: Annotated[int, whole(3, 100_000, "failures a minute")] = 60
+    """Wrong client credentials from one address before it must wait."""
+
+    connections: Annotated[int, whole(16, 100_000, "connections")] = 2_000
+    """Connections open at one time in each worker; the next is closed at once."""
+
+    connections_per_address: Annotated[int, whole(4, 100_000, "connections")] = 500
+    """The same for one address; trusted proxies are not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrandSettings:
+    """What people recognise on the pages."""
+
+    name: Annotated[str, text(60, "a name of at most 60 characters")] = "Valetkey"
+    """The name of the service whose accounts these are."""
+
+    accent: Annotated[str, rules.COLOUR] = "#2456d6"
+    """The one colour of buttons and links. Text on it is white: keep it dark enough."""
+
+    logo_url: Annotated[str, rules.LINK] = ""
+    """An image shown above the name, about 96 pixels high."""
+
+    terms_url: Annotated[str, rules.LINK] = ""
+    """Terms of service, linked from every page."""
+
+    privacy_url: Annotated[str, rules.LINK] = ""
+    """Privacy statement, linked from every page."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What standard error tells. No level shows a secret, a form or a query string."""
+
+    level: Annotated[LogLevel, rules.choice(LogLevel)] = LogLevel.INFO
+    """From how important an event is told."""
+
+    format: Annotated[LogFormat, rules.choice(LogFormat)] = LogFormat.AUTO
+    """`json` for machines, `text` for people; `auto` is text on a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where settings come from. `directory` is where relative paths start."""
+
+    file: Path | None = None
+    directory: Path = Path()
+    origins: Mapping[str, Origin] = MappingProxyType({})
+
+    def origin(self, path: str) -> Origin:
+        """Where the value of `path`, such as `tokens.access_token_lifetime`, comes from."""
+        return self.origins.get(path, Origin.DEFAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of them. `Settings()` is a pair of servers on loopback with every default."""
+
+    authorization: AuthorizationSettings = AuthorizationSettings()
+    resource: ResourceSettings = ResourceSettings()
+    tokens: TokenSettings = TokenSettings()
+    clients: ClientSettings = ClientSettings()
+    sessions: SessionSettings = SessionSettings()
+    passwords: PasswordSettings = PasswordSettings()
+    limits: LimitSettings = LimitSettings()
+    brand: BrandSettings = BrandSettings()
+    log: LogSettings = LogSettings()
+    source: Source = Source()
+
+
+ServerSettings = AuthorizationSettings | ResourceSettings
+"""What both servers have: url, listen, database, TLS, proxies, workers."""
