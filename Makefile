@@ -5,8 +5,8 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
-export PYRIGHT_PYTHON_ENV_DIR := $(CURDIR)/.tools/node
 
 # `make test token refresh` runs the tests whose names have both words.
 KNOWN := words demo test check format coverage bench docs lock
@@ -63,7 +63,7 @@ COMPILE = $(BIN)/uv pip compile --quiet pyproject.toml --extra postgres --genera
 lock: .venv/.dev
 	@$(COMPILE) --group build --output-file requirements.lock
 	@$(COMPILE) --group dev --constraints requirements.lock --output-file requirements-dev.lock
-	@if command -v npm >/dev/null; then cd tests/clients && npm install --package-lock-only --loglevel=error; fi
+	@cd tests/clients && npm install --package-lock-only --loglevel=error
 	@git --no-pager diff --stat -- '*.lock' '*-lock.json'
 
 .venv/.runtime: requirements.lock .ci/install
@@ -72,8 +72,6 @@ lock: .venv/.dev
 .venv/.dev: requirements-dev.lock .ci/install
 	@.ci/install dev
 
-# Clients nobody here wrote. Without Node the tests that use them say so; .ci/run does not let them.
-tests/clients/node_modules/.stamp: tests/clients/package-lock.json
-	@if command -v npm >/dev/null; then \
-		cd tests/clients && npm ci --loglevel=error --ignore-scripts && touch node_modules/.stamp; \
-	fi
+# Clients nobody here wrote, run by the Node that the lock pins.
+tests/clients/node_modules/.stamp: tests/clients/package-lock.json .venv/.dev
+	@cd tests/clients && npm ci --loglevel=error --ignore-scripts && touch node_modules/.stamp
