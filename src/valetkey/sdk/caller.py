@@ -1,0 +1,36 @@
+"""Who is calling and what they may do."""
+
+from dataclasses import dataclass
+
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The bearer of a live access token, as its issuer vouches for it.
+
+    Being live is a matter of the moment: whoever keeps a caller asks `is_live` before each use.
+    """
+
+    subject: str
+    client_id: str
+    scope: Scope
+    token_id: str
+    grant_id: str | None
+    issued_at: Instant
+    expires_at: Instant
+
+    @property
+    def user(self) -> str | None:
+        """The user's `uid` in digits; None when the client calls for itself alone."""
+        return None if self.subject == self.client_id else self.subject
+
+    def allows(self, *names: str) -> bool:
+        """Whether any of these scope names was granted."""
+        granted = self.scope.names
+        return any(name in granted for name in names)
+
+    def is_live(self, now: Instant) -> bool:
+        """Whether the token has not expired."""
+        return self.expires_at > now

@@ -1,0 +1,140 @@
+"""The one door to the issuer: small, brief, no detours."""
+
+import asyncio
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote_plus, urlencode
+
+import httpx2
+
+from valetkey.kernel.secret import Secret
+
+CONNECT_WITHIN = 3.0
+"""Seconds to reach the issuer."""
+
+ANSWER_WITHIN = 5.0
+"""Seconds until the last byte of the answer, connecting included."""
+
+LARGEST_ANSWER = 1_048_576
+"""Bytes of an answer; a page of the revocation feed is the largest we expect."""
+
+_LIMITS = httpx2.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=20.0)
+# Identity: nothing may grow while it is being read.
+_HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "valetkey"}
+
+
+class Unreachable(Exception):
+    """There was no usable answer: the network, the deadline or the size said no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """With what an API shows the issuer who it is: HTTP Basic (RFC 6749 section 2.3.1)."""
+
+    client_id: str
+    client_secret: Secret
+
+    def basic(self) -> str:
+        """The value of the Authorization header."""
+        # Both halves are form-encoded first, so that a colon in the id cannot move the border.
+        pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret.reveal())}"
+        return "Basic " + b64encode(pair.encode("ascii")).decode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the issuer said."""
+
+    status: int
+    body: bytes
+
+
+class Fetcher:
+    """A pool of connections to the issuer.
+
+    Follows no redirect, reads no proxy from the environment, and gives up after 3 seconds without
+    a connection, 5 seconds in all, or 1 MiB. Everything that is not an answer is `Unreachable`.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        """Trust what `tls` trusts; without it, the certificates that the web trusts."""
+        self._client = httpx2.AsyncClient(
+            verify=True if tls is None else tls,
+            timeout=httpx2.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
+            limits=_LIMITS,
+            headers=_HEADERS,
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def get(self, url: str, credential: Credential | None = None) -> Answer:
+        """Read `url`. Raises Unreachable."""
+        return await self._exchange("GET", url, credential)
+
+    async def post_form(
+        self, url: str, fields: Mapping[str, str], credential: Credential | None = None
+    ) -> Answer:
+        """Send `fields` as a form. Raises Unreachable."""
+        body = urlencode(fields).encode("ascii")
+        return await self._exchange(
+            "POST", url, credential, body, "application/x-www-form-urlencoded"
+        )
+
+    async def post_json(
+        self, url: str, body: bytes, credential: Credential | None = None
+    ) -> Answer:
+        """Send `body`, which is JSON already. Raises Unreachable."""
+        return await self._exchange("POST", url, credential, body, "application/json")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def _exchange(
+        self,
+        method: str,
+        url: str,
+        credential: Credential | None,
+        body: bytes | None = None,
+        content_type: str = "",
+    ) -> Answer:
+        headers: dict[str, str] = {}
+        if credential is not None:
+            headers["authorization"] = credential.basic()
+        if content_type:
+            headers["content-type"] = content_type
+        try:
+            # httpx counts each read alone; only this counts the whole exchange.
+            async with (
+                asyncio.timeout(ANSWER_WITHIN),
+                self._client.stream(method, url, content=body, headers=headers) as response,
+            ):
+                return Answer(response.status_code, await _read(response))
+        except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise Unreachable(f"no answer from the issuer: {type(error).__name__}") from error
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > LARGEST_ANSWER:
+            raise Unreachable(f"the issuer's answer is above {LARGEST_ANSWER} bytes")
+    return bytes(body)

@@ -1,0 +1,170 @@
+"""Tokens by reference: what the issuer says about them (RFC 7662), remembered for seconds."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from http import HTTPStatus
+
+import msgspec
+
+from valetkey.kernel.moment import Instant, Lifetime, later, seconds
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
+
+REMEMBERED = seconds(3)
+"""How long an answer counts: well within the 5 seconds in which a revocation must be felt."""
+
+_REST = seconds(1)  # after the issuer did not answer, before it is asked again
+_AT_ONCE = 64  # questions under way; more would only queue
+
+UNANSWERED = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "the authorization server cannot be asked about this token at the moment",
+    "introspection.unreachable",
+    retry_after=2,
+)
+"""Neither yes nor no: the token may be good."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The members of an introspection response that matter to us."""
+
+    active: bool
+    sub: str = ""
+    client_id: str = ""
+    scope: str = ""
+    exp: int = 0
+    iat: int = 0
+    jti: str = ""
+    grant_id: str | None = None
+    aud: str | tuple[str, ...] = ()
+    iss: str = ""
+    cnf: dict[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    answer: Caller | Refusal
+    until: Instant
+
+
+class Introspection:
+    """Asks the issuer about a token, once for all who wait, and remembers for 3 seconds."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        fetch: Fetcher,
+        credential: Credential,
+        *,
+        issuer: str,
+        audience: str,
+        remembered: Lifetime = REMEMBERED,
+        capacity: int = 10_000,
+    ) -> None:
+        """Ask at `endpoint`; hold at most `capacity` answers, the oldest goes first."""
+        self._endpoint = endpoint
+        self._fetch = fetch
+        self._credential = credential
+        self._issuer = issuer
+        self._audience = audience
+        self._remembered = remembered
+        self._capacity = capacity
+        self._answers: dict[bytes, _Remembered] = {}
+        self._questions: dict[bytes, asyncio.Task[Caller | Refusal]] = {}
+        self._rest_until = Instant(0)
+
+    async def ask(self, token: str, now: Instant) -> Caller | Refusal:
+        """Whose token this is, or why it is nobody's; `UNANSWERED` when the issuer is away."""
+        print_ = sha256(token.encode("utf-8", "surrogatepass")).digest()
+        known = self._answers.get(print_)
+        if known is not None and known.until > now:
+            return known.answer
+        if now < self._rest_until:
+            return UNANSWERED
+        question = self._questions.get(print_)
+        if question is None:
+            if len(self._questions) >= _AT_ONCE:
+                return UNANSWERED
+            question = asyncio.get_running_loop().create_task(self._question(print_, token, now))
+            self._questions[print_] = question
+            question.add_done_callback(self._forget(print_))
+        # Shielded: the one who asked first may hang up without taking the answer from the others.
+        return await asyncio.shield(question)
+
+    def _forget(self, print_: bytes) -> Callable[[asyncio.Task[Caller | Refusal]], None]:
+        def forget(_: asyncio.Task[Caller | Refusal]) -> None:
+            self._questions.pop(print_, None)
+
+        return forget
+
+    async def _question(self, print_: bytes, token: str, now: Instant) -> Caller | Refusal:
+        fields = {"token": token, "token_type_hint": "access_token"}
+        try:
+            answer = await self._fetch.post_form(self._endpoint, fields, self._credential)
+        except Unreachable:
+            self._rest_until = later(now, _REST)
+            return UNANSWERED
+        said = _read(answer)
+        if said is None:
+            self._rest_until = later(now, _REST)
+            return UNANSWERED
+        verdict = self._judge(said, now)
+        self._answers.pop(print_, None)
+        while len(self._answers) >= self._capacity:
+            del self._answers[next(iter(self._answers))]
+        self._answers[print_] = _Remembered(verdict, later(now, self._remembered))
+        return verdict
+
+    def _judge(self, said: _Said, now: Instant) -> Caller | Refusal:
+        if not said.active or said.exp <= now:
+            return _no("introspection.inactive", "a live token", "not active")
+        if said.iss and said.iss != self._issuer:
+            return _no("introspection.issuer", self._issuer, "another issuer")
+        audience = (said.aud,) if isinstance(said.aud, str) else said.aud
+        if self._audience not in audience:
+            return _no("introspection.audience", self._audience, "another audience")
+        if said.cnf is not None:
+            return _no("introspection.bound", "a bearer token", "a token bound to a key")
+        if not said.client_id or not said.sub:
+            return Refusal(
+                ErrorCode.INSUFFICIENT_SCOPE,
+                "this access token does not say for whom it was issued",
+                "introspection.nobody",
+            )
+        try:
+            scope = Scope.parse(said.scope)
+        except Refused:
+            return _no("introspection.scope", "scope names", "other text")
+        return Caller(
+            subject=said.sub,
+            client_id=said.client_id,
+            scope=scope,
+            token_id=said.jti,
+            grant_id=said.grant_id,
+            issued_at=Instant(said.iat),
+            expires_at=Instant(said.exp),
+        )
+
+
+def _read(answer: Answer) -> _Said | None:
+    if answer.status != HTTPStatus.OK:
+        return None
+    try:
+        return msgspec.json.decode(answer.body, type=_Said)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _no(check: str, expected: str, received: str) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_TOKEN,
+        "the access token expired, was revoked, or is not for this API",
+        check,
+        expected,
+        received,
+    )

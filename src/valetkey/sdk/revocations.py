@@ -1,0 +1,156 @@
+"""What was revoked before it expired, followed at the issuer's feed within seconds."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from urllib.parse import quote
+
+import msgspec
+
+from valetkey.kernel.moment import Instant
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.fetch import Credential, Fetcher, Unreachable
+
+EVERY = 1.0
+"""Seconds between two looks at the feed."""
+
+_PRUNE_EVERY = 60
+_PAGES = 1_000  # in one look: a follower that was away catches up, a feed that never ends is left
+
+
+class Kind(StrEnum):
+    """What a revocation is about."""
+
+    GRANT = "grant"
+    TOKEN = "token"  # noqa: S105 - a kind, not a secret
+    CLIENT = "client"
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """One entry of the feed; it matters until `expires_at`, when its last token is dead anyway."""
+
+    kind: Kind
+    id: str
+    revoked_at: Instant
+    expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer of the feed: what came after the cursor that was asked with, and the next one."""
+
+    cursor: str
+    revocations: tuple[Revocation, ...]
+
+
+NOTHING = Page("", ())
+"""What a follower knows that never followed."""
+
+Keep = Callable[[Page], Awaitable[None]]
+"""Where a follower writes what it learned, so that a restart does not forget it."""
+
+
+class Revocations:
+    """The revocations that still matter, by grant, by token and by client.
+
+    When the issuer is away it goes on with what it knows.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        fetch: Fetcher,
+        credential: Credential,
+        *,
+        known: Page = NOTHING,
+        keep: Keep | None = None,
+    ) -> None:
+        """Follow the feed at `url`, beginning with what was `known` before."""
+        self._url = url
+        self._fetch = fetch
+        self._credential = credential
+        self._keep = keep
+        self._cursor = known.cursor
+        self._grants: dict[str, Revocation] = {}
+        self._tokens: dict[str, Revocation] = {}
+        self._clients: dict[str, Revocation] = {}
+        self._pruned_at = Instant(0)
+        self.heard_at = Instant(0)
+        """When the feed last answered; 0 for never."""
+        self._learn(known.revocations)
+
+    def covers(self, caller: Caller) -> bool:
+        """Whether this caller's token, its grant or its client was revoked."""
+        if caller.token_id in self._tokens or caller.grant_id in self._grants:
+            return True
+        ended = self._clients.get(caller.client_id) if self._clients else None
+        # Tokens that the client got after it was let in again are good.
+        return ended is not None and caller.issued_at <= ended.revoked_at
+
+    async def poll(self, now: Instant) -> bool:
+        """Look once, to the end of the feed; False when the issuer did not answer."""
+        self._prune(now)
+        for _ in range(_PAGES):
+            page = await self._ask()
+            if page is None:
+                return False
+            self._learn(page.revocations)
+            if page.cursor != self._cursor and self._keep is not None:
+                await self._keep(page)
+            behind = page.cursor != self._cursor and bool(page.revocations)
+            self._cursor = page.cursor
+            if not behind:
+                break
+        self.heard_at = now
+        return True
+
+    async def follow(self, now: Callable[[], Instant]) -> None:
+        """Look every second, until cancelled."""
+        while True:
+            await self.poll(now())
+            await asyncio.sleep(EVERY)
+
+    async def _ask(self) -> Page | None:
+        url = f"{self._url}?after={quote(self._cursor, safe='')}"
+        try:
+            answer = await self._fetch.get(url, self._credential)
+        except Unreachable:
+            return None
+        if answer.status == HTTPStatus.BAD_REQUEST and self._cursor:
+            # Its database was restored from before: what we know stays, we read from the start.
+            self._cursor = ""
+            return None
+        if answer.status != HTTPStatus.OK:
+            return None
+        try:
+            return msgspec.json.decode(answer.body, type=Page)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+
+    def _learn(self, revocations: Sequence[Revocation]) -> None:
+        for revocation in revocations:
+            known = self._of(revocation.kind)
+            # A client may be ended twice; the later end covers more tokens, for longer.
+            before = known.get(revocation.id)
+            if before is None or before.revoked_at <= revocation.revoked_at:
+                known[revocation.id] = revocation
+
+    def _of(self, kind: Kind) -> dict[str, Revocation]:
+        match kind:
+            case Kind.GRANT:
+                return self._grants
+            case Kind.TOKEN:
+                return self._tokens
+            case Kind.CLIENT:
+                return self._clients
+
+    def _prune(self, now: Instant) -> None:
+        if now - self._pruned_at < _PRUNE_EVERY:
+            return
+        self._pruned_at = now
+        for known in (self._grants, self._tokens, self._clients):
+            for id in [key for key, entry in known.items() if entry.expires_at <= now]:
+                del known[id]
