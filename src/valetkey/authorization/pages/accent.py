@@ -1,0 +1,85 @@
+"""One accent colour, and what makes it readable on any ground (WCAG 2.2, 1.4.3 and 1.4.11)."""
+
+import re
+from dataclasses import dataclass
+
+from valetkey.kernel.refusal import Mistake
+
+TEXT = 4.5
+"""The contrast that text needs."""
+
+EDGE = 3.0
+"""The contrast that the edge of a control needs."""
+
+_HEX = re.compile(r"#[0-9a-fA-F]{6}")
+_WHITE = (255, 255, 255)
+_BLACK = (0, 0, 0)
+_STEPS = 64
+
+_Colour = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Shades:
+    """The accent on one ground: as a fill, its text, its edge, and as text itself. All `#rrggbb`."""
+
+    fill: str
+    on_fill: str
+    edge: str
+    text: str
+
+
+def shades(accent: str, ground: str) -> Shades:
+    """The accent as it is where that can be read, and moved just far enough where it cannot."""
+    return Shades(
+        fill=accent.lower(),
+        on_fill=_hex(max(_WHITE, _BLACK, key=lambda colour: _contrast(colour, _parse(accent)))),
+        edge=_hex(_apart(_parse(accent), _parse(ground), EDGE)),
+        text=_hex(_apart(_parse(accent), _parse(ground), TEXT)),
+    )
+
+
+def check_accent(accent: str) -> None:
+    """Refuse anything but `#rrggbb` with a Mistake: it is written into the stylesheet."""
+    if _HEX.fullmatch(accent) is None:
+        raise Mistake('write the colour as "#" and six hexadecimal digits', "brand.accent")
+
+
+def contrast(one: str, other: str) -> float:
+    """How far apart two `#rrggbb` colours are, from 1 to 21."""
+    return _contrast(_parse(one), _parse(other))
+
+
+def _contrast(one: _Colour, other: _Colour) -> float:
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: _Colour) -> float:
+    red, green, blue = (_linear(part / 255) for part in colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _linear(part: float) -> float:
+    return part / 12.92 if part <= 0.04045 else float(((part + 0.055) / 1.055) ** 2.4)
+
+
+def _apart(colour: _Colour, ground: _Colour, enough: float) -> _Colour:
+    far = max(_WHITE, _BLACK, key=lambda end: _contrast(end, ground))
+    mixtures = (_mix(colour, far, step / _STEPS) for step in range(_STEPS + 1))
+    return next((mixed for mixed in mixtures if _contrast(mixed, ground) >= enough), far)
+
+
+def _mix(colour: _Colour, far: _Colour, share: float) -> _Colour:
+    red, green, blue = (
+        round(part + (end - part) * share) for part, end in zip(colour, far, strict=True)
+    )
+    return red, green, blue
+
+
+def _parse(text: str) -> _Colour:
+    return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
+
+
+def _hex(colour: _Colour) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)

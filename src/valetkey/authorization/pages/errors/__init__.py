@@ -1,0 +1,1 @@
+"""Pages about errors: the problem at hand, and what each code means."""

@@ -1,0 +1,136 @@
+"""What a page is: a frozen context and a template of the same name, rendered to bytes."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from gettext import NullTranslations
+from typing import Any, ClassVar, Protocol
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from valetkey.authorization.pages.asset import assets
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.who import AskingApp
+
+# No character that could end an attribute, a header's value or a directive in it.
+_HTTPS = re.compile(r"(https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?)(?:[/?#][!#-&(-;=?-~]*)?")
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?=[/?#]|$)")
+# What turns the direction of text, and what has no shape: a name could rearrange its sentence.
+_UNSEEN = dict.fromkeys(
+    [
+        *range(0x09),
+        *range(0x0E, 0x20),
+        *range(0x7F, 0xA0),
+        0x061C,
+        0x200B,
+        0x200E,
+        0x200F,
+        *range(0x2028, 0x202F),
+        *range(0x2060, 0x2070),
+        0xFEFF,
+    ]
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+class Page(Protocol):
+    """A frozen dataclass whose fields are what its template may say; nothing else reaches it."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    template: ClassVar[str]
+
+
+def render(page: Page, *, brand: Brand) -> bytes:
+    """The page as HTML in UTF-8, in `brand`'s looks; every value in it is escaped.
+
+    Send it with `content_security_policy`. Raises UndefinedError if the template asks for what
+    the page does not say.
+    """
+    said = {field.name: getattr(page, field.name) for field in fields(page)}
+    html = _TEMPLATES.get_template(page.template).render(said, brand=brand, assets=assets(brand))
+    return html.encode()
+
+
+def content_security_policy(
+    *, brand: Brand, app: AskingApp | None = None, returns_to: str = ""
+) -> str:
+    """The Content-Security-Policy header of a page: our stylesheet, no script, no frame.
+
+    `app` is the one the page shows, for its logo. `returns_to` is the redirect URI that a form of
+    the page may end at, because browsers hold `form-action` against the redirect after a form.
+    """
+    logos = [brand.logo_url, app.logo_url if app is not None else ""]
+    images = [origin for origin in map(_https_origin, logos) if origin]
+    forms = [target for target in (_form_target(returns_to),) if target]
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "style-src 'self'",
+            _directive("img-src", images),
+            _directive("form-action", forms),
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+        )
+    )
+
+
+def https_only(url: str) -> str:
+    """The address if it is one to link to, else ""."""
+    return url if _https_origin(url) else ""
+
+
+def https_or_own(url: str) -> str:
+    """The operator's address: `https`, or a path of this server; else ""."""
+    return url if url.startswith("/") and not url.startswith("//") else https_only(url)
+
+
+def initial(name: str) -> str:
+    """What stands for an app without a logo: the first letter or digit of its name."""
+    return next((letter.upper()[0] for letter in name if letter.isalnum()), "·")
+
+
+def _directive(name: str, sources: Sequence[str]) -> str:
+    return " ".join((name, "'self'", *dict.fromkeys(sources)))
+
+
+def _https_origin(url: str) -> str:
+    """`https://host[:port]`, or "" for what is no plain https address."""
+    match = _HTTPS.fullmatch(url)
+    return match[1] if match else ""
+
+
+def _form_target(url: str) -> str:
+    """The source expression for a redirect URI: its origin, or its scheme where it has no host."""
+    # A private scheme has no origin, and source expressions cannot name an IPv6 address.
+    match = _ORIGIN.match(url) or _SCHEME.match(url)
+    return match[0] if match else ""
+
+
+def _visible(value: object) -> object:
+    """What any expression of a template puts on the page."""
+    return value.translate(_UNSEEN) if isinstance(value, str) else value
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("valetkey.authorization", "pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        extensions=["jinja2.ext.i18n"],
+        auto_reload=False,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["initial"] = initial
+    environment.filters["https_only"] = https_only
+    environment.filters["https_or_own"] = https_or_own
+    # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is
+    # put into a translated sentence.
+    environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore
+        NullTranslations(), newstyle=True
+    )
+    return environment
+
+
+_TEMPLATES = _environment()

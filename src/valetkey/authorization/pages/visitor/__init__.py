@@ -1,0 +1,1 @@
+"""What a visitor meets on the way from an app and back to it."""
