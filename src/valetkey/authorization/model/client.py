@@ -122,7 +122,7 @@ class Client:
     @property
     def appearance(self) -> str:
         """What a person saw when consenting; a change of it asks again."""
-        return "\n".join((self.name, self.logo_uri, self.policy_uri, self.tos_uri))
+        return f"{self.name}\n{self.logo_uri}\n{self.policy_uri}\n{self.tos_uri}"
 
     def may_use(self, grant_type: str) -> bool:
         """Whether it is registered for this grant type and its profile permits it."""

@@ -8,7 +8,7 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One signed-in browser; `id` is the public `sid`, its cookie's secret is only a fingerprint."""
+    """One signed-in browser; `id` is public (`sid`), of its cookie only a fingerprint is kept."""
 
     id: str
     uid: Uid

@@ -1,0 +1,35 @@
+"""Authorization codes: what one stands for, as the payload of its voucher (RFC 6749 section 4.1)."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.authorization.model.user import Uid
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CodePayload:
+    """What a user allowed, waiting for its client.
+
+    `redirect_uri` is where the code was sent; `redirect_uri_given` says whether the request named
+    it, because then the token request must name the same (RFC 6749 section 4.1.3).
+    """
+
+    uid: Uid
+    scope: str
+    redirect_uri: str
+    redirect_uri_given: bool
+    code_challenge: str
+    nonce: str
+    session_id: str
+    auth_time: Instant
+
+    def encode(self) -> str:
+        """As the voucher carries it."""
+        return msgspec.json.encode(self).decode()
+
+    @staticmethod
+    def decode(text: str) -> "CodePayload":
+        """What `encode` wrote."""
+        return msgspec.json.decode(text, type=CodePayload)

@@ -1,0 +1,231 @@
+"""Applications, their secrets, and how often those travelled in a URL."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.client import (
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    Client,
+    ClientSecret,
+    ClientType,
+)
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySighting:
+    """How often a client's credentials came in a URL, and when last."""
+
+    requests: int
+    last_seen_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The register of applications. Every change bumps the revision that caches compare."""
+
+    db: Connection
+
+    def find(self, client_id: str) -> Client | None:
+        """The client with its unexpired and expired secrets, newest first."""
+        row = self.db.row(
+            "SELECT id, name, description, type, application_type, profile, access_token_format,"
+            " access_token_lifetime, authentication_method, redirect_uris, grant_types, scope,"
+            " default_scope, required_scope, key_set, requires_pkce, rotates_refresh_token,"
+            " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at, disabled_at"
+            " FROM clients WHERE id = :id",
+            id=client_id,
+        )
+        return None if row is None else _client(row, self._secrets(client_id))
+
+    def page(self, after: str, limit: int) -> Sequence[Client]:
+        """At most `limit` clients in the order of their ids, beginning after `after`."""
+        ids = self.db.rows(
+            "SELECT id FROM clients WHERE id > :after ORDER BY id LIMIT :limit",
+            after=after,
+            limit=limit,
+        )
+        found = (self.find(client_id) for (client_id,) in ids)
+        return [client for client in found if client is not None]
+
+    def with_grant_type(self, grant_type: str) -> bool:
+        """Whether any client that is switched on is registered for this grant type."""
+        rows = self.db.rows("SELECT grant_types FROM clients WHERE disabled_at IS NULL")
+        return any(grant_type in json.loads(text) for (text,) in rows)
+
+    def register(self, client: Client) -> bool:
+        """Add a client; False if the id is taken."""
+        added = self.db.run(
+            "INSERT INTO clients (id, name, description, type, application_type, profile,"
+            " access_token_format, access_token_lifetime, authentication_method, redirect_uris,"
+            " grant_types, scope, default_scope, required_scope, key_set, requires_pkce,"
+            " rotates_refresh_token, ends_with_session, logo_uri, policy_uri, tos_uri, created_at,"
+            " changed_at, disabled_at)"
+            " VALUES (:id, :name, :description, :type, :application_type, :profile,"
+            " :access_token_format, :access_token_lifetime, :authentication_method,"
+            " :redirect_uris, :grant_types, :scope, :default_scope, :required_scope, :key_set,"
+            " :requires_pkce, :rotates_refresh_token, :ends_with_session, :logo_uri, :policy_uri,"
+            " :tos_uri, :created_at, :changed_at, :disabled_at)"
+            " ON CONFLICT (id) DO NOTHING",
+            created_at=client.created_at,
+            **_columns(client),
+        )
+        self._bump()
+        return added == 1
+
+    def change(self, client: Client) -> bool:
+        """Write everything about a client but its secrets; False if it is gone."""
+        changed = self.db.run(
+            "UPDATE clients SET name = :name, description = :description, type = :type,"
+            " application_type = :application_type, profile = :profile,"
+            " access_token_format = :access_token_format,"
+            " access_token_lifetime = :access_token_lifetime,"
+            " authentication_method = :authentication_method, redirect_uris = :redirect_uris,"
+            " grant_types = :grant_types, scope = :scope, default_scope = :default_scope,"
+            " required_scope = :required_scope, key_set = :key_set,"
+            " requires_pkce = :requires_pkce, rotates_refresh_token = :rotates_refresh_token,"
+            " ends_with_session = :ends_with_session, logo_uri = :logo_uri,"
+            " policy_uri = :policy_uri, tos_uri = :tos_uri, changed_at = :changed_at,"
+            " disabled_at = :disabled_at"
+            " WHERE id = :id",
+            **_columns(client),
+        )
+        self._bump()
+        return changed == 1
+
+    def add_secret(self, client_id: str, secret: ClientSecret, now: Instant) -> None:
+        """Let the client authenticate with one more secret."""
+        self.db.run(
+            "INSERT INTO client_secrets (id, client_id, fingerprint, created_at, expires_at)"
+            " VALUES (:id, :client_id, :fingerprint, :now, :expires_at)",
+            id=secret.id,
+            client_id=client_id,
+            fingerprint=secret.fingerprint,
+            expires_at=secret.expires_at,
+            now=now,
+        )
+        self._bump()
+
+    def expire_other_secrets(self, client_id: str, keep: str, at: Instant) -> int:
+        """Let every secret but `keep` end at `at`, or earlier where that was said before."""
+        ended = self.db.run(
+            "UPDATE client_secrets SET expires_at = :at"
+            " WHERE client_id = :client_id AND id <> :keep"
+            " AND (expires_at IS NULL OR expires_at > :at)",
+            client_id=client_id,
+            keep=keep,
+            at=at,
+        )
+        self._bump()
+        return ended
+
+    def saw_query(self, client_id: str, now: Instant) -> None:
+        """Count a request whose credentials came in the URL."""
+        self.db.send(
+            "INSERT INTO query_sightings (client_id, requests, last_seen_at)"
+            " VALUES (:client_id, 1, :now)"
+            " ON CONFLICT (client_id) DO UPDATE"
+            " SET requests = query_sightings.requests + 1, last_seen_at = :now",
+            client_id=client_id,
+            now=now,
+        )
+
+    def query_sighting(self, client_id: str) -> QuerySighting | None:
+        """How often that happened; None for never."""
+        row = self.db.row(
+            "SELECT requests, last_seen_at FROM query_sightings WHERE client_id = :client_id",
+            client_id=client_id,
+        )
+        return None if row is None else QuerySighting(row[0], Instant(row[1]))
+
+    def sweep_secrets(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` secrets that ended."""
+        return self.db.run(
+            "DELETE FROM client_secrets WHERE id IN"
+            " (SELECT id FROM client_secrets WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
+
+    def _secrets(self, client_id: str) -> tuple[ClientSecret, ...]:
+        rows = self.db.rows(
+            "SELECT id, fingerprint, expires_at FROM client_secrets WHERE client_id = :client_id"
+            " ORDER BY created_at DESC, id",
+            client_id=client_id,
+        )
+        return tuple(ClientSecret(row[0], Fingerprint(row[1]), row[2]) for row in rows)
+
+    def _bump(self) -> None:
+        self.db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
+
+
+def revision(db: Connection) -> int:
+    """The number that every change of the register increases."""
+    row = db.row("SELECT number FROM revision WHERE name = 'directory'")
+    return 0 if row is None else int(row[0])
+
+
+def _columns(client: Client) -> dict[str, object]:
+    return {
+        "id": client.id,
+        "name": client.name,
+        "description": client.description,
+        "type": client.type.value,
+        "application_type": client.application_type.value,
+        "profile": client.profile_name.value,
+        "access_token_format": client.access_token_format.value,
+        "access_token_lifetime": client.access_token_lifetime,
+        "authentication_method": client.authentication_method.value,
+        "redirect_uris": json.dumps(client.redirect_uris),
+        "grant_types": json.dumps(sorted(client.grant_types)),
+        "scope": str(client.scope),
+        "default_scope": str(client.default_scope),
+        "required_scope": str(client.required_scope),
+        "key_set": client.key_set.document().decode() if client.key_set else "",
+        "requires_pkce": int(client.requires_pkce),
+        "rotates_refresh_token": int(client.rotates_refresh_token),
+        "ends_with_session": int(client.ends_with_session),
+        "logo_uri": client.logo_uri,
+        "policy_uri": client.policy_uri,
+        "tos_uri": client.tos_uri,
+        "changed_at": client.changed_at,
+        "disabled_at": client.disabled_at,
+    }
+
+
+def _client(row: Row, secrets: tuple[ClientSecret, ...]) -> Client:
+    return Client(
+        id=row[0],
+        name=row[1],
+        description=row[2],
+        type=ClientType(row[3]),
+        application_type=ApplicationType(row[4]),
+        profile_name=ProfileName(row[5]),
+        access_token_format=AccessTokenFormat(row[6]),
+        access_token_lifetime=None if row[7] is None else Lifetime(row[7]),
+        authentication_method=AuthenticationMethod(row[8]),
+        redirect_uris=tuple(json.loads(row[9])),
+        grant_types=frozenset(json.loads(row[10])),
+        scope=Scope(tuple(row[11].split())),
+        default_scope=Scope(tuple(row[12].split())),
+        required_scope=Scope(tuple(row[13].split())),
+        key_set=KeySet.parse(row[14].encode()) if row[14] else KeySet(),
+        requires_pkce=bool(row[15]),
+        rotates_refresh_token=bool(row[16]),
+        ends_with_session=bool(row[17]),
+        logo_uri=row[18],
+        policy_uri=row[19],
+        tos_uri=row[20],
+        created_at=Instant(row[21]),
+        changed_at=Instant(row[22]),
+        disabled_at=None if row[23] is None else Instant(row[23]),
+        secrets=secrets,
+    )

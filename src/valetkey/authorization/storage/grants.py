@@ -1,0 +1,252 @@
+"""What users let clients do: grants (a family of refresh tokens is one row), and consents."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.model.user import Uid
+from valetkey.authorization.storage.revocations import Revocations, RevokedKind
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """One exchange of a refresh token: what is presented, what takes its place, until when.
+
+    `sealed` is the successor, sealed so that only who holds `presented` can open it.
+    """
+
+    grant_id: str
+    presented: Fingerprint
+    successor: Fingerprint
+    sealed: str
+    expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The refresh token before the current one, and its sealed successor."""
+
+    fingerprint: Fingerprint
+    sealed: str
+    rotated_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class StandingGrant:
+    """A grant and all that its life hangs on."""
+
+    grant: Grant
+    standing: Standing
+    previous: Previous | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """One row a grant."""
+
+    db: Connection
+
+    def issue(self, grant: Grant) -> bool:
+        """Begin it. False if it was begun before."""
+        issued = self.db.run(
+            "INSERT INTO grants (id, client_id, uid, session_id, scope, audience, grant_type,"
+            " auth_time, created_at, last_used_at, expires_at, refresh_print, refresh_expires_at,"
+            " generation)"
+            " VALUES (:id, :client_id, :uid, :session_id, :scope, :audience, :grant_type,"
+            " :auth_time, :created_at, :last_used_at, :expires_at, :refresh_print,"
+            " :refresh_expires_at, :generation)"
+            " ON CONFLICT (id) DO NOTHING",
+            id=grant.id,
+            client_id=grant.client_id,
+            uid=grant.uid,
+            session_id=grant.session_id,
+            scope=str(grant.scope),
+            audience=grant.audience,
+            grant_type=grant.grant_type,
+            auth_time=grant.auth_time,
+            created_at=grant.created_at,
+            last_used_at=grant.last_used_at,
+            expires_at=grant.expires_at,
+            refresh_print=grant.refresh_print,
+            refresh_expires_at=grant.refresh_expires_at,
+            generation=grant.generation,
+        )
+        return issued == 1
+
+    def find(self, grant_id: str) -> StandingGrant | None:
+        """The grant with the standing of its client, user and session, in one look."""
+        row = self.db.row(
+            "SELECT g.id, g.client_id, g.uid, g.session_id, g.scope, g.audience, g.grant_type,"
+            " g.auth_time, g.created_at, g.last_used_at, g.expires_at, g.refresh_print,"
+            " g.refresh_expires_at, g.generation, g.revoked_at, g.revoked_because,"
+            " g.previous_print, g.successor, g.rotated_at,"
+            " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at"
+            " FROM grants g JOIN clients c ON c.id = g.client_id JOIN users u ON u.uid = g.uid"
+            " LEFT JOIN sessions s ON s.id = g.session_id WHERE g.id = :id",
+            id=grant_id,
+        )
+        return None if row is None else _standing_grant(row)
+
+    def live_of_user(self, uid: Uid, now: Instant) -> Sequence[Grant]:
+        """The user's grants that have not ended, oldest first."""
+        rows = self.db.rows(
+            "SELECT id, client_id, uid, session_id, scope, audience, grant_type, auth_time,"
+            " created_at, last_used_at, expires_at, refresh_print, refresh_expires_at, generation,"
+            " revoked_at, revoked_because"
+            " FROM grants WHERE uid = :uid AND revoked_at IS NULL AND expires_at > :now"
+            " ORDER BY created_at, id",
+            uid=uid,
+            now=now,
+        )
+        return [_grant(row) for row in rows]
+
+    def live_of_client(self, client_id: str, now: Instant) -> Sequence[Grant]:
+        """The client's grants that have not ended, oldest first."""
+        rows = self.db.rows(
+            "SELECT id, client_id, uid, session_id, scope, audience, grant_type, auth_time,"
+            " created_at, last_used_at, expires_at, refresh_print, refresh_expires_at, generation,"
+            " revoked_at, revoked_because"
+            " FROM grants WHERE client_id = :client_id AND revoked_at IS NULL"
+            " AND expires_at > :now ORDER BY created_at, id",
+            client_id=client_id,
+            now=now,
+        )
+        return [_grant(row) for row in rows]
+
+    def rotate(self, rotation: Rotation, now: Instant) -> bool:
+        """Swap the current refresh token for its successor. One caller is told True."""
+        rotated = self.db.run(
+            "UPDATE grants SET refresh_print = :successor, previous_print = :presented,"
+            " successor = :sealed, rotated_at = :now, refresh_expires_at = :expires_at,"
+            " generation = generation + 1, last_used_at = :now"
+            " WHERE id = :id AND refresh_print = :presented AND revoked_at IS NULL"
+            " AND refresh_expires_at > :now",
+            id=rotation.grant_id,
+            presented=rotation.presented,
+            successor=rotation.successor,
+            sealed=rotation.sealed,
+            expires_at=rotation.expires_at,
+            now=now,
+        )
+        return rotated == 1
+
+    def use(self, grant_id: str, presented: Fingerprint, until: Instant, now: Instant) -> bool:
+        """Use the current refresh token and keep it, now good until `until`."""
+        used = self.db.run(
+            "UPDATE grants SET refresh_expires_at = :until, last_used_at = :now"
+            " WHERE id = :id AND refresh_print = :presented AND revoked_at IS NULL"
+            " AND refresh_expires_at > :now",
+            id=grant_id,
+            presented=presented,
+            until=until,
+            now=now,
+        )
+        return used == 1
+
+    def revoke(self, grant_id: str, now: Instant, because: str) -> bool:
+        """End it, and tell the resource servers. Of all who try, exactly one is told True."""
+        revoked = self.db.run(
+            "UPDATE grants SET revoked_at = :now, revoked_because = :because, successor = NULL"
+            " WHERE id = :id AND revoked_at IS NULL",
+            id=grant_id,
+            now=now,
+            because=because,
+        )
+        if revoked:
+            Revocations(self.db).add(RevokedKind.GRANT, grant_id, now)
+        return revoked == 1
+
+    def sweep(self, before: Instant, limit: int) -> int:
+        """Delete at most `limit` grants that expired before `before`."""
+        return self.db.run(
+            "DELETE FROM grants WHERE id IN"
+            " (SELECT id FROM grants WHERE expires_at <= :before LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Consents:
+    """One row for each pair of user and client."""
+
+    db: Connection
+
+    def find(self, uid: Uid, client_id: str) -> Consent | None:
+        """What the user lets the client do, and how the client looked then."""
+        row = self.db.row(
+            "SELECT scope, appearance, given_at FROM consents"
+            " WHERE uid = :uid AND client_id = :client_id",
+            uid=uid,
+            client_id=client_id,
+        )
+        if row is None:
+            return None
+        return Consent(uid, client_id, Scope(tuple(row[0].split())), row[1], Instant(row[2]))
+
+    def put(self, consent: Consent) -> None:
+        """Remember it in place of the one before."""
+        self.db.send(
+            "INSERT INTO consents (uid, client_id, scope, appearance, given_at)"
+            " VALUES (:uid, :client_id, :scope, :appearance, :given_at)"
+            " ON CONFLICT (uid, client_id) DO UPDATE"
+            " SET scope = :scope, appearance = :appearance, given_at = :given_at",
+            uid=consent.uid,
+            client_id=consent.client_id,
+            scope=str(consent.scope),
+            appearance=consent.appearance,
+            given_at=consent.given_at,
+        )
+
+    def forget(self, uid: Uid, client_id: str) -> None:
+        """Ask again next time."""
+        self.db.send(
+            "DELETE FROM consents WHERE uid = :uid AND client_id = :client_id",
+            uid=uid,
+            client_id=client_id,
+        )
+
+
+def _grant(row: Row) -> Grant:
+    return Grant(
+        id=row[0],
+        client_id=row[1],
+        uid=Uid(row[2]),
+        session_id=row[3],
+        scope=Scope(tuple(row[4].split())),
+        audience=row[5],
+        grant_type=row[6],
+        auth_time=Instant(row[7]),
+        created_at=Instant(row[8]),
+        last_used_at=Instant(row[9]),
+        expires_at=Instant(row[10]),
+        refresh_print=row[11],
+        refresh_expires_at=row[12],
+        generation=row[13],
+        revoked_at=row[14],
+        revoked_because=row[15],
+    )
+
+
+def _standing_grant(row: Row) -> StandingGrant:
+    grant = _grant(row)
+    bound = bool(grant.session_id)
+    previous = None
+    if row[16] is not None and row[17] is not None:
+        previous = Previous(Fingerprint(row[16]), row[17], Instant(row[18]))
+    standing = Standing(
+        client_disabled=row[19] is not None,
+        user_disabled=row[20] is not None,
+        grant_revoked=grant.revoked_at is not None,
+        grant_ends_at=grant.expires_at,
+        # A session that was swept away has ended.
+        session_ended=bound and (row[21] is not None or row[22] is None),
+        session_ends_at=row[22] if bound else None,
+    )
+    return StandingGrant(grant, standing, previous)

@@ -1,0 +1,102 @@
+"""What happened (events) and why something was refused (decisions)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.authorization.model.decision import Decision
+from valetkey.authorization.model.event import Event
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import fresh_id
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An event as it was written; `data` is JSON."""
+
+    id: str
+    at: Instant
+    name: str
+    client_id: str | None
+    uid: int | None
+    grant_id: str | None
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The audit log: only ever added to, in the transaction that made the change."""
+
+    db: Connection
+    random: Callable[[int], bytes]
+
+    def add(self, event: Event, now: Instant) -> None:
+        """Write it down."""
+        self.db.send(
+            "INSERT INTO events (id, at, name, client_id, uid, grant_id, data)"
+            " VALUES (:id, :at, :name, :client_id, :uid, :grant_id, :data)",
+            id=fresh_id("ev", self.random),
+            at=now,
+            name=event.name,
+            client_id=getattr(event, "client_id", None),
+            uid=getattr(event, "uid", None),
+            grant_id=getattr(event, "grant_id", None),
+            data=msgspec.json.encode(event).decode(),
+        )
+
+    def page(self, at: Instant, after: str, limit: int) -> Sequence[EventRecord]:
+        """At most `limit` in the order of time, beginning after that place."""
+        rows = self.db.rows(
+            "SELECT id, at, name, client_id, uid, grant_id, data FROM events"
+            " WHERE at > :at OR (at = :at AND id > :after) ORDER BY at, id LIMIT :limit",
+            at=at,
+            after=after,
+            limit=limit,
+        )
+        return [EventRecord(row[0], Instant(row[1]), *row[2:]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Decision records, found by the reference that the refusal carried."""
+
+    db: Connection
+
+    def add(self, decision: Decision) -> None:
+        """Keep it until it expires."""
+        self.db.send(
+            "INSERT INTO decisions (reference, at, endpoint, code, checked, description, expected,"
+            " received, client_id, expires_at)"
+            " VALUES (:reference, :at, :endpoint, :code, :checked, :description, :expected,"
+            " :received, :client_id, :expires_at) ON CONFLICT (reference) DO NOTHING",
+            reference=decision.reference,
+            at=decision.at,
+            endpoint=decision.endpoint,
+            code=decision.code,
+            checked=decision.check,
+            description=decision.description,
+            expected=decision.expected,
+            received=decision.received,
+            client_id=decision.client_id,
+            expires_at=decision.expires_at,
+        )
+
+    def find(self, reference: str) -> Decision | None:
+        """The record behind a reference."""
+        row = self.db.row(
+            "SELECT reference, at, endpoint, code, checked, description, expected, received,"
+            " client_id, expires_at FROM decisions WHERE reference = :reference",
+            reference=reference,
+        )
+        return None if row is None else Decision(*row)
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` records that expired."""
+        return self.db.run(
+            "DELETE FROM decisions WHERE reference IN"
+            " (SELECT reference FROM decisions WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )

@@ -1,0 +1,86 @@
+"""What resource servers must refuse although its signature is good."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant, days, later
+
+_KEPT = days(2)
+"""No access token lives longer than a day; the rest is for clocks that disagree."""
+
+
+class RevokedKind(StrEnum):
+    """What a revocation is about."""
+
+    GRANT = "grant"
+    TOKEN = "token"
+    CLIENT = "client"
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationRecord:
+    """One revocation; of no interest once `expires_at` has passed."""
+
+    kind: RevokedKind
+    id: str
+    revoked_at: Instant
+    expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Revocations:
+    """A set that only grows until its members expire."""
+
+    db: Connection
+
+    def add(self, kind: RevokedKind, subject: str, now: Instant) -> None:
+        """Remember that it ended at `now`."""
+        self.db.send(
+            "INSERT INTO revocations (kind, subject, revoked_at, expires_at)"
+            " VALUES (:kind, :subject, :now, :expires_at)"
+            " ON CONFLICT (kind, subject) DO UPDATE"
+            " SET revoked_at = :now, expires_at = :expires_at",
+            kind=kind.value,
+            subject=subject,
+            now=now,
+            expires_at=later(now, _KEPT),
+        )
+
+    def page(self, at: Instant, kind: str, subject: str, limit: int) -> Sequence[RevocationRecord]:
+        """At most `limit` in the order of time, beginning after that place."""
+        rows = self.db.rows(
+            "SELECT kind, subject, revoked_at, expires_at FROM revocations"
+            " WHERE revoked_at > :at OR (revoked_at = :at AND"
+            " (kind > :kind OR (kind = :kind AND subject > :subject)))"
+            " ORDER BY revoked_at, kind, subject LIMIT :limit",
+            at=at,
+            kind=kind,
+            subject=subject,
+            limit=limit,
+        )
+        return [
+            RevocationRecord(RevokedKind(row[0]), row[1], Instant(row[2]), Instant(row[3]))
+            for row in rows
+        ]
+
+    def covers(self, token_id: str, client_id: str, issued_at: Instant) -> bool:
+        """Whether this token was ended by itself, or its client after it was issued."""
+        row = self.db.row(
+            "SELECT kind FROM revocations WHERE (kind = 'token' AND subject = :token_id)"
+            " OR (kind = 'client' AND subject = :client_id AND revoked_at >= :issued_at) LIMIT 1",
+            token_id=token_id,
+            client_id=client_id,
+            issued_at=issued_at,
+        )
+        return row is not None
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` that no longer matter."""
+        return self.db.run(
+            "DELETE FROM revocations WHERE expires_at <= :now AND (kind, subject) IN"
+            " (SELECT kind, subject FROM revocations WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )

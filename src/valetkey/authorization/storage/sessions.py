@@ -1,0 +1,104 @@
+"""Browsers in which someone is signed in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Uid
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Sessions, found by the fingerprint of their cookie."""
+
+    db: Connection
+
+    def start(self, session: Session, fingerprint: Fingerprint) -> None:
+        """Remember a session."""
+        self.db.send(
+            "INSERT INTO sessions (id, fingerprint, uid, auth_time, methods, user_agent,"
+            " created_at, last_seen_at, expires_at)"
+            " VALUES (:id, :fingerprint, :uid, :auth_time, :methods, :user_agent, :created_at,"
+            " :last_seen_at, :expires_at)",
+            id=session.id,
+            fingerprint=fingerprint,
+            uid=session.uid,
+            auth_time=session.auth_time,
+            methods=" ".join(session.methods),
+            user_agent=session.user_agent,
+            created_at=session.created_at,
+            last_seen_at=session.last_seen_at,
+            expires_at=session.expires_at,
+        )
+
+    def find(self, fingerprint: Fingerprint) -> Session | None:
+        """The session behind a cookie, ended or not."""
+        row = self.db.row(
+            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
+            " ended_at FROM sessions WHERE fingerprint = :fingerprint",
+            fingerprint=fingerprint,
+        )
+        return None if row is None else _session(row)
+
+    def find_by_id(self, session_id: str) -> Session | None:
+        """The session with this public id, ended or not."""
+        row = self.db.row(
+            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
+            " ended_at FROM sessions WHERE id = :id",
+            id=session_id,
+        )
+        return None if row is None else _session(row)
+
+    def live_of(self, uid: Uid, now: Instant) -> Sequence[Session]:
+        """The user's sessions that have not ended."""
+        rows = self.db.rows(
+            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
+            " ended_at FROM sessions WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
+            " ORDER BY created_at, id",
+            uid=uid,
+            now=now,
+        )
+        return [_session(row) for row in rows]
+
+    def touch(self, session_id: str, now: Instant) -> None:
+        """Note that the session was used."""
+        self.db.send(
+            "UPDATE sessions SET last_seen_at = :now WHERE id = :id AND last_seen_at < :now",
+            id=session_id,
+            now=now,
+        )
+
+    def end(self, session_id: str, now: Instant) -> bool:
+        """End it. Of all who try, exactly one is told True."""
+        ended = self.db.run(
+            "UPDATE sessions SET ended_at = :now WHERE id = :id AND ended_at IS NULL",
+            id=session_id,
+            now=now,
+        )
+        return ended == 1
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` sessions whose life is over, ended or not."""
+        return self.db.run(
+            "DELETE FROM sessions WHERE id IN"
+            " (SELECT id FROM sessions WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
+
+
+def _session(row: Row) -> Session:
+    return Session(
+        id=row[0],
+        uid=Uid(row[1]),
+        auth_time=Instant(row[2]),
+        methods=tuple(row[3].split()),
+        user_agent=row[4],
+        created_at=Instant(row[5]),
+        last_seen_at=Instant(row[6]),
+        expires_at=Instant(row[7]),
+        ended_at=row[8],
+    )

@@ -1,0 +1,107 @@
+"""Keys that sign tokens: public half in clear, private half sealed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeys:
+    """All keys that are not gone. Every change bumps the revision that caches compare."""
+
+    db: Connection
+
+    def all(self, now: Instant) -> Sequence[SigningKeyRecord]:
+        """Every key that is still published, the earliest to sign first."""
+        rows = self.db.rows(
+            "SELECT kid, purpose, algorithm, period, public_jwk, sealed, created_at, activates_at,"
+            " retires_at, removed_at FROM signing_keys"
+            " WHERE removed_at IS NULL OR removed_at > :now ORDER BY activates_at, kid",
+            now=now,
+        )
+        return [_record(row) for row in rows]
+
+    def issue(self, record: SigningKeyRecord) -> bool:
+        """Keep it. False if another process made the key of this period first."""
+        issued = self.db.run(
+            "INSERT INTO signing_keys (kid, purpose, algorithm, period, public_jwk, sealed,"
+            " created_at, activates_at, retires_at, removed_at)"
+            " VALUES (:kid, :purpose, :algorithm, :period, :public_jwk, :sealed, :created_at,"
+            " :activates_at, :retires_at, :removed_at)"
+            " ON CONFLICT (purpose, algorithm, period) DO NOTHING",
+            kid=record.kid,
+            purpose=record.purpose,
+            algorithm=record.algorithm,
+            period=record.period,
+            public_jwk=record.public_jwk,
+            sealed=record.sealed,
+            created_at=record.created_at,
+            activates_at=record.activates_at,
+            retires_at=record.retires_at,
+            removed_at=record.removed_at,
+        )
+        self._bump()
+        return issued == 1
+
+    def retire(self, kid: str, retires_at: Instant, removed_at: Instant) -> bool:
+        """Let it stop signing and, later, stop being published. Once."""
+        retired = self.db.run(
+            "UPDATE signing_keys SET retires_at = :retires_at, removed_at = :removed_at"
+            " WHERE kid = :kid AND retires_at IS NULL",
+            kid=kid,
+            retires_at=retires_at,
+            removed_at=removed_at,
+        )
+        self._bump()
+        return retired == 1
+
+    def activate(self, kid: str, activates_at: Instant) -> bool:
+        """Let a published key sign earlier than planned."""
+        moved = self.db.run(
+            "UPDATE signing_keys SET activates_at = :activates_at"
+            " WHERE kid = :kid AND activates_at > :activates_at",
+            kid=kid,
+            activates_at=activates_at,
+        )
+        self._bump()
+        return moved == 1
+
+    def reseal(self, kid: str, before: str, sealed: str) -> bool:
+        """Exchange the sealed private half for the same, sealed with another key."""
+        resealed = self.db.run(
+            "UPDATE signing_keys SET sealed = :sealed WHERE kid = :kid AND sealed = :before",
+            kid=kid,
+            before=before,
+            sealed=sealed,
+        )
+        return resealed == 1
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` keys that are gone."""
+        return self.db.run(
+            "DELETE FROM signing_keys WHERE kid IN"
+            " (SELECT kid FROM signing_keys WHERE removed_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
+
+    def _bump(self) -> None:
+        self.db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
+
+
+def _record(row: Row) -> SigningKeyRecord:
+    return SigningKeyRecord(
+        kid=row[0],
+        purpose=row[1],
+        algorithm=row[2],
+        period=row[3],
+        public_jwk=row[4],
+        sealed=row[5],
+        created_at=Instant(row[6]),
+        activates_at=Instant(row[7]),
+        retires_at=row[8],
+        removed_at=row[9],
+    )

@@ -1,0 +1,73 @@
+"""Who must wait: leaking buckets that all processes share."""
+
+from dataclasses import dataclass
+
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant, Lifetime
+
+_UNIT = 1_000_000
+"""One attempt, in the fractions in which buckets leak."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `attempts` at once; the bucket is empty again after `window`."""
+
+    attempts: int
+    window: Lifetime
+
+    @property
+    def leak(self) -> int:
+        """How much flows out in a second."""
+        return max(1, self.attempts * _UNIT // self.window)
+
+
+@dataclass(frozen=True, slots=True)
+class Throttles:
+    """One row a bucket. Attempts are counted before they are made, so parallel ones count."""
+
+    db: Connection
+
+    def take(self, bucket: str, limit: Limit, now: Instant) -> int:
+        """Count one attempt: 0, or the seconds to wait when the bucket is full (nothing counts)."""
+        # One statement, so that of many at once no more than the limit pass.
+        taken = self.db.row(
+            "INSERT INTO throttles (bucket, level, changed_at) VALUES (:bucket, :unit, :now)"
+            " ON CONFLICT (bucket) DO UPDATE SET level = :unit +"
+            " CASE WHEN throttles.level > (:now - throttles.changed_at) * :leak"
+            " THEN throttles.level - (:now - throttles.changed_at) * :leak ELSE 0 END,"
+            " changed_at = :now"
+            " WHERE throttles.level - (:now - throttles.changed_at) * :leak <= :room"
+            " RETURNING level",
+            bucket=bucket,
+            unit=_UNIT,
+            now=now,
+            leak=limit.leak,
+            room=(limit.attempts - 1) * _UNIT,
+        )
+        if taken is not None:
+            return 0
+        row = self.db.row(
+            "SELECT level, changed_at FROM throttles WHERE bucket = :bucket", bucket=bucket
+        )
+        if row is None:
+            return 1
+        above = row[0] - (now - row[1]) * limit.leak - (limit.attempts - 1) * _UNIT
+        return max(1, -(-int(above) // limit.leak))
+
+    def give_back(self, bucket: str) -> None:
+        """The attempt was good: it does not count."""
+        self.db.send(
+            "UPDATE throttles SET level = level - :unit WHERE bucket = :bucket AND level >= :unit",
+            bucket=bucket,
+            unit=_UNIT,
+        )
+
+    def sweep(self, before: Instant, limit: int) -> int:
+        """Delete at most `limit` buckets that nobody touched since `before`."""
+        return self.db.run(
+            "DELETE FROM throttles WHERE bucket IN"
+            " (SELECT bucket FROM throttles WHERE changed_at <= :before LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )

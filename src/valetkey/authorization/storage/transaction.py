@@ -1,0 +1,104 @@
+"""One transaction, every store under one name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.storage.access_tokens import AccessTokens
+from valetkey.authorization.storage.clients import Clients
+from valetkey.authorization.storage.grants import Consents, Grants
+from valetkey.authorization.storage.records import Decisions, Events
+from valetkey.authorization.storage.revocations import Revocations
+from valetkey.authorization.storage.sessions import Sessions
+from valetkey.authorization.storage.signing_keys import SigningKeys
+from valetkey.authorization.storage.throttles import Throttles
+from valetkey.authorization.storage.users import Users
+from valetkey.authorization.storage.vouchers import Vouchers
+from valetkey.database.engine import Connection, Engine, T
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What the server remembers, for as long as one `work` runs."""
+
+    db: Connection
+    random: Callable[[int], bytes]
+
+    @property
+    def clients(self) -> Clients:
+        """Applications and their secrets."""
+        return Clients(self.db)
+
+    @property
+    def users(self) -> Users:
+        """People and their credentials."""
+        return Users(self.db)
+
+    @property
+    def sessions(self) -> Sessions:
+        """Browsers in which someone is signed in."""
+        return Sessions(self.db)
+
+    @property
+    def consents(self) -> Consents:
+        """What need not be asked again."""
+        return Consents(self.db)
+
+    @property
+    def grants(self) -> Grants:
+        """What users let clients do."""
+        return Grants(self.db)
+
+    @property
+    def access_tokens(self) -> AccessTokens:
+        """Access tokens by reference."""
+        return AccessTokens(self.db)
+
+    @property
+    def vouchers(self) -> Vouchers:
+        """What can be redeemed once."""
+        return Vouchers(self.db)
+
+    @property
+    def revocations(self) -> Revocations:
+        """What resource servers must refuse."""
+        return Revocations(self.db)
+
+    @property
+    def signing_keys(self) -> SigningKeys:
+        """Keys that sign tokens, sealed."""
+        return SigningKeys(self.db)
+
+    @property
+    def throttles(self) -> Throttles:
+        """Who must wait."""
+        return Throttles(self.db)
+
+    @property
+    def events(self) -> Events:
+        """What happened."""
+        return Events(self.db, self.random)
+
+    @property
+    def decisions(self) -> Decisions:
+        """Why something was refused."""
+        return Decisions(self.db)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The server's memory: runs functions of a `Transaction` as the engine runs transactions."""
+
+    engine: Engine
+    random: Callable[[int], bytes]
+
+    async def read(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` against one consistent snapshot; for look-ups by key."""
+        return await self.engine.read(lambda db: work(Transaction(db, self.random)))
+
+    async def scan(self, work: Callable[[Transaction], T]) -> T:
+        """The same for lists and reports."""
+        return await self.engine.scan(lambda db: work(Transaction(db, self.random)))
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work`; what it wrote is on disk when this returns, undone if it raised."""
+        return await self.engine.write(lambda db: work(Transaction(db, self.random)))

@@ -1,0 +1,152 @@
+"""People, the names they sign in with, and their credentials."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.user import Uid, User, fold
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The register of people. A uid is given once, ever."""
+
+    db: Connection
+
+    def find(self, uid: Uid) -> User | None:
+        """The user, disabled or not."""
+        row = self.db.row(
+            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
+            " disabled_at FROM users WHERE uid = :uid",
+            uid=uid,
+        )
+        return None if row is None else _user(row)
+
+    def find_by_name(self, name: str) -> User | None:
+        """The user with this username or e-mail address, however it is spelt."""
+        row = self.db.row(
+            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
+            " disabled_at FROM users WHERE username_key = :key OR email_key = :key",
+            key=fold(name),
+        )
+        return None if row is None else _user(row)
+
+    def page(self, after: int, limit: int) -> Sequence[User]:
+        """At most `limit` users in the order of their uids, beginning after `after`."""
+        rows = self.db.rows(
+            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
+            " disabled_at FROM users WHERE uid > :after ORDER BY uid LIMIT :limit",
+            after=after,
+            limit=limit,
+        )
+        return [_user(row) for row in rows]
+
+    def register(self, user: User) -> bool:
+        """Add a user; False if uid, username or e-mail address is taken."""
+        taken = self.db.row(
+            "SELECT uid FROM users WHERE username_key = :username OR email_key = :email",
+            username=fold(user.username),
+            email=fold(user.email),
+        )
+        if taken is not None:
+            return False
+        given = self.db.run(
+            "INSERT INTO uids (uid, given_at) VALUES (:uid, :now) ON CONFLICT (uid) DO NOTHING",
+            uid=user.uid,
+            now=user.created_at,
+        )
+        if not given:
+            return False
+        self.db.run(
+            "INSERT INTO users (uid, username, username_key, email, email_key, email_verified_at,"
+            " name, created_at, changed_at, disabled_at)"
+            " VALUES (:uid, :username, :username_key, :email, :email_key, :email_verified_at,"
+            " :name, :created_at, :changed_at, :disabled_at)",
+            created_at=user.created_at,
+            **_columns(user),
+        )
+        return True
+
+    def change(self, user: User) -> bool:
+        """Write everything about a user; False if there is none, or a name is another's."""
+        taken = self.db.row(
+            "SELECT uid FROM users WHERE (username_key = :username OR email_key = :email)"
+            " AND uid <> :uid",
+            username=fold(user.username),
+            email=fold(user.email),
+            uid=user.uid,
+        )
+        if taken is not None:
+            return False
+        changed = self.db.run(
+            "UPDATE users SET username = :username, username_key = :username_key, email = :email,"
+            " email_key = :email_key, email_verified_at = :email_verified_at, name = :name,"
+            " changed_at = :changed_at, disabled_at = :disabled_at WHERE uid = :uid",
+            **_columns(user),
+        )
+        return changed == 1
+
+    def password_hash(self, uid: Uid) -> str | None:
+        """The hash of the user's password, as a PHC string; None if there is no password."""
+        row = self.db.row(
+            "SELECT data FROM credentials WHERE uid = :uid AND kind = 'password'", uid=uid
+        )
+        return None if row is None else str(row[0])
+
+    def set_password_hash(self, uid: Uid, credential_id: str, data: str, now: Instant) -> None:
+        """Put a password's hash in place of the one before."""
+        self.db.run("DELETE FROM credentials WHERE uid = :uid AND kind = 'password'", uid=uid)
+        self.db.run(
+            "INSERT INTO credentials (id, uid, kind, data, created_at)"
+            " VALUES (:id, :uid, 'password', :data, :now)",
+            id=credential_id,
+            uid=uid,
+            data=data,
+            now=now,
+        )
+
+    def renew_password_hash(self, uid: Uid, old: str, new: str) -> bool:
+        """Exchange the hash of the same password; False if the password changed meanwhile."""
+        renewed = self.db.run(
+            "UPDATE credentials SET data = :new"
+            " WHERE uid = :uid AND kind = 'password' AND data = :old",
+            uid=uid,
+            old=old,
+            new=new,
+        )
+        return renewed == 1
+
+    def has_second_factor(self, uid: Uid) -> bool:
+        """Whether a password alone does not sign this user in."""
+        row = self.db.row(
+            "SELECT id FROM credentials WHERE uid = :uid AND kind <> 'password' LIMIT 1", uid=uid
+        )
+        return row is not None
+
+
+def _columns(user: User) -> dict[str, object]:
+    return {
+        "uid": user.uid,
+        "username": user.username,
+        "username_key": fold(user.username),
+        "email": user.email,
+        "email_key": fold(user.email),
+        "email_verified_at": user.email_verified_at,
+        "name": user.name,
+        "changed_at": user.changed_at,
+        "disabled_at": user.disabled_at,
+    }
+
+
+def _user(row: Row) -> User:
+    return User(
+        uid=Uid(row[0]),
+        username=row[1],
+        email=row[2],
+        email_verified_at=row[3],
+        name=row[4],
+        created_at=Instant(row[5]),
+        changed_at=Instant(row[6]),
+        disabled_at=row[7],
+    )
