@@ -1,1 +1,1 @@
-"""Transactions as plain functions, on any engine."""
+"""Transactions as plain functions, on any engine: SQLite and PostgreSQL, one SQL."""

@@ -1,0 +1,55 @@
+"""One transaction that waits for its turn on another thread, and how its caller hears of it."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from valetkey.database.engine import Connection
+
+Work = Callable[[Connection], Any]
+
+
+class Asked:
+    """A transaction somebody waits for: what to run, whom to tell, and then how it went."""
+
+    __slots__ = ("future", "loop", "problem", "result", "work")
+
+    def __init__(self, work: Work) -> None:
+        """Make one to be awaited on the event loop that runs now."""
+        self.work = work
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.result: Any = None
+        self.problem: BaseException | None = None
+
+    def again(self) -> None:
+        """Forget how it went: it is going to be run a second time."""
+        self.result = None
+        self.problem = None
+
+
+def tell(batch: Iterable[Asked]) -> None:
+    """Answer every caller, waking each event loop once. Any thread may call it."""
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[Asked]] = defaultdict(list)
+    for asked in batch:
+        by_loop[asked.loop].append(asked)
+    for loop, answered in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, answered)
+        except RuntimeError:
+            # That loop is closed: nobody is left to hear it.
+            continue
+
+
+def _settle(answered: Iterable[Asked]) -> None:
+    for asked in answered:
+        if asked.future.done():
+            continue
+        if asked.problem is None:
+            asked.future.set_result(asked.result)
+        elif isinstance(asked.problem, StopIteration):
+            # A future cannot carry it: it would end the caller's own iteration.
+            asked.future.set_exception(RuntimeError("the work raised StopIteration"))
+        else:
+            asked.future.set_exception(asked.problem)

@@ -1,0 +1,51 @@
+"""From the URL of a database to the engine that speaks to it. A new engine is one line here."""
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+
+from valetkey.database.engine import Engine
+from valetkey.kernel.refusal import Mistake
+
+Connector = Callable[[str, Path, int], Engine]
+
+
+def connect(url: str, *, directory: Path, pool_size: int = 4) -> Engine:
+    """The engine for `url`; the calling thread may wait for a disk, never for a network.
+
+    A relative SQLite path starts at `directory`; `pool_size` is the most connections that one
+    process opens to a PostgreSQL. Call it after forking: connections do not survive a fork.
+    Raises `Mistake` about a URL that names no database, `DatabaseUnavailable` when the file
+    cannot be opened. A PostgreSQL that is away is found out by the first transaction.
+    """
+    scheme = url.partition("://")[0]
+    connector = ENGINES.get(scheme)
+    if connector is None:
+        # The URL is not repeated: it may hold a password.
+        known = ", ".join(f"{name}://" for name in ENGINES)
+        raise Mistake(f"the URL of a database starts with one of {known}", "database")
+    return connector(url, directory, pool_size)
+
+
+def _sqlite(url: str, directory: Path, pool_size: int) -> Engine:
+    from valetkey.database.sqlite import SQLite  # noqa: PLC0415 - only the engine in use is loaded
+
+    name = url.removeprefix("sqlite:///")
+    if name == url or not name or name == ":memory:":
+        raise Mistake("write sqlite:///file.db or sqlite:////absolute/file.db", "database")
+    return SQLite(directory / name)
+
+
+def _postgres(url: str, directory: Path, pool_size: int) -> Engine:
+    if find_spec("psycopg") is None:
+        raise Mistake("PostgreSQL needs its driver: pip install 'valetkey[postgres]'", "database")
+    from valetkey.database.postgres import Postgres  # noqa: PLC0415 - an optional driver
+
+    return Postgres(url, size=pool_size)
+
+
+ENGINES: Mapping[str, Connector] = MappingProxyType(
+    {"sqlite": _sqlite, "postgresql": _postgres, "postgres": _postgres}
+)
+"""The scheme of a URL, and what makes an engine of it."""

@@ -1,0 +1,135 @@
+"""What a database must be able to do for us, whichever one it is.
+
+A transaction is a plain function: it is handed a `Connection` and returns a value. It runs
+on one thread from start to finish; it cannot await, so it cannot hold a lock while it waits
+for the network; it must be a function of its arguments, because it may be run again when the
+database asks for that. What it returned is written; when it raised, nothing happened.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+# The columns in the order in which the statement names them: text, integers and None.
+Row = tuple[Any, ...]
+
+
+class DatabaseUnavailable(Exception):
+    """The database cannot do this now: locked for too long, full, broken or gone. Try later.
+
+    When it is raised by `Engine.write`, nothing was written, except that a PostgreSQL which
+    went away during the commit may have finished it: then nobody can know, and nothing is
+    run a second time.
+    """
+
+
+class Overloaded(Exception):
+    """Too much work waits already, so this was refused at once and not begun."""
+
+
+class UnstorableValue(ValueError):
+    """A value that neither engine keeps: not text, integer or None, or out of their range."""
+
+
+class ConstraintViolated(Exception):
+    """A row broke a unique, foreign-key, NOT NULL or CHECK constraint."""
+
+
+class ReadOnly(Exception):
+    """A statement inside `Engine.read` or `Engine.scan` tried to write."""
+
+
+class Connection(Protocol):
+    """One transaction's view of the database; of no use once that transaction has ended.
+
+    SQL is the shared subset with `:name` parameters; values are `str`, `int` within 64 bits
+    and `None`. Anything else is `UnstorableValue`. After any statement failed the transaction
+    can only fail: swallowing the exception inside `work` does not save it.
+    """
+
+    def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
+        """Every row of the answer."""
+        ...
+
+    def row(self, sql: str, /, **params: object) -> Row | None:
+        """The first row of the answer, if there is one."""
+        ...
+
+    def run(self, sql: str, /, **params: object) -> int:
+        """Execute, and return how many rows were inserted, updated or deleted."""
+        ...
+
+    def send(self, sql: str, /, **params: object) -> None:
+        """Execute; nobody waits for how many rows changed, which spares a round trip."""
+        ...
+
+
+class Engine(Protocol):
+    """A database that runs plain functions as transactions. Any event loop may call it."""
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` against one consistent snapshot. For look-ups by key: microseconds."""
+        ...
+
+    async def scan(self, work: Callable[[Connection], T]) -> T:
+        """The same for lists and reports: never on the event loop's thread."""
+        ...
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run `work`; what it wrote is on disk when this returns, undone if it raised.
+
+        A caller that is cancelled while it waits may find its work done or not done.
+        """
+        ...
+
+    async def change_schema(self, work: Callable[[Connection], T]) -> T:
+        """The same as `write`, in one process at a time and without its time limits."""
+        ...
+
+    def changed(self) -> int:
+        """A number that differs once anyone, in any process, wrote to table `revision`.
+
+        At once for writes of this process, within a second for others. Costs microseconds.
+        While there is no table `revision` it may differ after any write.
+        """
+        ...
+
+    async def backup(self, path: str) -> None:
+        """Write a consistent copy to a new file at `path` while others go on working.
+
+        Raises `Mistake` where the engine has a better tool of its own for that.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let go of every file, socket and thread."""
+        ...
+
+
+class _ThisThread(threading.local):
+    in_transaction = False
+
+
+_this_thread = _ThisThread()
+
+
+def refuse_nesting() -> None:
+    """Raise at once inside a transaction: a second one would wait for the first, forever."""
+    if _this_thread.in_transaction:
+        message = "a transaction may not open another"
+        raise RuntimeError(message)
+
+
+class outermost:  # noqa: N801 - reads as the statement it stands in: `with outermost():`
+    """Mark this thread as inside a transaction for as long as the block runs."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        refuse_nesting()
+        _this_thread.in_transaction = True
+
+    def __exit__(self, *_: object) -> None:
+        _this_thread.in_transaction = False

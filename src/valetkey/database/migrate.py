@@ -1,0 +1,102 @@
+"""Numbered .sql files of a package, each applied once, in order, and never changed after.
+
+A file is called `0002_what_it_does.sql`. One called `0002_before_….sql` leaves the tables such
+that the code before it still works: an older process starts on them without complaint.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from importlib import resources
+from itertools import pairwise
+
+from valetkey.database.engine import Connection, Engine, Row
+from valetkey.database.statement import split
+from valetkey.kernel.refusal import Mistake
+
+_NAME = re.compile(r"(?P<number>[0-9]{4})_(?P<what>[a-z0-9_]+)\.sql")
+_TABLE = """
+    CREATE TABLE IF NOT EXISTS migrations (
+        number  BIGINT PRIMARY KEY,
+        package TEXT   NOT NULL,
+        name    TEXT   NOT NULL,
+        hash    TEXT   NOT NULL
+    )
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file: its place in the order, its name, what it does and how it is recognised."""
+
+    number: int
+    name: str
+    script: str
+    hash: str
+
+
+async def migrate(engine: Engine, package: str) -> None:
+    """Bring the tables up to what the .sql files of `package` say; all of them or nothing.
+
+    Any number of processes may start at once: one applies, the others wait and find it done.
+    Raises `Mistake` when an applied file was changed, when the database was made by newer
+    software or belongs to another package, and `DatabaseUnavailable`.
+    """
+    migrations = find(package)
+
+    def work(db: Connection) -> None:
+        db.run(_TABLE)
+        found = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
+        for row in found:
+            _check(row, package, migrations)
+        applied = {row[0] for row in found}
+        for migration in migrations:
+            if migration.number not in applied:
+                _apply(db, package, migration)
+
+    await engine.change_schema(work)
+
+
+def find(package: str) -> tuple[Migration, ...]:
+    """The migrations of a package in their order. Raises `ValueError` about a wrong name."""
+    found: list[Migration] = []
+    for file in resources.files(package).iterdir():
+        if not file.name.endswith(".sql"):
+            continue
+        name = _NAME.fullmatch(file.name)
+        if name is None:
+            raise ValueError(f"{file.name} is not called like 0001_initial.sql")
+        # Line ends differ between check-outs; what the file says does not.
+        script = file.read_text(encoding="utf-8").replace("\r\n", "\n")
+        fingerprint = hashlib.sha256(script.encode()).hexdigest()
+        found.append(Migration(int(name["number"]), file.name, script, fingerprint))
+    found.sort(key=lambda migration: migration.number)
+    for one, next_one in pairwise(found):
+        if one.number == next_one.number:
+            raise ValueError(f"{one.name} and {next_one.name} have one number")
+    return tuple(found)
+
+
+def _check(row: Row, package: str, migrations: tuple[Migration, ...]) -> None:
+    number, owner, name, fingerprint = row
+    if owner != package:
+        raise Mistake(f"this database belongs to {owner}; give {package} one of its own")
+    known = next((migration for migration in migrations if migration.number == number), None)
+    if known is None:
+        if "_before_" not in name:
+            raise Mistake(f"this database was changed by newer software ({name}): upgrade first")
+    elif known.hash != fingerprint:
+        raise Mistake(f"{name} is not the file that made this database: restore it, add a new one")
+
+
+def _apply(db: Connection, package: str, migration: Migration) -> None:
+    for statement in split(migration.script):
+        db.send(statement)
+    db.send(
+        "INSERT INTO migrations (number, package, name, hash)"
+        " VALUES (:number, :package, :name, :hash)",
+        number=migration.number,
+        package=package,
+        name=migration.name,
+        hash=migration.hash,
+    )

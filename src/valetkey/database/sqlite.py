@@ -1,0 +1,164 @@
+"""SQLite: one writer thread with group commit, readers on the calling thread."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+
+from valetkey.database.engine import Connection, DatabaseUnavailable, Overloaded, T, refuse_nesting
+from valetkey.database.sqlite_connection import in_our_words, open_reader, run_work
+from valetkey.database.sqlite_writer import Writer
+from valetkey.kernel.refusal import Mistake
+
+# Seconds a read may wait for a lock. Readers of a write-ahead log wait for nobody, save in the
+# instant in which another process recovers or truncates it.
+_READ_PATIENCE = 0.05
+_SCANNERS = 2
+_MOST_SCANS = 32
+
+
+class _Reader:
+    """A reading connection and the state of `changed` on it. Belongs to one thread."""
+
+    __slots__ = ("number", "raw", "version")
+
+    def __init__(self, raw: apsw.Connection) -> None:
+        self.raw = raw
+        self.version = -1
+        self.number = 0
+
+
+class SQLite:
+    """A SQLite database in a file, as an `engine.Engine`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create it. Raises `DatabaseUnavailable`."""
+        self._path = path
+        try:
+            self._writer = Writer(path)
+        except (apsw.Error, OSError) as problem:
+            raise DatabaseUnavailable(f"cannot open {path}: {problem}") from problem
+        self._this_thread = threading.local()
+        self._readers: list[_Reader] = []
+        self._readers_turn = threading.Lock()
+        self._closed = False
+        self._scanners = ThreadPoolExecutor(_SCANNERS, thread_name_prefix="valetkey-scan")
+        self._scans = 0
+        self._ordinal = count(1)
+
+    def read(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
+        """See `Engine.read`; on the calling thread, for a hop would cost more than a look-up."""
+        # Refused here and not in the coroutine: a work that forgets to await it must fail too.
+        refuse_nesting()
+        return self._read(work)
+
+    def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
+        """See `Engine.scan`; on one of two threads of their own. Raises `Overloaded`."""
+        refuse_nesting()
+        return self._on_scanner(lambda: self._snapshot(work))
+
+    def write(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
+        """See `Engine.write`. Raises `Overloaded`."""
+        refuse_nesting()
+        return self._writer.write(work)
+
+    def change_schema(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
+        """See `Engine.change_schema`."""
+        # The write lock is the only one there is, and it is not timed once it is taken.
+        return self.write(work)
+
+    def changed(self) -> int:
+        """See `Engine.changed`."""
+        reader = self._reader()
+        try:
+            version = cast("int", reader.raw.pragma("data_version"))
+            if version != reader.version:
+                reader.version = version
+                reader.number = self._revision(reader, version)
+        except apsw.Error as problem:
+            raise in_our_words(problem) from problem
+        return reader.number
+
+    def backup(self, path: str) -> Coroutine[Any, Any, None]:
+        """See `Engine.backup`; raises `Mistake` when there is a file at `path`."""
+        refuse_nesting()
+        return self._on_scanner(lambda: self._copy(Path(path)))
+
+    async def close(self) -> None:
+        """See `Engine.close`."""
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._close)
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        return self._snapshot(work)
+
+    def _snapshot(self, work: Callable[[Connection], T]) -> T:
+        raw = self._reader().raw
+        try:
+            raw.execute("BEGIN")
+        except apsw.Error as problem:
+            raise in_our_words(problem) from problem
+        try:
+            return run_work(raw, work)
+        finally:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+
+    def _reader(self) -> _Reader:
+        try:
+            return cast("_Reader", self._this_thread.reader)
+        except AttributeError:
+            return self._new_reader()
+
+    def _new_reader(self) -> _Reader:
+        with self._readers_turn:
+            if self._closed:
+                raise DatabaseUnavailable("the database is closed")
+            try:
+                reader = _Reader(open_reader(self._path, patience=_READ_PATIENCE))
+            except apsw.Error as problem:
+                raise in_our_words(problem) from problem
+            self._readers.append(reader)
+        self._this_thread.reader = reader
+        return reader
+
+    def _revision(self, reader: _Reader, version: int) -> int:
+        try:
+            rows = reader.raw.execute("SELECT sum(number) FROM revision").fetchall()
+        except apsw.SQLError:
+            # No such table yet. Versions of two connections may coincide: keep them apart.
+            return (next(self._ordinal) << 40) + version
+        return cast("int", rows[0][0] or 0)
+
+    async def _on_scanner(self, job: Callable[[], T]) -> T:
+        if self._closed:
+            raise DatabaseUnavailable("the database is closed")
+        if self._scans >= _MOST_SCANS:
+            raise Overloaded("too many reports wait")
+        self._scans += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._scanners, job)
+        finally:
+            self._scans -= 1
+
+    def _copy(self, path: Path) -> None:
+        if path.exists():
+            raise Mistake(f"{path} exists already: name a new file for the backup")
+        source = self._reader().raw
+        try:
+            source.execute("VACUUM INTO ?", (str(path),))
+        except apsw.Error as problem:
+            raise in_our_words(problem) from problem
+
+    def _close(self) -> None:
+        self._scanners.shutdown()
+        self._writer.close()
+        with self._readers_turn:
+            for reader in self._readers:
+                reader.raw.close()

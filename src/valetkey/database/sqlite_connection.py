@@ -1,0 +1,170 @@
+"""One SQLite connection: how it is opened, and what a transaction sees of it."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import apsw
+
+from valetkey.database.engine import (
+    Connection,
+    ConstraintViolated,
+    DatabaseUnavailable,
+    ReadOnly,
+    Row,
+    T,
+    UnstorableValue,
+    outermost,
+)
+from valetkey.database.statement import Storable, storable
+
+# Bytes to which the write-ahead log is cut back once it has been copied into the database.
+_LOG_KEPT = 64 * 1024 * 1024
+_STATEMENTS_KEPT = 500
+
+_UNAVAILABLE = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.CantOpenError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.NoMemError,
+    apsw.ProtocolError,
+    apsw.PermissionsError,
+    apsw.InterruptError,
+    apsw.ConnectionClosedError,
+)
+
+
+def create_file(path: Path) -> None:
+    """Make an empty database file that only its owner may read, and the folder it needs."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return
+    # The new name itself must survive a power cut, or an acknowledged commit goes with it.
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def open_writer(path: Path, *, patience: float) -> apsw.Connection:
+    """The connection that writes; waits `patience` seconds for others while it opens."""
+    create_file(path)
+    raw = _open(path, apsw.SQLITE_OPEN_READWRITE, patience)
+    raw.pragma("journal_mode", "WAL")
+    # FULL: a commit is on disk before anybody hears of it. NORMAL would lose the last ones.
+    raw.pragma("synchronous", "FULL")
+    raw.pragma("foreign_keys", "ON")
+    raw.pragma("wal_autocheckpoint", 1000)
+    raw.pragma("journal_size_limit", _LOG_KEPT)
+    return raw
+
+
+def open_reader(path: Path, *, patience: float) -> apsw.Connection:
+    """A connection that cannot write, whatever it is told; the file must exist."""
+    raw = _open(path, apsw.SQLITE_OPEN_READONLY, patience)
+    raw.pragma("query_only", "ON")
+    return raw
+
+
+def _open(path: Path, flags: int, patience: float) -> apsw.Connection:
+    raw = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS_KEPT)
+    raw.set_busy_timeout(round(patience * 1000))
+    # SQLite reads "name" as text when there is no such column: a typo would go unnoticed.
+    raw.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    raw.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+    raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    raw.pragma("trusted_schema", "OFF")
+    raw.pragma("cell_size_check", "ON")
+    return raw
+
+
+def in_our_words(problem: apsw.Error) -> Exception:
+    """The same failure as `engine` names it; faults of the program stay as they are."""
+    if isinstance(problem, apsw.ConstraintError):
+        return ConstraintViolated(str(problem))
+    if isinstance(problem, apsw.ReadOnlyError):
+        return ReadOnly("a read may not write")
+    if isinstance(problem, _UNAVAILABLE):
+        return DatabaseUnavailable(f"SQLite: {problem}")
+    return problem
+
+
+class SQLiteConnection:
+    """What `work` is given: see `engine.Connection`. One object serves one transaction."""
+
+    __slots__ = ("_raw", "failure")
+
+    def __init__(self, raw: apsw.Connection) -> None:
+        self._raw: apsw.Connection | None = raw
+        self.failure: Exception | None = None
+
+    def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
+        """See `Connection.rows`."""
+        raw = self._open_raw()
+        try:
+            return raw.execute(sql, self._storable(params)).fetchall()
+        except apsw.Error as problem:
+            raise self._failed(problem) from problem
+
+    def row(self, sql: str, /, **params: object) -> Row | None:
+        """See `Connection.row`."""
+        # All rows, not one: a statement that returns what it wrote has to be run to its end.
+        found = self.rows(sql, **params)
+        return found[0] if found else None
+
+    def run(self, sql: str, /, **params: object) -> int:
+        """See `Connection.run`."""
+        raw = self._open_raw()
+        before = raw.total_changes()
+        try:
+            raw.execute(sql, self._storable(params)).fetchall()
+        except apsw.Error as problem:
+            raise self._failed(problem) from problem
+        # `changes()` still counts for an earlier statement when this one was not of its kind.
+        return raw.changes() if raw.total_changes() != before else 0
+
+    def send(self, sql: str, /, **params: object) -> None:
+        """See `Connection.send`."""
+        self.rows(sql, **params)
+
+    def end(self) -> None:
+        """Forget the database: the transaction is over, whoever still holds this object."""
+        self._raw = None
+
+    def _open_raw(self) -> apsw.Connection:
+        if self._raw is None:
+            raise RuntimeError("this transaction has ended")
+        if self.failure is not None:
+            raise self.failure
+        return self._raw
+
+    def _storable(self, params: dict[str, object]) -> Mapping[str, Storable]:
+        try:
+            return storable(params)
+        except UnstorableValue as problem:
+            self.failure = problem
+            raise
+
+    def _failed(self, problem: apsw.Error) -> Exception:
+        self.failure = in_our_words(problem)
+        return self.failure
+
+
+def run_work(raw: apsw.Connection, work: Callable[[Connection], T]) -> T:
+    """Call `work` inside the transaction that `raw` has begun; raise what it raised or hid."""
+    connection = SQLiteConnection(raw)
+    try:
+        with outermost():
+            result = work(connection)
+    finally:
+        connection.end()
+    if connection.failure is not None:
+        raise connection.failure
+    return result
