@@ -1,4 +1,4 @@
-"""Authorization codes: what one stands for, as the payload of its voucher (RFC 6749 section 4.1)."""
+"""Authorization codes: what one stands for, as its voucher's payload (RFC 6749 section 4.1)."""
 
 from dataclasses import dataclass
 

@@ -1,15 +1,23 @@
 """What happened (events) and why something was refused (decisions)."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from valetkey.authorization.model.decision import Decision
 from valetkey.authorization.model.event import Event
 from valetkey.database.engine import Connection
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, days, later
+from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.secret import fresh_id
+
+DECISION_LIFETIME = days(7)
+"""How long the reasons of a refusal can be read."""
+
+_QUEUED = 10_000
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +108,49 @@ class Decisions:
             now=now,
             limit=limit,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionQueue:
+    """Decisions on their way to the database: a refusal does not wait for a disk.
+
+    At most 10,000 wait; under a flood of refusals the oldest records are lost, not the answers.
+    """
+
+    random: Callable[[int], bytes]
+    waiting: deque[Decision] = field(default_factory=lambda: deque(maxlen=_QUEUED))
+
+    def put(
+        self, refusal: Refusal, *, endpoint: str, at: Instant, client_id: str | None = None
+    ) -> str:
+        """The reference that the refusal is to carry, such as VK-7F3K-9QXM-2RTD."""
+        reference = fresh_reference(self.random)
+        self.waiting.append(
+            Decision(
+                reference=reference,
+                at=at,
+                endpoint=endpoint,
+                code=refusal.code.value,
+                check=refusal.check,
+                description=refusal.description,
+                expected=refusal.expected,
+                received=refusal.received,
+                client_id=client_id,
+                expires_at=later(at, DECISION_LIFETIME),
+            )
+        )
+        return reference
+
+    def drain(self) -> Sequence[Decision]:
+        """Everything that waits, taken out."""
+        drained: list[Decision] = []
+        while self.waiting:
+            drained.append(self.waiting.popleft())
+        return drained
+
+
+def fresh_reference(random: Callable[[int], bytes]) -> str:
+    """Sixty random bits that can be read out over the telephone."""
+    number = int.from_bytes(random(8), "big")
+    letters = "".join(_CROCKFORD[number >> shift & 31] for shift in range(0, 60, 5))
+    return f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
