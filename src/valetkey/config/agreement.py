@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from itertools import combinations
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -135,17 +134,27 @@ def _two_servers(settings: Settings) -> Iterator[Problem]:
                 why,
                 (f"authorization.{key}",),
             )
-    if authorization.database == resource.database:
-        return
-    files = [database_file(settings, server) for _, server in servers(settings)]
-    for one, other in combinations([file for file in files if file], 2):
-        if one.resolve() == other.resolve():
-            yield Problem(
-                "resource.database",
-                "it is the same file as authorization.database",
-                "two servers never share a database: give it one of its own",
-                ("authorization.database",),
-            )
+    one, other = (_database_place(settings, server) for _, server in servers(settings))
+    if one == other and authorization.database != resource.database:
+        yield Problem(
+            "resource.database",
+            "it is another way to write authorization.database",
+            "two servers never share a database: give it one of its own",
+            ("authorization.database",),
+        )
+
+
+def _database_place(settings: Settings, server: ServerSettings) -> tuple[str, ...]:
+    file = database_file(settings, server)
+    if file:
+        return (str(file.resolve()),)
+    try:
+        url = urlsplit(server.database)
+        host, port, user = url.hostname or "", str(url.port or 5432), url.username or ""
+    except ValueError:
+        return (server.database,)
+    # Who signs in makes no other database; what follows ? may say where it is.
+    return host, port, url.path.strip("/") or user, url.query
 
 
 def _elsewhere(resource: ResourceSettings) -> Iterator[Problem]:

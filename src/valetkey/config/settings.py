@@ -267,7 +267,9 @@ class Source:
 
     file: Path | None = None
     directory: Path = Path()
-    origins: Mapping[str, Origin] = MappingProxyType({})
+    origins: Mapping[str, Origin] = field(
+        default_factory=lambda: MappingProxyType[str, Origin]({}), compare=False
+    )
 
     def origin(self, path: str) -> Origin:
         """Where the value of `path`, such as `tokens.access_token_lifetime`, comes from."""

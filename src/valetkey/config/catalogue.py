@@ -1,0 +1,102 @@
+"""The catalogue: every setting as a row, derived from the tree in settings.py."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from valetkey.config import settings as tree
+from valetkey.config.rules import Rule
+from valetkey.config.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: where it stands, what it may be, what it is when nobody says."""
+
+    section: str
+    name: str
+    rule: Rule
+    default: object
+
+    @property
+    def path(self) -> str:
+        """How sentences call it: `tokens.access_token_lifetime`."""
+        return f"{self.section}.{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"VALETKEY__{self.section}__{self.name}".upper()
+
+    def value(self, settings: Settings) -> object:
+        """What it is in these settings."""
+        return getattr(getattr(settings, self.section), self.name)
+
+    def shown(self, value: object) -> object:
+        """`value` as an operator would write it: text, number, flag or list; a secret is masked."""
+        return self.rule.show(value)
+
+
+@cache
+def sections() -> Mapping[str, type]:
+    """The sections by name, in the order of the reference."""
+    hints = get_type_hints(Settings)
+    return {field.name: hints[field.name] for field in fields(Settings) if field.name != "source"}
+
+
+@cache
+def catalogue() -> Mapping[str, Setting]:
+    """Every setting by its path, in the order of the reference."""
+    return {setting.path: setting for setting in _settings()}
+
+
+@cache
+def reasons() -> Mapping[str, str]:
+    """The sentences under each setting, by its path, as one line of text.
+
+    Read from the source of settings.py, because Python keeps no docstrings of fields.
+    """
+    module = ast.parse(Path(tree.__file__).read_text(encoding="utf-8"))
+    classes = {kind.__name__: name for name, kind in sections().items()}
+    found: dict[str, str] = {}
+    for body in module.body:
+        if not isinstance(body, ast.ClassDef) or body.name not in classes:
+            continue
+        for field, below in zip(body.body, body.body[1:], strict=False):
+            text = _text(below)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and text:
+                found[f"{classes[body.name]}.{field.target.id}"] = text
+    return found
+
+
+def _settings() -> Iterator[Setting]:
+    for section, kind in sections().items():
+        hints = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            yield Setting(section, field.name, _rule(hints[field.name]), _default(field))
+
+
+def _rule(hint: Any) -> Rule:
+    for note in hint.__metadata__:
+        if isinstance(note, Rule):
+            return note
+    message = "a setting has a rule"
+    raise TypeError(message)
+
+
+def _default(field: Field[object]) -> object:
+    if field.default is MISSING:
+        message = f"{field.name} has no default"
+        raise TypeError(message)
+    return field.default
+
+
+def _text(node: ast.stmt) -> str:
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+        return ""
+    value = node.value.value
+    return " ".join(cleandoc(value).split()) if isinstance(value, str) else ""

@@ -1,0 +1,208 @@
+"""Loading: one TOML file, then the environment, then every problem at once."""
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from valetkey.config.agreement import Problem, disagreements
+from valetkey.config.catalogue import Setting, catalogue, sections
+from valetkey.config.rules import Wrong
+from valetkey.config.settings import Origin, Settings, Source
+from valetkey.kernel.refusal import Mistake
+
+USUAL_FILE = "valetkey.toml"
+"""The file that is read when none is named and the working directory has it."""
+
+_PREFIX = "VALETKEY__"
+_PARTS = 3  # VALETKEY, section, name
+_LARGEST = 1 << 20
+
+
+class Mistakes(Mistake):
+    """Everything that is wrong with a configuration; `problems` has one entry for each."""
+
+    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
+        """Say all `problems` of `source`, one a line."""
+        count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = "".join(f"\n  {problem}" for problem in problems)
+        super().__init__(f"{source} has {count}:{lines}")
+        self.problems = tuple(problems)
+
+
+def environment() -> Mapping[str, str]:
+    """The environment of this process, read here and nowhere else."""
+    return dict(os.environ)
+
+
+def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
+    """The settings that the file and the environment give; the environment wins.
+
+    `path` None means no file: every default, and relative paths start at the working directory.
+    Raises Mistakes with all problems at once, or Mistake if the file cannot be read as TOML.
+    Files that settings name are not looked at.
+    """
+    reading = _Reading()
+    if path:
+        reading.take_file(_document(path))
+    reading.take_environment(environment)
+    file = path.absolute() if path else None
+    settings = _assembled(reading, Source(file, file.parent if file else Path.cwd()))
+    wrong = {problem.path for problem in reading.problems}
+    for problem in disagreements(settings):
+        if wrong.isdisjoint((problem.path, *problem.about)):
+            reading.problems.append(problem)
+    if reading.problems:
+        raise Mistakes(str(path) if path else "the configuration", reading.problems)
+    return settings
+
+
+def find_file(named: Path | None) -> Path | None:
+    """The file to read: the one that was named, else the usual one if it is here."""
+    if named is not None:
+        return named
+    usual = Path(USUAL_FILE)
+    return usual if usual.is_file() else None
+
+
+@dataclass(slots=True)
+class _Reading:
+    values: dict[str, object] = field(default_factory=dict[str, object])
+    origins: dict[str, Origin] = field(default_factory=dict[str, Origin])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    def take_file(self, document: Mapping[str, object]) -> None:
+        for section, content in document.items():
+            if section not in sections():
+                self.problems.append(_unknown_section(section))
+            elif not isinstance(content, dict):
+                self.problems.append(
+                    Problem(section, "it is not a section", f"write [{section}] above its settings")
+                )
+            else:
+                for name, value in cast("dict[str, object]", content).items():
+                    self._take_key(section, name, value)
+
+    def take_environment(self, environment: Mapping[str, str]) -> None:
+        for variable in sorted(environment):
+            if not variable.upper().startswith(_PREFIX):
+                continue
+            setting = _of_variable(variable)
+            if setting is None:
+                self.problems.append(_unknown_variable(variable))
+                continue
+            value = setting.rule.from_text(environment[variable])
+            self._take(setting, value, Origin.ENVIRONMENT)
+
+    def _take_key(self, section: str, name: str, value: object) -> None:
+        setting = catalogue().get(f"{section}.{name}")
+        if setting is None:
+            self.problems.append(_unknown_key(section, name))
+        elif setting.rule.only_by_environment:
+            self.problems.append(
+                Problem(
+                    setting.path,
+                    "a secret does not belong in this file",
+                    f"give it as {setting.variable}, or name the file that holds it with "
+                    f"{setting.path.removesuffix('_text')}",
+                )
+            )
+        else:
+            self._take(setting, value, Origin.FILE)
+
+    def _take(self, setting: Setting, value: object, origin: Origin) -> None:
+        path = setting.path
+        # A later door replaces an earlier one, also where the earlier value was wrong.
+        self.problems = [problem for problem in self.problems if problem.path != path]
+        try:
+            self.values[path] = setting.rule.read(value)
+            self.origins[path] = origin
+        except Wrong as reason:
+            said = f" ({setting.variable})" if origin is Origin.ENVIRONMENT else ""
+            self.problems.append(Problem(path, f"{reason}{said}", f"write {setting.rule.expected}"))
+
+
+def _document(path: Path) -> Mapping[str, object]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as reason:
+        raise Mistake(
+            f"{path} cannot be read: {(reason.strerror or 'no reason given').lower()}"
+        ) from None
+    if len(data) > _LARGEST:
+        raise Mistake(f"{path} is larger than 1 MiB: it is not a configuration file")
+    try:
+        return tomllib.loads(data.decode())
+    except UnicodeDecodeError:
+        raise Mistake(f"{path} is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as reason:
+        raise Mistake(f"{path} is not TOML: {reason}") from None
+    except RecursionError:
+        raise Mistake(f"{path} is nested too deeply to be a configuration file") from None
+
+
+def _assembled(reading: _Reading, source: Source) -> Settings:
+    # Any: the rules have made each value what its field declares; only the catalogue knows which.
+    parts: dict[str, Any] = {}
+    for section, kind in sections().items():
+        given: dict[str, Any] = {
+            setting.name: reading.values[setting.path]
+            for setting in catalogue().values()
+            if setting.section == section and setting.path in reading.values
+        }
+        parts[section] = kind(**given)
+    origins = MappingProxyType(reading.origins)
+    return Settings(**parts, source=Source(source.file, source.directory, origins))
+
+
+def _of_variable(variable: str) -> Setting | None:
+    parts = variable.split("__")
+    # Exactly as documented: a second spelling could win or lose unseen.
+    if len(parts) != _PARTS or variable != variable.upper():
+        return None
+    return catalogue().get(f"{parts[1]}.{parts[2]}".lower())
+
+
+def _unknown_section(section: str) -> Problem:
+    elsewhere = [setting.path for setting in catalogue().values() if setting.name == section]
+    if elsewhere:
+        right = f"it belongs in a section: did you mean {' or '.join(elsewhere)}?"
+    elif close := get_close_matches(section, sections(), 1):
+        right = f"did you mean [{close[0]}]?"
+    else:
+        right = f"the sections are {', '.join(sections())}"
+    return Problem(_printable(section), "there is no such section", right)
+
+
+def _unknown_key(section: str, name: str) -> Problem:
+    here = [setting.name for setting in catalogue().values() if setting.section == section]
+    return Problem(
+        f"{section}.{_printable(name)}",
+        "there is no such setting",
+        _suggestion(name, here, f"[{section}] has {', '.join(here)}"),
+    )
+
+
+def _unknown_variable(variable: str) -> Problem:
+    names = [setting.variable for setting in catalogue().values()]
+    close = get_close_matches(variable.upper(), names, 1)
+    right = f"did you mean {close[0]}?" if close else "see `valetkey config explain`"
+    return Problem(_printable(variable), "there is no such setting", right)
+
+
+def _suggestion(name: str, here: Sequence[str], otherwise: str) -> str:
+    if close := get_close_matches(name, here, 1):
+        return f"did you mean {close[0]}?"
+    elsewhere = {setting.name: setting.path for setting in catalogue().values()}
+    if close := get_close_matches(name, elsewhere, 1, 0.8):
+        return f"did you mean {elsewhere[close[0]]}?"
+    return otherwise
+
+
+def _printable(name: str) -> str:
+    return "".join(character if character.isprintable() else "�" for character in name)[:60]

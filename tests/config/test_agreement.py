@@ -1,0 +1,143 @@
+"""What settings may not contradict each other in, S28 first."""
+
+from pathlib import Path
+
+import pytest
+
+from valetkey.config.agreement import is_loopback, missing_files
+from valetkey.config.load import Mistakes, load
+from valetkey.config.paths import certificate_files, credential_path, keyring_path
+
+PUBLIC = '[authorization]\nurl = "https://auth.example"\nlisten = "0.0.0.0:443"\n'
+
+
+def problems(directory: Path, text: str) -> list[str]:
+    file = directory / "valetkey.toml"
+    file.write_text(text, encoding="utf-8")
+    try:
+        load(file, {})
+    except Mistakes as mistakes:
+        return [problem.path for problem in mistakes.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (PUBLIC, ["authorization.listen"]),
+        (PUBLIC + "tls_proxy = true\n", []),
+        (PUBLIC + 'trusted_proxies = ["192.0.2.1"]\n', []),
+        (PUBLIC + 'tls_certificate = "c.pem"\ntls_key = "k.pem"\n', []),
+        (PUBLIC + 'tls_certificate = "c.pem"\n', ["authorization.tls_key"]),
+        (PUBLIC + 'tls_key = "k.pem"\n', ["authorization.tls_certificate"]),
+        (
+            PUBLIC + 'tls_certificate = "c.pem"\ntls_key = "k.pem"\ntls_proxy = true\n',
+            ["authorization.tls_proxy"],
+        ),
+        ('[authorization]\nurl = "http://auth.example"\n', ["authorization.url"]),
+        ('[authorization]\nurl = "http://[::1]:8400"\nlisten = "[::1]:8400"\n', []),
+        ("[authorization]\ntls_proxy = true\n", ["authorization.url"]),
+        ('[resource]\nlisten = "127.0.0.1:8400"\n', ["resource.listen"]),
+        (
+            '[authorization]\nlisten = "127.0.0.1:0"\n[resource]\nlisten = "127.0.0.1:0"\n',
+            [],
+        ),
+        ('[resource]\nurl = "http://127.0.0.1:8400"\n', ["resource.url"]),
+        ('[resource]\nauthorization_url = "http://auth.example"\n', ["resource.authorization_url"]),
+        (
+            '[tokens]\nkey_publication = "2d"\nsigning_key_lifetime = "3d"\n',
+            ["tokens.key_publication"],
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_named(
+    tmp_path: Path, text: str, wrong: list[str]
+) -> None:
+    assert problems(tmp_path, text) == wrong
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("sqlite:///a.db", "sqlite:///a.db", True),
+        ("sqlite:///a.db", "sqlite:///./b/../a.db", True),
+        ("sqlite:///a.db", "sqlite:///b.db", False),
+        ("postgresql://a@h/x", "postgresql://b:secret@h:5432/x", True),
+        ("postgresql://a@h/x", "postgres://a@h/x", True),
+        ("postgresql://a@h/x", "postgresql://a@h/y", False),
+        ("postgresql://a@h:5432/x", "postgresql://a@h:5433/x", False),
+        ("postgresql:///x?host=/run/one", "postgresql:///x?host=/run/two", False),
+        ("postgresql://a@h/x", "sqlite:///a.db", False),
+    ],
+)
+def test_two_servers_never_share_a_database_however_it_is_written(
+    tmp_path: Path, one: str, other: str, same: bool
+) -> None:
+    text = f'[authorization]\ndatabase = "{one}"\n[resource]\ndatabase = "{other}"\n'
+    assert problems(tmp_path, text) == (["resource.database"] if same else [])
+
+
+@pytest.mark.parametrize(
+    ("host", "answer"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("[::1]", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("192.168.0.1", False),
+        ("localhost.example", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_what_stays_on_this_machine(host: str, answer: bool) -> None:
+    assert is_loopback(host) is answer
+
+
+def test_a_certificate_that_cannot_be_read_is_found_before_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "valetkey.toml"
+    file.write_text(
+        PUBLIC + 'tls_certificate = "c.pem"\ntls_key = "k.pem"\n',
+        encoding="utf-8",
+    )
+    settings = load(file, {})
+    assert certificate_files(settings, settings.authorization) == (
+        tmp_path / "c.pem",
+        tmp_path / "k.pem",
+    )
+    assert certificate_files(settings, settings.resource) is None
+    (tmp_path / "c.pem").touch()
+    (found,) = missing_files(settings, ("authorization", "resource"))
+    assert found.path == "authorization.tls_key"
+    assert list(missing_files(settings, ("authorization",)))
+    assert not any(
+        problem.path.startswith("authorization")
+        for problem in missing_files(settings, ("resource",))
+    )
+
+
+def test_a_resource_server_alone_needs_its_credential(tmp_path: Path) -> None:
+    file = tmp_path / "valetkey.toml"
+    file.write_text("", encoding="utf-8")
+    settings = load(file, {})
+    (found,) = missing_files(settings, ("resource",))
+    assert found.path == "resource.credential"
+    assert not list(missing_files(settings, ("authorization", "resource")))
+    given = load(file, {"VALETKEY__RESOURCE__CREDENTIAL_TEXT": "x" * 40})
+    assert not list(missing_files(given, ("resource",)))
+
+
+def test_files_lie_beside_the_database_unless_they_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "valetkey.toml"
+    file.write_text("", encoding="utf-8")
+    settings = load(file, {})
+    assert keyring_path(settings) == tmp_path / "valetkey/valetkey.keyring"
+    assert credential_path(settings) == tmp_path / "valetkey/resource-server.credential"
+    file.write_text(
+        '[authorization]\ndatabase = "postgresql://a@h/x"\n'
+        '[resource]\ndatabase = "sqlite:////var/r.db"\ncredential = "/etc/secret"\n',
+        encoding="utf-8",
+    )
+    settings = load(file, {})
+    assert keyring_path(settings) == tmp_path / "valetkey.keyring"
+    assert credential_path(settings) == Path("/etc/secret")

@@ -1,0 +1,185 @@
+"""Loading settings: what wins, what is refused, and how it is said."""
+
+from pathlib import Path
+
+import pytest
+
+from valetkey.config.load import Mistakes, find_file, load
+from valetkey.config.settings import Origin, Profile, Settings
+from valetkey.kernel.moment import hours, minutes
+from valetkey.kernel.refusal import Mistake
+
+NOTHING: dict[str, str] = {}
+
+
+def written(directory: Path, text: str) -> Path:
+    file = directory / "valetkey.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def problems(directory: Path, text: str, environment: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(Mistakes) as caught:
+        load(written(directory, text), environment or {})
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_without_file_and_environment_every_value_is_the_default() -> None:
+    loaded = load(None, NOTHING)
+    plain = Settings()
+    assert (loaded.authorization, loaded.resource) == (plain.authorization, plain.resource)
+    assert (loaded.tokens, loaded.log) == (plain.tokens, plain.log)
+    assert loaded.source.directory == Path.cwd()
+    assert loaded.source.origin("tokens.access_token_lifetime") is Origin.DEFAULT
+
+
+def test_the_configuration_of_the_documentation_is_taken_as_it_is_written(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+[authorization]
+url = "http://127.0.0.1:8400"            # {auth_url}; the issuer
+listen = "127.0.0.1:8400"
+database = "sqlite:///valetkey/authorization.db"
+tls_certificate = ""
+tls_key = ""
+trusted_proxies = []
+workers = 1
+
+[resource]
+url = "http://127.0.0.1:8401"
+listen = "127.0.0.1:8401"
+database = "sqlite:///valetkey/resource.db"
+workers = 1
+
+[tokens]
+access_token_lifetime = "1h"
+refresh_token_idle_lifetime = "30d"
+refresh_token_lifetime = "180d"
+authorization_code_lifetime = "60s"
+""",
+    )
+    loaded = load(file, NOTHING)
+    assert loaded.tokens == Settings().tokens
+    assert loaded.source.file == file
+    assert loaded.source.directory == tmp_path
+    assert loaded.source.origin("authorization.workers") is Origin.FILE
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, '[tokens]\naccess_token_lifetime = "2h"\n')
+    assert load(file, NOTHING).tokens.access_token_lifetime == hours(2)
+    loaded = load(file, {"VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME": "10m"})
+    assert loaded.tokens.access_token_lifetime == minutes(10)
+    assert loaded.source.origin("tokens.access_token_lifetime") is Origin.ENVIRONMENT
+
+
+def test_the_environment_mends_what_the_file_has_wrong(tmp_path: Path) -> None:
+    file = written(tmp_path, "[authorization]\nworkers = 0\n")
+    assert load(file, {"VALETKEY__AUTHORIZATION__WORKERS": "2"}).authorization.workers == 2
+
+
+def test_every_kind_of_setting_can_come_by_the_environment() -> None:
+    loaded = load(
+        None,
+        {
+            "VALETKEY__AUTHORIZATION__TLS_PROXY": "true",
+            "VALETKEY__AUTHORIZATION__URL": "https://auth.example",
+            "VALETKEY__AUTHORIZATION__TRUSTED_PROXIES": "10.0.0.0/8, 192.0.2.1",
+            "VALETKEY__AUTHORIZATION__KEYRING_TEXT": "a secret",
+            "VALETKEY__CLIENTS__DEFAULT_PROFILE": "modern",
+            "PATH": "/bin",
+            "VALETKEY_CONFIG": "not one of ours",
+        },
+    )
+    assert loaded.authorization.tls_proxy
+    shown = [str(network) for network in loaded.authorization.trusted_proxies]
+    assert shown == ["10.0.0.0/8", "192.0.2.1/32"]
+    assert loaded.authorization.keyring_text is not None
+    assert loaded.authorization.keyring_text.reveal() == "a secret"
+    assert loaded.clients.default_profile is Profile.MODERN
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        '[authorization]\nworkers = "two"\nlissten = "127.0.0.1:1"\n[tokens]\n'
+        'access_token_lifetime = "1 hour"\n[token]\n',
+        {"VALETKEY__RESOURCE__WORKER": "1"},
+    )
+    assert found == [
+        'authorization.workers: "two" is not a whole number; write a whole number from 1 to 64',
+        "authorization.lissten: there is no such setting; did you mean listen?",
+        (
+            'tokens.access_token_lifetime: "1 hour" is not a length of time; write a whole number '
+            'with s, m, h or d, from "1s" to "1d"'
+        ),
+        "token: there is no such section; did you mean [tokens]?",
+        (
+            "VALETKEY__RESOURCE__WORKER: there is no such setting; did you mean "
+            "VALETKEY__RESOURCE__WORKERS?"
+        ),
+    ]
+
+
+def test_a_setting_in_the_wrong_section_is_sent_to_its_own(tmp_path: Path) -> None:
+    assert problems(tmp_path, '[resource]\naccess_token_lifetime = "1h"\n') == [
+        (
+            "resource.access_token_lifetime: there is no such setting; did you mean "
+            "tokens.access_token_lifetime?"
+        )
+    ]
+    assert problems(tmp_path, 'listen = "127.0.0.1:1"\n') == [
+        (
+            "listen: there is no such section; it belongs in a section: did you mean "
+            "authorization.listen or resource.listen?"
+        )
+    ]
+
+
+def test_a_variable_spelt_in_small_letters_is_not_silently_ignored() -> None:
+    with pytest.raises(Mistakes, match="did you mean VALETKEY__LOG__LEVEL"):
+        load(None, {"valetkey__log__level": "debug"})
+
+
+def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, '[authorization]\nkeyring_text = "hunter2hunter2"\n')
+    assert "VALETKEY__AUTHORIZATION__KEYRING_TEXT" in found
+    assert "hunter2" not in found
+
+
+def test_a_password_in_a_database_url_is_never_repeated(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, '[resource]\ndatabase = "mysql://me:hunter2@host/x"\n')
+    assert "hunter2" not in found
+    assert "postgresql://user@host/name" in found
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[tokens\n", "is not TOML"),
+        (b"\xff\xfe", "is not UTF-8"),
+        (b"a = " + b"[" * 100_000, "is n"),
+        (b"#" * ((1 << 20) + 1), "larger than 1 MiB"),
+    ],
+)
+def test_what_is_no_configuration_file_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "valetkey.toml"
+    file.write_bytes(content)
+    with pytest.raises(Mistake, match=said):
+        load(file, NOTHING)
+
+
+def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match=r"none\.toml cannot be read: no such file"):
+        load(tmp_path / "none.toml", NOTHING)
+
+
+def test_the_usual_file_is_found_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_file(None) is None
+    written(tmp_path, "")
+    assert find_file(None) == Path("valetkey.toml")
+    assert find_file(Path("other.toml")) == Path("other.toml")
