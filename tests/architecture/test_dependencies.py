@@ -1,0 +1,92 @@
+"""Each dependency has one owner, and nobody else imports it; a sentence says why it is there."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from fnmatch import fnmatch
+from itertools import chain
+
+from tests.architecture.tree import ROOT, Source, imports, sources
+
+ANYWHERE = ("*",)
+OWNERS = {
+    "apsw": ("database/sqlite*.py",),
+    "click": ("cli/*",),
+    "cryptography": ("kernel/*", "authorization/sign_in/password*.py"),
+    "httptools": ("web/listen.py", "web/protocol.py"),
+    "httpx2": ("sdk/fetch.py", "web/fetch.py"),
+    "jinja2": ("authorization/pages/page.py",),
+    "joserfc": ("kernel/jwt.py", "kernel/key.py"),
+    "msgspec": ANYWHERE,
+    "psycopg": ("database/postgres*.py",),
+    "structlog": ("web/access_log.py", "web/log.py"),
+    "uvicorn": ("web/listen.py", "web/protocol.py"),
+    "uvloop": ("web/listen.py",),
+}
+CHOSEN_BY_UVICORN = {"httptools", "uvloop"}  # by name, so that no file of ours need import them
+
+SERVER = ("authorization", "cli", "config", "database", "resource", "testing", "web")
+SERVER_ONLY = ("apsw", "click", "jinja2", "psycopg", "structlog", "uvicorn", "uvloop")
+IMPORT_THE_SDK = """
+import importlib, pkgutil, sys
+import valetkey.sdk
+for found in pkgutil.walk_packages(valetkey.sdk.__path__, "valetkey.sdk."):
+    importlib.import_module(found.name)
+print("\\n".join(sys.modules))
+"""
+
+
+def declared() -> set[str]:
+    """The direct dependencies of pyproject.toml, extras included, by their import name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = chain(project["dependencies"], *project["optional-dependencies"].values())
+    names = (re.match(r"[\w.-]+", line) for line in lines)
+    return {name.group().replace("-", "_") for name in names if name}
+
+
+def third_party(source: Source) -> set[tuple[int, str]]:
+    """What a file imports that is neither ours nor Python's."""
+    return {
+        (line, module.partition(".")[0])
+        for line, module in imports(source)
+        if module.partition(".")[0] not in sys.stdlib_module_names | {"valetkey"}
+    }
+
+
+def test_every_dependency_has_an_owner_and_every_owner_a_dependency() -> None:
+    assert declared() == set(OWNERS)
+
+
+def test_a_dependency_is_imported_by_its_owners_alone() -> None:
+    strangers = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources()
+        for line, module in third_party(source)
+        if not any(fnmatch(source.inside, owner) for owner in OWNERS.get(module, ()))
+    ]
+    assert not strangers
+
+
+def test_no_dependency_is_left_unused() -> None:
+    used = {module for source in sources() for _, module in third_party(source)}
+    assert declared() - CHOSEN_BY_UVICORN == used - CHOSEN_BY_UVICORN
+
+
+def test_every_dependency_has_its_sentence() -> None:
+    page = (ROOT / "docs/decisions/0004-dependencies.md").read_text()
+    named = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
+    assert sorted(named) == sorted(name.replace("_", "-") for name in declared())
+
+
+def test_there_are_at_most_fifteen_dependencies() -> None:
+    assert len(declared()) <= 15
+
+
+def test_the_sdk_does_not_load_the_server() -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", IMPORT_THE_SDK], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert "valetkey.sdk" in loaded
+    server = {f"valetkey.{package}" for package in SERVER} | set(SERVER_ONLY)
+    assert not server & set(loaded)

@@ -1,0 +1,111 @@
+"""What is nowhere here: prints, Any, loose ends, tests left out, names of machines."""
+
+import ast
+import re
+from fnmatch import fnmatch
+
+from tests.architecture.tree import Source, imports, sources, texts
+
+MAY_SAY_ANY = {
+    "authorization/pages/page.py": "how the standard library describes a dataclass",
+    "config/catalogue.py": "type hints are looked at as values",
+    "config/load.py": "TOML comes in untyped and leaves as settings",
+    "database/*.py": "rows are what the driver gives, and a work's answer passes through unseen",
+}
+
+LOOSE_ENDS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+LEFT_OUT = {"skip", "skipif", "xfail", "importorskip"}
+# In pieces, so that this file may be tracked.
+HOSTS = tuple(
+    ".".join(labels)
+    for labels in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("crates", "io"),
+        ("deb", "debian", "org"),
+        ("maven", "org"),
+        ("golang", "org"),
+    )
+)
+MACHINE = re.compile(r"(?<![\w.}])/(work/main|work/shared|root/|opt/wheels|tmp/bash)")
+
+
+def prints(source: Source) -> list[str]:
+    """Where a file calls `print`."""
+    return [
+        f"{source.path}:{node.lineno}"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+
+
+def says_any(source: Source) -> bool:
+    """Whether a file uses `typing.Any`."""
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module in {"typing", "typing_extensions"}
+        and any(alias.name == "Any" for alias in node.names)
+        for node in ast.walk(source.tree)
+    ) or any(
+        isinstance(node, ast.Attribute) and node.attr == "Any" for node in ast.walk(source.tree)
+    )
+
+
+def test_nothing_prints_but_the_command_line() -> None:
+    assert not [
+        where
+        for source in sources()
+        if not source.inside.startswith("cli/")
+        for where in prints(source)
+    ]
+
+
+def test_any_stays_in_the_files_named_here() -> None:
+    saying = {source.inside for source in sources() if says_any(source)}
+    named = {file for file in saying for allowed in MAY_SAY_ANY if fnmatch(file, allowed)}
+    assert not saying - named
+
+
+def test_there_are_no_loose_ends() -> None:
+    assert not [
+        f"{path}: {found.group()}"
+        for path, text in texts()
+        if not path.endswith((".lock", "-lock.json"))
+        for found in LOOSE_ENDS.finditer(text)
+    ]
+
+
+def test_no_test_is_left_out() -> None:
+    assert not [
+        f"{source.path}:{node.lineno} {node.attr}"
+        for source in sources("tests/")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Attribute) and node.attr in LEFT_OUT and _of_pytest(node)
+    ]
+
+
+def _of_pytest(node: ast.Attribute) -> bool:
+    owner = ast.unparse(node.value)
+    return owner in {"pytest", "pytest.mark", "unittest"}
+
+
+def test_no_file_names_a_registry_or_a_machine() -> None:
+    assert not [
+        f"{path}: {host}" for path, text in texts() for host in HOSTS if host in text.lower()
+    ]
+    assert not [
+        f"{path}: {found.group()}" for path, text in texts() for found in MACHINE.finditer(text)
+    ]
+
+
+def test_imports_are_absolute_and_at_home_in_one_tree() -> None:
+    assert not [
+        f"{source.path}:{line} imports {module}"
+        for source in sources()
+        for line, module in imports(source)
+        if module.split(".")[0] in {"tests", "bench", "examples", "src"}
+    ]

@@ -1,0 +1,33 @@
+"""Small files, small folders: what grows past the limit is two ideas."""
+
+from collections import defaultdict
+from pathlib import PurePosixPath
+
+from tests.architecture.tree import texts, tracked
+
+MOST_LINES = 400
+MOST_ENTRIES = 12
+WRITTEN_BY_HAND = (".py", ".html", ".css", ".js", ".mjs", ".sql", ".md", ".toml")
+
+
+def test_no_file_is_longer_than_four_hundred_lines() -> None:
+    long = {
+        path: len(text.splitlines())
+        for path, text in texts()
+        if path.endswith(WRITTEN_BY_HAND) and len(text.splitlines()) > MOST_LINES
+    }
+    assert not long
+
+
+def test_no_folder_has_more_than_twelve_entries() -> None:
+    entries: defaultdict[str, set[str]] = defaultdict(set)
+    for path in tracked():
+        parts = PurePosixPath(path).parts
+        for depth in range(1, len(parts)):
+            entries["/".join(parts[:depth])].add(parts[depth])
+    crowded = {
+        folder: len(names - {"__init__.py"})
+        for folder, names in entries.items()
+        if len(names - {"__init__.py"}) > MOST_ENTRIES
+    }
+    assert not crowded

@@ -1,0 +1,89 @@
+"""SQL is code: written out, portable, never put together from strings."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.architecture.tree import Source, sources, texts
+
+STATEMENT = re.compile(
+    r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|PRAGMA|VACUUM|SAVEPOINT|RELEASE"
+    r"|ROLLBACK|BEGIN|COMMIT|LISTEN|NOTIFY)\s[\sA-Za-z_*(]"
+)
+CLAUSE = re.compile(r"\b(WHERE|ORDER BY|VALUES|RETURNING|ON CONFLICT)\b|^\s*(FROM|SET|AND|OR) ")
+ONE_ENGINE_ONLY = re.compile(
+    r"\bnow\(|CURRENT_TIMESTAMP|\bdatetime\(|::|\bCAST\(|\bFOR UPDATE\b|\bAUTOINCREMENT\b"
+    r"|\bSERIAL\b|\bINSERT OR\b|\bJSONB?\b|\bBOOLEAN\b|\bTIMESTAMP\b",
+    re.IGNORECASE,
+)
+
+
+def literals(node: ast.AST) -> Iterator[str]:
+    """Every piece of text below a node."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            yield inner.value
+
+
+def is_sql(text: str) -> bool:
+    """Whether a piece of text is a statement or a part of one."""
+    return bool(STATEMENT.match(text) or CLAUSE.search(text))
+
+
+def put_together(node: ast.AST) -> bool:
+    """Whether this expression makes one text out of several at run time."""
+    match node:
+        case ast.JoinedStr(values=values):
+            return any(isinstance(value, ast.FormattedValue) for value in values)
+        case ast.BinOp(op=ast.Add() | ast.Mod()):
+            return True
+        case ast.Call(func=ast.Attribute(attr="format" | "join" | "replace")):
+            return True
+        case _:
+            return False
+
+
+def offences(source: Source) -> list[str]:
+    """Where a file builds SQL."""
+    return [
+        f"{source.path}:{getattr(node, 'lineno', 0)}"
+        for node in ast.walk(source.tree)
+        if put_together(node) and any(is_sql(text) for text in literals(node))
+    ]
+
+
+def statements() -> Iterator[tuple[str, str]]:
+    """Every piece of SQL of the two servers, with where it stands."""
+    for path, text in texts():
+        if path.endswith(".sql"):
+            yield path, text
+    for source in sources():
+        if source.inside.startswith(("authorization/", "resource/")):
+            yield from (
+                (source.path, text) for text in literals(source.tree) if STATEMENT.match(text)
+            )
+
+
+def test_no_sql_is_put_together_from_strings() -> None:
+    assert not [where for source in sources() for where in offences(source)]
+
+
+def test_the_schema_and_the_stores_speak_what_both_engines_understand() -> None:
+    assert not [
+        f"{path}: {found.group()}"
+        for path, text in statements()
+        if (found := ONE_ENGINE_ONLY.search(re.sub(r"--.*", "", text)))
+    ]
+
+
+def test_sql_put_together_is_seen() -> None:
+    code = (
+        'f"SELECT a FROM {table}"',
+        '"SELECT a FROM t WHERE b = " + b',
+        '"SELECT a FROM %s" % table',
+        '"DELETE FROM {}".format(table)',
+    )
+    for line in code:
+        assert offences(Source("x.py", line, ast.parse(line))) == ["x.py:1"]
+    innocent = 'f"Select a {colour}" + " or leave"'
+    assert not offences(Source("x.py", innocent, ast.parse(innocent)))
