@@ -1,1 +1,1 @@
-"""The little ASGI that both servers share; it knows nothing of OAuth beyond a refusal."""
+"""The little ASGI both servers share; it knows nothing of OAuth beyond Refusal."""

@@ -1,0 +1,87 @@
+"""Who is calling, behind which trusted proxies (X-Forwarded-For and X-Forwarded-Proto)."""
+
+from collections.abc import Collection
+from functools import lru_cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+Network = IPv4Network | IPv6Network
+
+_HOPS = 16
+_LONGEST = 45  # characters of an IPv6 address that ends in an IPv4 address
+_REMEMBERED = 1_024
+
+
+class Proxies:
+    """The proxies whose word is taken; of everybody else only the connection is believed."""
+
+    __slots__ = ("_networks", "trusts")
+
+    def __init__(self, trusted: Collection[Network] = ()) -> None:
+        """Trust `trusted`; nobody, if it is empty."""
+        self._networks = tuple(trusted)
+        self.trusts = lru_cache(_REMEMBERED)(self._look_up)
+
+    def client(self, peer: str, forwarded: str | None) -> str:
+        """The address of whoever asks: `peer`, or what trusted proxies forwarded.
+
+        Read from the right, because only there our own proxies wrote. Empty if unknown: a value
+        that is no address, that claims loopback, that names only proxies, or more than 16 hops.
+        """
+        if not self._networks or not self.trusts(peer):
+            return peer
+        if forwarded is None:
+            return ""
+        hops = forwarded.split(",", _HOPS)
+        if len(hops) > _HOPS:
+            return ""
+        for hop in reversed(hops):
+            address = _parse(hop.strip(" \t"))
+            if address is None:
+                return ""
+            if not self._holds(address):
+                return "" if _is_nobody(address) else str(address)
+        return ""
+
+    def _look_up(self, peer: str) -> bool:
+        address = _parse(peer)
+        return address is not None and self._holds(address)
+
+    def _holds(self, address: IPv4Address | IPv6Address) -> bool:
+        return any(address in network for network in self._networks)
+
+
+@lru_cache(_REMEMBERED)
+def neighbourhood(address: str) -> str:
+    """What one customer of a provider usually holds: the /24 or /56 around `address`.
+
+    The key of buckets that count by address; empty stays empty, so that unknown callers share one.
+    """
+    parsed = _parse(address)
+    if parsed is None:
+        return ""
+    bits = 24 if isinstance(parsed, IPv4Address) else 56
+    return str(ip_network(f"{parsed}/{bits}", strict=False))
+
+
+def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    # A zone names an interface of another machine.
+    if not text or len(text) > _LONGEST or "%" in text or not text.isascii():
+        return None
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def _is_nobody(address: IPv4Address | IPv6Address) -> bool:
+    return address.is_loopback or address.is_unspecified or address.is_multicast

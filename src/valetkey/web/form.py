@@ -1,0 +1,139 @@
+"""Form bodies and query strings, strictly: no duplicate, no surprise (RFC 6749 appendix B)."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import NoReturn
+from urllib.parse import unquote_to_bytes
+
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+BYTES = 64 * 1024
+FIELDS = 100
+
+_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Names that look like names may be repeated to the caller; anything else could be a secret that
+# slipped out of its place.
+_NAME = re.compile(r"[a-z][a-z_]{0,39}")
+
+
+class Form:
+    """The fields of one request: each name once, unless the parser was told otherwise.
+
+    Its repr counts the fields and shows none of them: values are secrets more often than not.
+    """
+
+    __slots__ = ("_first", "_more")
+
+    def __init__(
+        self, first: Mapping[str, str], more: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        """Keep the first value of each name, and in `more` all values of those with several."""
+        self._first = first
+        self._more = more or {}
+
+    def get(self, name: str) -> str | None:
+        """The value of `name`, or None; a field without a value is present and empty."""
+        return self._first.get(name)
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Every value of `name`, in the order sent."""
+        more = self._more.get(name)
+        if more is not None:
+            return more
+        value = self._first.get(name)
+        return () if value is None else (value,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each name once, in the order sent."""
+        return tuple(self._first)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._first
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __repr__(self) -> str:
+        return f"Form({len(self._first)} fields)"
+
+
+EMPTY = Form({})
+
+
+def read_form(body: bytes, *, opaque: Collection[str] = (), multiple: Collection[str] = ()) -> Form:
+    """The fields of an `application/x-www-form-urlencoded` body of at most 64 KiB.
+
+    Fields named in `opaque` may hold control characters, those in `multiple` may come again.
+    Raises Refused (invalid_request) for more than 100 fields, a name sent twice, broken percent
+    encoding, anything but UTF-8, and control characters.
+    """
+    if not body:
+        return EMPTY
+    if len(body) > BYTES:
+        _refuse("the request has more than 64 KiB", "form.too_large")
+    if not body.isascii():
+        _refuse("the request must be percent-encoded UTF-8", "form.not_ascii")
+    return _read(body.decode("ascii"), opaque, multiple)
+
+
+def read_query(text: str, *, opaque: Collection[str] = (), multiple: Collection[str] = ()) -> Form:
+    """The fields of a query string, under the rules of `read_form`."""
+    if not text:
+        return EMPTY
+    if len(text) > BYTES:
+        _refuse("the query has more than 64 KiB", "form.too_large")
+    if not text.isascii():
+        _refuse("the query must be percent-encoded UTF-8", "form.not_ascii")
+    return _read(text, opaque, multiple)
+
+
+def _read(text: str, opaque: Collection[str], multiple: Collection[str]) -> Form:
+    # What is printable as a whole holds no control character unless it is percent-encoded.
+    if not text.isprintable():
+        _refuse("the request holds control characters", "form.control")
+    pairs = text.split("&", FIELDS)
+    if len(pairs) > FIELDS:
+        _refuse("the request has more than 100 parameters", "form.too_many")
+    first: dict[str, str] = {}
+    more: dict[str, tuple[str, ...]] = {}
+    for pair in pairs:
+        if not pair:
+            continue
+        name, _, value = pair.partition("=")
+        if "%" in pair or "+" in pair:
+            name, value = _decode(name), _decode(value)
+            if _CONTROL.search(name) or (name not in opaque and _CONTROL.search(value)):
+                _refuse(f"{_shown(name)} holds control characters", "form.control")
+        if not name:
+            _refuse("a parameter has no name", "form.nameless")
+        if name not in first:
+            first[name] = value
+        elif name in multiple:
+            more[name] = (*more.get(name, (first[name],)), value)
+        else:
+            _refuse(f"{_shown(name)} was sent more than once", "form.duplicate")
+    return Form(first, more)
+
+
+def _decode(text: str) -> str:
+    text = text.replace("+", " ")
+    if "%" not in text:
+        return text
+    # unquote_to_bytes would take "%zz" as it stands.
+    if _BAD_PERCENT.search(text):
+        _refuse("a % must be followed by two hexadecimal digits", "form.percent")
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        return _refuse("the request must be percent-encoded UTF-8", "form.not_utf8")
+
+
+def _shown(name: str) -> str:
+    return f"the parameter {name}" if _NAME.fullmatch(name) else "a parameter"
+
+
+def _refuse(description: str, check: str) -> NoReturn:
+    # `from None`: a UnicodeDecodeError carries the bytes it could not read.
+    raise Refused(Refusal(ErrorCode.INVALID_REQUEST, description, check)) from None

@@ -1,0 +1,391 @@
+"""The App: which path is whose, what a request must look like, and how it ends (ASGI 3)."""
+
+import asyncio
+import re
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from enum import Enum
+from time import perf_counter
+from types import MappingProxyType
+from typing import cast
+
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.runtime import Runtime
+from valetkey.web import log
+from valetkey.web.access_log import UNKNOWN, AccessLog
+from valetkey.web.client_address import Network, Proxies
+from valetkey.web.exchange import Endpoint, Headers, Refuse, Request, Response
+from valetkey.web.security_headers import harden
+
+Message = MutableMapping[str, object]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+TARGET_BYTES = 8 * 1024
+KIB = 1024
+
+
+class Body(Enum):
+    """What a route takes as the body of a request."""
+
+    NONE = "none"
+    """Nothing; what comes all the same is thrown away, up to 64 KiB."""
+    FORM = "form"
+    """`application/x-www-form-urlencoded`, up to 64 KiB."""
+    JSON = "json"
+    """`application/json`, up to 1 MiB."""
+    ANY = "any"
+    """Bytes, up to 1 MiB."""
+
+
+_LIMIT = {Body.NONE: 64 * KIB, Body.FORM: 64 * KIB, Body.JSON: KIB * KIB, Body.ANY: KIB * KIB}
+_CHARSET = r'(?:[ \t]*;[ \t]*charset="?utf-8"?)?'
+_FORM_TYPE = re.compile(r"application/x-www-form-urlencoded" + _CHARSET, re.IGNORECASE)
+_JSON_TYPE = re.compile(r"application/(?:merge-patch\+)?json" + _CHARSET, re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path, who answers each method, and how it says no.
+
+    `path` is compared with the path as sent; a segment written `{name}` stands for any that is not
+    empty. GET does not imply HEAD. `hides_query` is for paths where secrets come in the query.
+    """
+
+    path: str
+    methods: Mapping[str, Endpoint]
+    refuse: Refuse
+    body: Body = Body.NONE
+    hides_query: bool = False
+
+
+_Arguments = Mapping[str, str]
+_NO_ARGUMENTS: _Arguments = MappingProxyType({})
+_NO_ROUTE: tuple[None, _Arguments] = (None, _NO_ARGUMENTS)
+_WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+_BARE = frozenset((204, 304))
+_MISDIRECTED = Refusal(
+    ErrorCode.INVALID_REQUEST, "this server does not answer for that Host", "http.host"
+)
+_UNAVAILABLE = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "the server is too busy or its database is away; try again in a moment",
+    "http.unavailable",
+    retry_after=1,
+)
+_CLEARTEXT = Refusal(ErrorCode.FORBIDDEN, "this server is reached by https only", "http.cleartext")
+_LAST_WORD = Response(
+    500,
+    b'{"error":"server_error","error_description":"the server failed"}',
+    (("content-type", "application/json"),),
+)
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_RESTART = 1.0
+
+
+class _Gone(Exception):
+    """The client went away before its request was complete."""
+
+
+class App:
+    """An ASGI application out of routes; everything else about HTTP that both servers share."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        *,
+        runtime: Runtime,
+        refuse: Refuse,
+        hosts: Collection[str],
+        unavailable: tuple[type[Exception], ...] = (),
+        trusted_proxies: Collection[Network] = (),
+        tls_proxy: bool = False,
+        hsts: bool = False,
+        background: Sequence[Callable[[], Coroutine[object, object, object]]] = (),
+        on_close: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        """Answer for `hosts` and say no to unknown paths by `refuse`.
+
+        Exceptions named in `unavailable` become 503. `hsts` says that this server is to be reached
+        by https only; `tls_proxy` promises that a proxy which speaks TLS is the only way in.
+        `background` runs as long as the App does, and again when it fails; `on_close` comes last.
+        """
+        self._exact = {route.path: route for route in routes if "{" not in route.path}
+        self._patterns = tuple((_pattern(r.path), r) for r in routes if "{" in r.path)
+        if len(self._exact) + len(self._patterns) != len(routes):
+            raise ValueError("two routes have the same path")
+        self._runtime = runtime
+        self._refuse = refuse
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._unavailable = unavailable
+        self._proxies = Proxies(trusted_proxies)
+        self._tls_proxy = tls_proxy
+        self._hsts = hsts
+        self._background = tuple(background)
+        self._on_close = on_close
+        self._access_log = AccessLog()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request, or live one lifespan."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            raise ValueError("only http and lifespan are spoken here")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Background work runs inside, and is over, with everything closed, afterwards."""
+        tasks = [asyncio.create_task(_keep(work)) for work in self._background]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._access_log.flush()
+            if self._on_close is not None:
+                await self._on_close()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with self.running():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
+        started = perf_counter()
+        query = cast("bytes", scope["query_string"]).decode("latin-1")
+        # From here on nothing that looks at the scope can see, keep or log a query.
+        scope["query_string"] = b""
+        method = cast("str", scope["method"])
+        path = cast("bytes", scope["raw_path"]).decode("latin-1")
+        headers = Headers(cast("list[tuple[bytes, bytes]]", scope["headers"]))
+        client = cast("tuple[str, int] | None", scope.get("client"))
+        peer = client[0] if client else ""
+        route, arguments = self._find(path)
+        body = b""
+        refusal = self._judge(headers, peer, len(path) + len(query))
+        if refusal is None:
+            try:
+                body = await _admit(route, method, headers, receive)
+            except Refused as refused:
+                refusal = refused.refusal
+            except _Gone:
+                return
+        request = Request(
+            method,
+            path,
+            "" if route is None or route.hides_query else query,
+            query if route is not None and route.hides_query else "",
+            headers,
+            body,
+            self._proxies.client(peer, headers.get("x-forwarded-for")),
+            scope["scheme"] == "https" or self._arrived_by_tls(headers, peer),
+            self._runtime.now(),
+            arguments,
+        )
+        response = await self._answer(route, request, refusal)
+        try:
+            raw = harden(response.headers, hsts=self._hsts and request.secure)
+        except ValueError as failure:
+            response = self._failed(route, request, failure)
+            raw = harden(response.headers, hsts=self._hsts and request.secure)
+        if response.status not in _BARE:
+            raw.append((b"content-length", b"%d" % len(response.body)))
+        start: Message = {"type": "http.response.start", "status": response.status, "headers": raw}
+        await send(start)
+        content = b"" if method == "HEAD" else response.body
+        await send({"type": "http.response.body", "body": content})
+        name = UNKNOWN if route is None else route.path
+        duration = perf_counter() - started
+        line = (request.at, method, name, response.status, duration, request.address)
+        self._access_log.add(line)
+
+    def _find(self, path: str) -> tuple[Route | None, _Arguments]:
+        route = self._exact.get(path)
+        if route is not None:
+            return route, _NO_ARGUMENTS
+        for pattern, candidate in self._patterns:
+            match = pattern.fullmatch(path)
+            if match is not None:
+                return candidate, match.groupdict()
+        return _NO_ROUTE
+
+    def _judge(self, headers: Headers, peer: str, target: int) -> Refusal | None:
+        if headers.repeats():
+            return _bad("a header was sent more than once that must be unique", "http.repeated")
+        if target >= TARGET_BYTES:
+            description = "the request target has more than 8 KiB"
+            return Refusal(ErrorCode.URI_TOO_LONG, description, "http.target")
+        host = headers.get("host")
+        if host is None or (host not in self._hosts and host.lower() not in self._hosts):
+            return _MISDIRECTED
+        if self._hsts and headers.get("x-forwarded-proto") == "http" and self._proxies.trusts(peer):
+            return _CLEARTEXT
+        return None
+
+    def _arrived_by_tls(self, headers: Headers, peer: str) -> bool:
+        if not self._proxies.trusts(peer):
+            return self._tls_proxy
+        # Proxies are trusted on the promise that they speak TLS; they may say otherwise.
+        return headers.get("x-forwarded-proto") in (None, "https")
+
+    async def _answer(
+        self, route: Route | None, request: Request, refusal: Refusal | None
+    ) -> Response:
+        if refusal is not None or route is None:
+            return self._say_no(route, request, refusal or _NOT_FOUND)
+        try:
+            return await route.methods[request.method](request)
+        except Refused as refused:
+            return self._say_no(route, request, refused.refusal)
+        except self._unavailable:
+            return self._say_no(route, request, _UNAVAILABLE)
+        except Exception as failure:  # noqa: BLE001 - the client gets an answer whatever failed
+            return self._failed(route, request, failure)
+
+    def _failed(self, route: Route | None, request: Request, failure: Exception) -> Response:
+        reference = _reference(self._runtime.random(8))
+        path = UNKNOWN if route is None else route.path
+        log.error("request_failed", failure, reference=reference, method=request.method, path=path)
+        description = f"the server failed; its log has the reason under {reference}"
+        refusal = Refusal(ErrorCode.SERVER_ERROR, description, "http.failed", received=reference)
+        return self._say_no(route, request, refusal)
+
+    def _say_no(self, route: Route | None, request: Request, refusal: Refusal) -> Response:
+        refuse = self._refuse if route is None else route.refuse
+        try:
+            response = refuse(request, refusal)
+        except Exception as failure:  # noqa: BLE001 - a refusal that fails must still be an answer
+            log.error("refusal_failed", failure, method=request.method)
+            return _LAST_WORD
+        if refusal is _MISDIRECTED:
+            return replace(response, status=421)
+        if refusal.code is ErrorCode.METHOD_NOT_ALLOWED and route is not None:
+            allow = ("allow", ", ".join(sorted(route.methods)))
+            return replace(response, headers=(*response.headers, allow))
+        if refusal.retry_after and "retry-after" not in {n.lower() for n, _ in response.headers}:
+            wait = ("retry-after", str(refusal.retry_after))
+            return replace(response, headers=(*response.headers, wait))
+        return response
+
+
+def _bad(description: str, check: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, description, check)
+
+
+_NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path")
+
+
+async def _admit(route: Route | None, method: str, headers: Headers, receive: Receive) -> bytes:
+    """The body that `route` takes, read within its limits; raises Refused and _Gone."""
+    if route is None:
+        raise Refused(_NOT_FOUND)
+    if method not in route.methods:
+        description = "this address does not take that method"
+        raise Refused(Refusal(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method"))
+    length = headers.get("content-length")
+    if method in _WITHOUT_BODY and length is None and headers.get("transfer-encoding") is None:
+        return b""
+    if (headers.get("content-encoding") or "identity").lower() != "identity":
+        raise Refused(
+            Refusal(
+                ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+                "a body must not have a Content-Encoding",
+                "http.content_encoding",
+            )
+        )
+    limit = _LIMIT[route.body]
+    if length is not None:
+        if not (length.isascii() and length.isdigit()):
+            raise Refused(_bad("Content-Length must be a number", "http.content_length"))
+        # Digits are counted first: int() of thousands of them is slow, then an error.
+        if len(length) > len(str(limit)) or int(length) > limit:
+            raise Refused(_too_large(limit))
+    body = await _read(receive, limit)
+    if not body or route.body is Body.NONE:
+        return b""
+    _check_type(route.body, headers.get("content-type") or "")
+    return body
+
+
+async def _read(receive: Receive, limit: int) -> bytes:
+    message = await receive()
+    if message["type"] != "http.request":
+        raise _Gone
+    body = cast("bytes", message.get("body", b""))
+    if not message.get("more_body"):
+        if len(body) > limit:
+            raise Refused(_too_large(limit))
+        return body
+    whole = bytearray(body)
+    while message.get("more_body"):
+        if len(whole) > limit:
+            raise Refused(_too_large(limit))
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _Gone
+        whole += cast("bytes", message.get("body", b""))
+    if len(whole) > limit:
+        raise Refused(_too_large(limit))
+    return bytes(whole)
+
+
+def _check_type(body: Body, given: str) -> None:
+    if body is Body.FORM and not _FORM_TYPE.fullmatch(given.strip(" \t")):
+        # RFC 6749 knows no 415: a token request in the wrong form is an invalid request.
+        raise Refused(
+            _bad(
+                "the body must be application/x-www-form-urlencoded in UTF-8",
+                "http.content_type",
+            )
+        )
+    if body is Body.JSON and not _JSON_TYPE.fullmatch(given.strip(" \t")):
+        description = "the body must be application/json in UTF-8"
+        raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, description, "http.content_type"))
+
+
+def _too_large(limit: int) -> Refusal:
+    description = f"the body has more than {limit // KIB} KiB"
+    return Refusal(ErrorCode.CONTENT_TOO_LARGE, description, "http.body")
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    parts = re.split(r"\{([a-z_]+)\}", path)
+    # Every second part is a name; a segment is anything but empty.
+    return re.compile(
+        "".join(
+            f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part)
+            for index, part in enumerate(parts)
+        )
+    )
+
+
+def _reference(dice: bytes) -> str:
+    number = int.from_bytes(dice, "big")
+    letters = "".join(_CROCKFORD[number >> shift & 31] for shift in range(0, 60, 5))
+    return f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
+
+
+async def _keep(work: Callable[[], Coroutine[object, object, object]]) -> None:
+    while True:
+        try:
+            await work()
+        except Exception as failure:  # noqa: BLE001 - what runs for ever must outlive its failures
+            log.error("background_failed", failure)
+            await asyncio.sleep(_RESTART)
+        else:
+            return

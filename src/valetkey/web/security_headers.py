@@ -1,0 +1,46 @@
+"""The headers that every response carries, refusals included: framing, sniffing, CSP, HSTS."""
+
+from valetkey.web.exchange import Pairs
+
+RawPairs = list[tuple[bytes, bytes]]
+
+_BASE: tuple[tuple[bytes, bytes], ...] = (
+    # What nobody marked as storable may hold an identity.
+    (b"cache-control", b"no-store"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (
+        b"permissions-policy",
+        b"camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
+    ),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+# Two years. No `includeSubDomains`: the rest of the operator's domain is not ours to decide.
+_HSTS = (b"strict-transport-security", b"max-age=63072000")
+_SECURE = (*_BASE, _HSTS)
+_NAMES = frozenset(name for name, _ in _SECURE)
+
+
+def harden(headers: Pairs, *, hsts: bool) -> RawPairs:
+    """`headers` as bytes, and every security header that they do not set themselves.
+
+    Raises ValueError for a value that is not printable ASCII: no input may start a header line.
+    """
+    own: RawPairs = []
+    for name, value in headers:
+        if not (value.isascii() and value.isprintable()):
+            raise ValueError(f"the header {name} must be printable ASCII")
+        own.append((name.lower().encode("ascii"), value.encode("ascii")))
+    base = _SECURE if hsts else _BASE
+    given = [name for name, _ in own]
+    if _NAMES.isdisjoint(given):
+        own.extend(base)
+    else:
+        own.extend(pair for pair in base if pair[0] not in given)
+    return own
