@@ -24,7 +24,7 @@ class Kind(StrEnum):
     """What a revocation is about."""
 
     GRANT = "grant"
-    TOKEN = "token"  # noqa: S105 - a kind, not a secret
+    TOKEN = "token"
     CLIENT = "client"
 
 
@@ -152,5 +152,5 @@ class Revocations:
             return
         self._pruned_at = now
         for known in (self._grants, self._tokens, self._clients):
-            for id in [key for key, entry in known.items() if entry.expires_at <= now]:
-                del known[id]
+            for expired in [key for key, entry in known.items() if entry.expires_at <= now]:
+                del known[expired]

@@ -1,0 +1,171 @@
+"""Protection: one object between an API and those who call it."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Secret
+from valetkey.sdk.bearer import read_bearer
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.challenge import Challenge
+from valetkey.sdk.fetch import Credential, Fetcher
+from valetkey.sdk.introspection import REMEMBERED, Introspection
+from valetkey.sdk.key_source import KeySource
+from valetkey.sdk.revocations import NOTHING, Page, Revocations
+from valetkey.sdk.verifier import Verifier
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """An authorization server and where it answers; "" for what it does not have."""
+
+    url: str
+    keys: str
+    introspection: str = ""
+    revocations: str = ""
+
+    @staticmethod
+    def valetkey(url: str) -> "Issuer":
+        """A Valetkey authorization server with the base `url`, which is its issuer name."""
+        return Issuer(
+            url=url,
+            keys=f"{url}/oauth/jwks",
+            introspection=f"{url}/oauth/introspect",
+            revocations=f"{url}/oauth/revocations",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What was learned before, and where to write what will be.
+
+    With it, an API that starts while the issuer is away knows the keys and what was revoked.
+    """
+
+    keys: bytes = b""
+    revocations: Page = NOTHING
+    keep_keys: Callable[[bytes], Awaitable[None]] | None = None
+    keep_revocations: Callable[[Page], Awaitable[None]] | None = None
+
+
+NO_MEMORY = Memory()
+"""Nothing known, nothing kept."""
+
+
+class Protection:
+    """Lets those in who show a live access token with the right scope.
+
+    Keys, revocations and answers about tokens are shared by all requests: make one per process,
+    inside the event loop that will use it, keep `follow` running, and `close` it at the end.
+    """
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        *,
+        audience: str,
+        credential: Credential | None = None,
+        realm: str = "",
+        memory: Memory = NO_MEMORY,
+        remembered: Lifetime = REMEMBERED,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Protect the API that tokens call `audience`.
+
+        Without `credential` only JWTs are taken, and revocations are not learned. `remembered` is
+        how long an answer about a token by reference counts; `tls` is whom to trust as issuer.
+        """
+        self.challenge = Challenge(realm or audience)
+        self.fetch = Fetcher(tls)
+        self._keys = KeySource(issuer.keys, self.fetch, known=memory.keys, keep=memory.keep_keys)
+        self._revocations = (
+            Revocations(
+                issuer.revocations,
+                self.fetch,
+                credential,
+                known=memory.revocations,
+                keep=memory.keep_revocations,
+            )
+            if credential is not None and issuer.revocations
+            else None
+        )
+        introspection = (
+            Introspection(
+                issuer.introspection,
+                self.fetch,
+                credential,
+                issuer=issuer.url,
+                audience=audience,
+                remembered=remembered,
+            )
+            if credential is not None and issuer.introspection
+            else None
+        )
+        self._verifier = Verifier(
+            issuer=issuer.url,
+            audience=audience,
+            keys=self._keys,
+            introspection=introspection,
+            revocations=self._revocations,
+        )
+
+    async def admit(self, authorization: Sequence[str], now: Instant, *needs: str) -> Caller:
+        """Who calls, by the Authorization fields of one request (all of them, as sent).
+
+        Of the scopes in `needs`, any one is enough; none means that any live token will do.
+        Raises Refused: 401 `invalid_token`, 403 `insufficient_scope`, 503.
+        """
+        caller = await self.caller(read_bearer(authorization), now)
+        if needs:
+            demand(caller, *needs)
+        return caller
+
+    async def caller(self, token: Secret, now: Instant) -> Caller:
+        """Whose token this is. Raises Refused: 401 `invalid_token`, 503."""
+        verdict = await self._verifier.verify(token.reveal(), now)
+        if isinstance(verdict, Refusal):
+            raise Refused(verdict)
+        return verdict
+
+    async def follow(self, now: Callable[[], Instant]) -> None:
+        """Keep keys and revocations fresh, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keys.follow(now))
+            if self._revocations is not None:
+                tasks.create_task(self._revocations.follow(now))
+
+    async def refresh(self, now: Instant) -> bool:
+        """Learn keys and revocations once; whether the issuer answered."""
+        await self._keys.look(now)
+        heard = self._revocations is None or await self._revocations.poll(now)
+        return heard and self._keys.is_sure()
+
+    async def close(self) -> None:
+        """Let go of the connections to the issuer."""
+        await self.fetch.close()
+
+    async def __aenter__(self) -> Self:
+        """Itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self.close()
+
+
+def demand(caller: Caller, *needs: str) -> None:
+    """Raise Refused (`insufficient_scope`) unless the caller has one of these scopes."""
+    if not caller.allows(*needs):
+        raise Refused(
+            Refusal(
+                ErrorCode.INSUFFICIENT_SCOPE,
+                f"this needs an access token with the scope {' or '.join(needs)}",
+                "scope.missing",
+                " or ".join(needs),
+                str(caller.scope) or "no scope",
+            )
+        )

@@ -1,0 +1,136 @@
+"""From the text of an access token to its Caller, or to the reason why it is nobody's."""
+
+from valetkey.kernel import access_token
+from valetkey.kernel.access_token import AccessToken
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Prefix, well_formed
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.introspection import Introspection
+from valetkey.sdk.key_source import KeySource
+from valetkey.sdk.revocations import Revocations
+from valetkey.sdk.verified import VerifiedTokens
+
+_REFERENCE = f"{Prefix.ACCESS_TOKEN}_"
+
+NO_KEYS = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "the authorization server's keys cannot be fetched at the moment",
+    "keys.unreachable",
+    retry_after=2,
+)
+"""Neither yes nor no: the signature may be good."""
+
+REVOKED = Refusal(
+    ErrorCode.INVALID_TOKEN,
+    "the access token was revoked",
+    "token.revoked",
+    "a token that nobody ended",
+    "the token, its grant or its client was ended",
+)
+
+_GARBLED = Refusal(
+    ErrorCode.INVALID_TOKEN,
+    "this is not an access token of the authorization server",
+    "token.garbled",
+    "a token as it was issued",
+    "a token whose checksum is wrong",
+)
+_BY_VALUE_ONLY = Refusal(
+    ErrorCode.INVALID_TOKEN,
+    "tokens by reference are not taken here",
+    "token.reference",
+    "a JWT",
+    "a token by reference",
+)
+
+
+class Verifier:
+    """Knows one issuer's tokens, by value (JWT, RFC 9068) and by reference (RFC 7662)."""
+
+    def __init__(
+        self,
+        *,
+        issuer: str,
+        audience: str,
+        keys: KeySource,
+        introspection: Introspection | None = None,
+        revocations: Revocations | None = None,
+    ) -> None:
+        """Take tokens that `issuer` made for `audience`, unless `revocations` cover them."""
+        self._issuer = issuer
+        self._audience = audience
+        self._source = keys
+        self._introspection = introspection
+        self._revocations = revocations
+        self._verified = VerifiedTokens()
+
+    async def verify(self, token: str, now: Instant) -> Caller | Refusal:
+        """Whose token this is; `temporarily_unavailable` where only the issuer could tell."""
+        if token.startswith(_REFERENCE):
+            verdict = await self._by_reference(token, now)
+        else:
+            verdict = await self._by_value(token, now)
+        if isinstance(verdict, Refusal):
+            return verdict
+        # On every use, also of what was verified before: only the signature does not age.
+        if self._revocations is not None and self._revocations.covers(verdict):
+            return REVOKED
+        return verdict
+
+    async def _by_reference(self, token: str, now: Instant) -> Caller | Refusal:
+        # The checksum keeps noise away from the issuer.
+        if not well_formed(Prefix.ACCESS_TOKEN, token):
+            return _GARBLED
+        if self._introspection is None:
+            return _BY_VALUE_ONLY
+        return await self._introspection.ask(token, now)
+
+    async def _by_value(self, token: str, now: Instant) -> Caller | Refusal:
+        keys = self._source.keys
+        if keys is None:
+            await self._source.look(now)
+            keys = self._source.keys
+            if keys is None:
+                return NO_KEYS
+        known = self._verified.find(token, keys, now)
+        if known is not None:
+            return known
+        verdict = self._check(token, keys, now)
+        if not _lacks_key(verdict):
+            return verdict
+        await self._source.look(now)
+        newer = self._source.keys
+        if newer is not None and newer is not keys:
+            verdict = self._check(token, newer, now)
+        if _lacks_key(verdict) and not self._source.is_sure():
+            return NO_KEYS
+        return verdict
+
+    def _check(self, token: str, keys: KeySet, now: Instant) -> Caller | Refusal:
+        try:
+            verified = access_token.verify(
+                token, keys, issuer=self._issuer, audience=self._audience, now=now
+            )
+        except Refused as refused:
+            return refused.refusal
+        caller = _caller(verified)
+        self._verified.keep(token, keys, caller)
+        return caller
+
+
+def _lacks_key(verdict: Caller | Refusal) -> bool:
+    return isinstance(verdict, Refusal) and verdict.check == access_token.UNKNOWN_KEY
+
+
+def _caller(token: AccessToken) -> Caller:
+    return Caller(
+        subject=token.subject,
+        client_id=token.client_id,
+        scope=token.scope,
+        token_id=token.token_id,
+        grant_id=token.grant_id,
+        issued_at=token.issued_at,
+        expires_at=token.expires_at,
+    )
