@@ -15,13 +15,14 @@ _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _WHITE = (255, 255, 255)
 _BLACK = (0, 0, 0)
 _STEPS = 64
+_LINEAR_BELOW = 0.04045  # sRGB, IEC 61966-2-1
 
 _Colour = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Shades:
-    """The accent on one ground: as a fill, its text, its edge, and as text itself. All `#rrggbb`."""
+    """The accent on one ground, in `#rrggbb`: as a fill, its text, its edge, and as text itself."""
 
     fill: str
     on_fill: str
@@ -61,7 +62,7 @@ def _luminance(colour: _Colour) -> float:
 
 
 def _linear(part: float) -> float:
-    return part / 12.92 if part <= 0.04045 else float(((part + 0.055) / 1.055) ** 2.4)
+    return part / 12.92 if part <= _LINEAR_BELOW else float(((part + 0.055) / 1.055) ** 2.4)
 
 
 def _apart(colour: _Colour, ground: _Colour, enough: float) -> _Colour:

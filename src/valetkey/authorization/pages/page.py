@@ -14,6 +14,8 @@ from valetkey.authorization.pages.who import AskingApp
 
 # No character that could end an attribute, a header's value or a directive in it.
 _HTTPS = re.compile(r"(https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?)(?:[/?#][!#-&(-;=?-~]*)?")
+# Browsers read a backslash as a slash, and two slashes as another server.
+_OWN_PATH = re.compile(r"/(?:[!-.0-\[\]-~][!-~]*)?")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?=[/?#]|$)")
 # What turns the direction of text, and what has no shape: a name could rearrange its sentence.
 _UNSEEN = dict.fromkeys(
@@ -81,7 +83,7 @@ def https_only(url: str) -> str:
 
 def https_or_own(url: str) -> str:
     """The operator's address: `https`, or a path of this server; else ""."""
-    return url if url.startswith("/") and not url.startswith("//") else https_only(url)
+    return url if _OWN_PATH.fullmatch(url) else https_only(url)
 
 
 def initial(name: str) -> str:
@@ -127,7 +129,7 @@ def _environment() -> Environment:
     environment.filters["https_or_own"] = https_or_own
     # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is
     # put into a translated sentence.
-    environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore
+    environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         NullTranslations(), newstyle=True
     )
     return environment

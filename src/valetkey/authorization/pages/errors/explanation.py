@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.pages.errors.texts import TEXTS, ErrorText
+from valetkey.authorization.pages.errors.text import ErrorText
+from valetkey.authorization.pages.errors.texts import TEXTS
 from valetkey.kernel.refusal import STATUS, ErrorCode
 
 

@@ -1,20 +1,16 @@
 """What each error code means: one text per member of ErrorCode."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from valetkey.authorization.pages.errors.api_texts import API
+from valetkey.authorization.pages.errors.authorization_texts import AUTHORIZATION
+from valetkey.authorization.pages.errors.http_texts import HTTP
+from valetkey.authorization.pages.errors.text import ErrorText
+from valetkey.authorization.pages.errors.token_texts import TOKEN
 from valetkey.kernel.refusal import ErrorCode
 
-
-@dataclass(frozen=True, slots=True)
-class ErrorText:
-    """A code in plain words, for the developer who met it. No text holds a percent sign."""
-
-    #: One sentence, shown in the list of all codes.
-    meaning: str
-    causes: tuple[str, ...]
-    remedies: tuple[str, ...]
-    #: Where it is defined, and the address of that section.
-    specification: str
-    specification_url: str
+TEXTS: Mapping[ErrorCode, ErrorText] = MappingProxyType(
+    {**AUTHORIZATION, **TOKEN, **API, **HTTP},
+)
+"""The text of each code."""

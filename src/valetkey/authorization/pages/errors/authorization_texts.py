@@ -1,0 +1,232 @@
+"""Explained: the codes of the authorization endpoint (RFC 6749 section 4.1.2.1; OpenID Connect)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from valetkey.authorization.pages.errors.text import (
+    ErrorText,
+    Example,
+    developer,
+    operator,
+    rfc,
+    visitor,
+)
+from valetkey.kernel.refusal import ErrorCode
+
+_OPENID = (
+    "OpenID Connect Core 1.0, section 3.1.2.6",
+    "https://openid.net/specs/openid-connect-core-1_0.html#AuthError",
+)
+_WITHOUT_PROMPT = Example(
+    "A request that may show the pages",
+    """\
+GET /oauth/authorize?response_type=code&client_id=printer
+    &redirect_uri=https%3A%2F%2Fapp.example%2Fcb&state=x9Qm""",
+)
+
+AUTHORIZATION: Mapping[ErrorCode, ErrorText] = MappingProxyType(
+    {
+        ErrorCode.INVALID_REQUEST: ErrorText(
+            "A parameter is missing, malformed, given twice, or does not fit the others.",
+            (
+                "A parameter that this request needs is missing or empty.",
+                "One parameter is there twice, or in the address and in the body.",
+                "The redirect_uri is not one that the client registered, letter for letter.",
+                "The client needs PKCE and there is no code_challenge, or its method is not S256.",
+                "The body is not a form, or its characters are not percent-encoded UTF-8.",
+            ),
+            (
+                developer(
+                    "Read error_description: it names the parameter. Compare the redirect_uri with"
+                    " the registered one, down to the slash at the end."
+                ),
+                operator(
+                    "If the app's developer asks, valetkey explain with the reference shows what"
+                    " was expected and what came."
+                ),
+                visitor(
+                    "Go back to the app and start again. If it happens again, tell the app's"
+                    " makers; your account is not affected."
+                ),
+            ),
+            Example(
+                "A complete authorization request",
+                """\
+GET /oauth/authorize?response_type=code&client_id=printer
+    &redirect_uri=https%3A%2F%2Fapp.example%2Fcb&scope=read&state=x9Qm
+    &code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM
+    &code_challenge_method=S256""",
+            ),
+            *rfc(6749, "4.1.2.1"),
+        ),
+        ErrorCode.UNAUTHORIZED_CLIENT: ErrorText(
+            "The app is known, but it is not registered for what it tried.",
+            (
+                "The client is not registered for this grant type or response type.",
+                "Implicit or password was used, and no administrator turned it on.",
+                "The client's profile does not permit it.",
+            ),
+            (
+                developer(
+                    "Use the authorization code with PKCE, or ask the operator for the grant type."
+                ),
+                operator(
+                    "Add the grant type to the client, if it should have it. Implicit and password"
+                    " are for old apps of your own; the command says what they cost."
+                ),
+            ),
+            Example(
+                "A client that may use two grant types, for valetkey apply",
+                """\
+[[clients]]
+client_id = "printer"
+grant_types = ["authorization_code", "refresh_token"]""",
+            ),
+            *rfc(6749, "4.1.2.1"),
+        ),
+        ErrorCode.ACCESS_DENIED: ErrorText(
+            "The person, or a rule of this server, said no.",
+            (
+                "The person pressed Deny on the consent page, or turned back from signing in.",
+                "The account is closed or suspended.",
+                "A rule of the server does not let this person use this app.",
+            ),
+            (
+                developer(
+                    "Take no for an answer: say what works without the access, and offer to ask"
+                    " again. Do not start over by yourself."
+                ),
+                visitor("If you change your mind, start again from the app."),
+            ),
+            Example(
+                "How the answer reaches the app",
+                """\
+HTTP/1.1 303 See Other
+Location: https://app.example/cb?error=access_denied
+    &state=x9Qm&iss=https%3A%2F%2Fauth.example""",
+            ),
+            *rfc(6749, "4.1.2.1"),
+        ),
+        ErrorCode.UNSUPPORTED_RESPONSE_TYPE: ErrorText(
+            "The response_type is not one that this server gives.",
+            (
+                "response_type is misspelt.",
+                "It asks for something that this server does not issue at this address.",
+            ),
+            (
+                developer(
+                    "Use response_type=code. The server's metadata lists all that it knows under"
+                    " response_types_supported."
+                ),
+            ),
+            Example(
+                "What the server supports",
+                "curl https://auth.example/.well-known/oauth-authorization-server",
+            ),
+            *rfc(6749, "3.1.1"),
+        ),
+        ErrorCode.INVALID_SCOPE: ErrorText(
+            "The scope is unknown, malformed, or more than this app may ask for.",
+            (
+                "A name in scope is misspelt or does not exist here.",
+                "The client is not registered for one of the names.",
+                "A refresh asks for more than was granted at first.",
+                "The names are not separated by single spaces.",
+            ),
+            (
+                developer(
+                    "Ask only for names that the client is registered for. Leave scope out to get"
+                    " the client's default."
+                ),
+                operator("Add the name to the client's scopes, if the app should have it."),
+            ),
+            Example(
+                "Two names, one space between them",
+                "scope=notes%3Aread%20account%3Aread",
+            ),
+            *rfc(6749, "3.3"),
+        ),
+        ErrorCode.LOGIN_REQUIRED: ErrorText(
+            "The app asked not to show any page, and nobody is signed in.",
+            (
+                "The request says prompt=none and there is no session in this browser.",
+                "The session is older than max_age allows.",
+                "The browser does not send cookies inside a frame of another site.",
+            ),
+            (
+                developer("Send the person here again without prompt=none, so that they sign in."),
+                visitor("Sign in again from the app."),
+            ),
+            _WITHOUT_PROMPT,
+            *_OPENID,
+        ),
+        ErrorCode.CONSENT_REQUIRED: ErrorText(
+            "The app asked not to show any page, and the person has not allowed this yet.",
+            (
+                "The request says prompt=none and asks for more than was allowed before.",
+                "The person ended the app's access, or the app changed its name or terms.",
+            ),
+            (developer("Send the person here again without prompt=none, so that they can allow."),),
+            _WITHOUT_PROMPT,
+            *_OPENID,
+        ),
+        ErrorCode.INTERACTION_REQUIRED: ErrorText(
+            "The app asked not to show any page, and the person has something to do first.",
+            (
+                "The request says prompt=none, but a page has to be shown before it can go on.",
+                "The request demands a stronger sign-in than this session had.",
+            ),
+            (developer("Send the person here again without prompt=none."),),
+            _WITHOUT_PROMPT,
+            *_OPENID,
+        ),
+        ErrorCode.SERVER_ERROR: ErrorText(
+            "Something broke on this server. The request may have been right.",
+            (
+                "An error in the server or in what it depends on, logged under the reference.",
+            ),
+            (
+                operator(
+                    "Look for the reference in the log of the authorization server, then run"
+                    " valetkey doctor."
+                ),
+                developer("Try again after a while. If it stays, give the operator the reference."),
+                visitor("Try again after a while. Nothing was shared."),
+            ),
+            Example("What the server knows about it", "valetkey explain VK-7F3K-9QXM-2RTD"),
+            *rfc(6749, "4.1.2.1"),
+        ),
+        ErrorCode.TEMPORARILY_UNAVAILABLE: ErrorText(
+            "The server is busy or being looked after, and will be back.",
+            (
+                "More work than the server can queue.",
+                "The database cannot be reached, or is being moved.",
+            ),
+            (
+                developer(
+                    "Wait for as long as Retry-After says, with some chance added, and try again."
+                ),
+                operator("Run valetkey doctor: it says whether the database or the load is why."),
+                visitor("Try again in a minute."),
+            ),
+            Example(
+                "How long to wait",
+                """\
+HTTP/1.1 503 Service Unavailable
+Retry-After: 1""",
+            ),
+            *rfc(6749, "4.1.2.1"),
+        ),
+        ErrorCode.INVALID_TARGET: ErrorText(
+            "The resource that a token is wanted for is not one that this server serves.",
+            (
+                "The resource parameter is not the address of a registered resource server.",
+                "It is not an absolute address, or has a fragment.",
+            ),
+            (developer("Leave resource out, or give the address of the API as it is documented."),),
+            Example("The shipped resource server", "resource=https%3A%2F%2Fapi.example"),
+            *rfc(8707, "2"),
+        ),
+    }
+)
+"""The text of each of them."""

@@ -1,0 +1,130 @@
+"""One example of every page, and those that are hardest to lay out."""
+
+from collections.abc import Mapping
+
+from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
+from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.consent import Change, ChangedPart, ConsentPage, ScopeLine
+from valetkey.authorization.pages.visitor.denied import DeniedPage
+from valetkey.authorization.pages.visitor.home import HomePage
+from valetkey.authorization.pages.visitor.sign_in import SignInPage
+from valetkey.authorization.pages.visitor.sign_out import SignedOutPage, SignOutPage
+from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+from valetkey.kernel.refusal import ErrorCode
+
+ADA = SignedInPerson("ada", "Ada Lovelace", "ada@example.com")
+PRINTER = AskingApp(
+    "Notes Printer",
+    "app.example",
+    verified=True,
+    policy_url="https://app.example/privacy",
+    terms_url="https://app.example/terms",
+)
+HOSTILE = AskingApp(
+    "\u202eיתום<script>alert(1)</script>\u2069\" onload='x' {{ 7*7 }} %(name)s %s",
+    'evil.example"><b>',
+    logo_url="javascript:alert(1)",
+    policy_url="https://evil.example/'\"><script>",
+    terms_url="data:text/html,hi",
+)
+LONG = AskingApp(
+    "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft",
+    "a-very-long-subdomain-of-a-very-long-name.and-then-some-more.of-it.example.com:8443",
+)
+RTL = AskingApp("طابعة الملاحظات", "xn--mgbh0fb.example", verified=True)
+
+_SENTENCES = (
+    ("account:read", "see your name, user name and e-mail address"),
+    ("notes:read", "read your notes"),
+    ("notes:write", "write, change and delete your notes"),
+    ("files:read", "see the names and the contents of all your files"),
+    ("files:write", "add, change and delete files"),
+    ("calendar:read", "see what is in your calendar, including what others share with you"),
+    ("calendar:write", "put events into your calendar, change and delete them"),
+    ("contacts:read", "see your contacts"),
+    ("contacts:write", "change your contacts"),
+    ("photos:read", "see your photos"),
+    ("photos:write", "add and delete photos"),
+    ("authorizations:read", "see which apps you have allowed"),
+)
+
+
+def scopes(count: int, *, required: int = 0, chosen: bool = True) -> tuple[ScopeLine, ...]:
+    """So many lines, the first `required` of them without a box."""
+    return tuple(
+        ScopeLine(scope, sentence, required=place < required, chosen=chosen)
+        for place, (scope, sentence) in enumerate(_SENTENCES[:count])
+    )
+
+
+def consent(app: AskingApp = PRINTER, person: SignedInPerson = ADA, **more: object) -> ConsentPage:
+    """A consent page as it is most of the time, changed by `more`."""
+    said = {"scopes": scopes(3, required=1), "lasts": 15_552_000, **more}
+    return ConsentPage(
+        "/oauth/consent?interaction=1",
+        "/oauth/sign-in?interaction=1",
+        "csrf-value",
+        app,
+        person,
+        **said,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _explanation(code: ErrorCode) -> Page:
+    page = explanation_of(code)
+    assert page is not None
+    return page
+
+
+SIGN_IN = SignInPage("/oauth/sign-in?interaction=1", "csrf-value", PRINTER)
+
+EXAMPLES: Mapping[str, Page] = {
+    "sign_in": SIGN_IN,
+    "sign_in_alone": SignInPage("/oauth/sign-in", "csrf-value"),
+    "sign_in_failed": SignInPage("/oauth/sign-in", "csrf-value", PRINTER, "ada", failed=True),
+    "sign_in_wait": SignInPage("/oauth/sign-in", "csrf-value", PRINTER, "ada", wait=240),
+    "sign_in_long": SignInPage("/oauth/sign-in", "csrf-value", LONG),
+    "sign_in_hostile": SignInPage("/oauth/sign-in", "csrf-value", HOSTILE, '"><script>\u202e'),
+    "consent": consent(),
+    "consent_one": consent(scopes=scopes(1, required=1), lasts=3_600, account_url="/account"),
+    "consent_twelve": consent(scopes=scopes(12)),
+    "consent_nothing": consent(scopes=scopes(3, chosen=False), nothing_chosen=True),
+    "consent_changed": consent(
+        changes=(
+            Change(ChangedPart.NAME, "Old \u202ePrinter"),
+            Change(ChangedPart.LOGO),
+            Change(ChangedPart.TERMS),
+        )
+    ),
+    "consent_long": consent(LONG, SignedInPerson("a" * 64, "B" * 120, "c" * 64 + "@example.com")),
+    "consent_rtl": consent(RTL, SignedInPerson("noor", "نور الهدى", "noor@example.com")),
+    "consent_hostile": consent(HOSTILE, SignedInPerson("<i>", "\u2069<script>", '"@example.com')),
+    "denied": DeniedPage("Notes Printer"),
+    "denied_hostile": DeniedPage(HOSTILE.name),
+    "home": HomePage("/oauth/sign-out", "csrf-value", ADA),
+    "home_nobody": HomePage("/oauth/sign-out", "csrf-value", sign_in_url="/oauth/sign-in"),
+    "sign_out": SignOutPage("/oauth/sign-out", "csrf-value", ADA),
+    "signed_out": SignedOutPage(),
+    "problem_developer": ProblemPage(
+        ErrorCode.INVALID_REQUEST,
+        "The redirect_uri is not registered for this client.",
+        Mender.DEVELOPER,
+        "VK-7F3K-9QXM-2RTD",
+    ),
+    "problem_visitor": ProblemPage(
+        ErrorCode.FORBIDDEN, "This page was open for too long.", Mender.VISITOR
+    ),
+    "problem_operator": ProblemPage(
+        ErrorCode.SERVER_ERROR,
+        "The server could not finish this request.",
+        Mender.OPERATOR,
+        "VK-7F3K-9QXM-2RTD",
+    ),
+    "problem_not_found": ProblemPage(
+        ErrorCode.NOT_FOUND, "Nothing is served at this address.", Mender.VISITOR
+    ),
+    "index": error_index(),
+    **{f"explanation_{code}": _explanation(code) for code in ErrorCode},
+}
+"""By a name that says what is special about it."""
