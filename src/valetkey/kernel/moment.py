@@ -40,7 +40,7 @@ def parse_lifetime(text: str) -> Lifetime:
 
     Raises Mistake: lifetimes are written by operators.
     """
-    # fullmatch: `$` would let a trailing newline pass, and int() alone takes full-width digits and "1_0".
+    # fullmatch: `$` would let a newline pass; int() alone would take full-width digits and "1_0".
     match = _LIFETIME.fullmatch(text)
     if match is None:
         message = "a lifetime is a whole number above zero and a unit: 60s, 10m, 1h or 30d"

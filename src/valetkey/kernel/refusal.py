@@ -101,7 +101,7 @@ class Refusal:
     retry_after: int = 0
 
 
-class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
+class Refused(Exception):
     """Carries a refusal out of a parser or a pure rule."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -110,7 +110,7 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
         self.refusal = refusal
 
 
-class Mistake(Exception):  # noqa: N818 - the operator's, not the program's
+class Mistake(Exception):
     """The operator's error: one sentence that says what would be right, and the setting's name."""
 
     def __init__(self, message: str, setting: str = "") -> None:

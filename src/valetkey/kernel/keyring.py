@@ -1,0 +1,158 @@
+"""The keyring: the secrets under which all others are kept, in one file of mode 0600."""
+
+import contextlib
+import os
+import re
+import secrets  # noqa: TID251 - names of drafts, which no test needs to foresee
+import stat
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.seal import Sealer, SealingKey
+from valetkey.kernel.secret import FingerprintKey, from_base64url, to_base64url
+
+_ENTRY = re.compile(r"(fingerprint|sealing) ([1-9][0-9]{0,8}) ([A-Za-z0-9_-]{43})")
+_LARGEST = 65_536
+_HEADING = "# Valetkey keyring. Whoever has it can open what the database keeps sealed: back it up."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keyring:
+    """The key of all fingerprints and the keys that seal, newest first."""
+
+    fingerprint_key: FingerprintKey
+    sealer: Sealer
+
+    @staticmethod
+    def fresh(random: Callable[[int], bytes]) -> "Keyring":
+        """A keyring that nobody has seen."""
+        return Keyring(FingerprintKey(random(32)), Sealer((SealingKey(1, random(32)),)))
+
+    @staticmethod
+    def parse(text: str) -> "Keyring":
+        """The keyring that `text` says: one `<kind> <version> <base64url>` a line or between `;`.
+
+        Raises Mistake for any line that is not understood, without repeating it.
+        """
+        fingerprint: list[FingerprintKey] = []
+        sealing: dict[int, SealingKey] = {}
+        for number, line in _lines(text):
+            match = _ENTRY.fullmatch(line)
+            secret = from_base64url(match[3]) if match else None
+            if match is None or secret is None:
+                message = f"line {number} of the keyring is not `<kind> <version> <base64url>`"
+                raise Mistake(message)
+            if match[1] == "fingerprint":
+                fingerprint.append(FingerprintKey(secret))
+                continue
+            version = int(match[2])
+            if version in sealing:
+                message = f"line {number} of the keyring repeats sealing version {version}"
+                raise Mistake(message)
+            sealing[version] = SealingKey(version, secret)
+        if len(fingerprint) != 1 or not sealing:
+            message = "a keyring has one `fingerprint` line and at least one `sealing` line"
+            raise Mistake(message)
+        return Keyring(fingerprint[0], Sealer(tuple(sealing[v] for v in sorted(sealing)[::-1])))
+
+    def with_new_sealing_key(self, random: Callable[[int], bytes]) -> "Keyring":
+        """The same keyring, which from now on seals with a new key and still opens the old."""
+        keys = self.sealer.keys
+        newest = SealingKey(keys[0].version + 1, random(32))
+        return Keyring(self.fingerprint_key, Sealer((newest, *keys)))
+
+    def text(self) -> str:
+        """The keyring in clear, as its file holds it."""
+        lines = [_HEADING, f"fingerprint 1 {to_base64url(self.fingerprint_key.key)}"]
+        lines += [f"sealing {key.version} {to_base64url(key.secret)}" for key in self.sealer.keys]
+        return "\n".join(lines) + "\n"
+
+
+def create_or_read(path: Path, random: Callable[[int], bytes]) -> Keyring:
+    """The keyring in the file, made on first use; processes that race get the same one."""
+    return Keyring.parse(create_or_read_secret_file(path, lambda: Keyring.fresh(random).text()))
+
+
+def create_or_read_secret_file(path: Path, make: Callable[[], str]) -> str:
+    """What the file holds; if there is none, `make()` is written with mode 0600 and synced.
+
+    Of processes that race, one writes and all read the same. Raises Mistake when others may read
+    the file or the directory cannot be written.
+    """
+    with _explained(path):
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft = _write_draft(path, make())
+            try:
+                # link, not rename: it fails when another process was first.
+                with contextlib.suppress(FileExistsError):
+                    os.link(draft, path)
+            finally:
+                draft.unlink()
+            _sync_directory(path.parent)
+        return _read(path)
+
+
+def replace_secret_file(path: Path, text: str) -> None:
+    """Put `text` in place of what the file held, at once and synced, with mode 0600."""
+    with _explained(path):
+        draft = _write_draft(path, text)
+        draft.replace(path)
+        _sync_directory(path.parent)
+
+
+def _read(path: Path) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or state.st_size > _LARGEST:
+            message = f"{path} is not a file of secrets"
+            raise Mistake(message)
+        # As PostgreSQL does: a file that root prepared for us may be readable by our group.
+        forbidden = 0o077 if state.st_uid == os.geteuid() else 0o037
+        if state.st_mode & forbidden:
+            message = f"{path} holds secrets and others may read it; run: chmod 600 {path}"
+            raise Mistake(message)
+        data = file.read(_LARGEST)
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError:
+        message = f"{path} is not a file of secrets"
+        raise Mistake(message) from None
+
+
+def _write_draft(path: Path, text: str) -> Path:
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode("ascii"))
+        file.flush()
+        os.fsync(descriptor)
+    return draft
+
+
+def _sync_directory(directory: Path) -> None:
+    # Without this the name of the new file may be lost with the power, and with it every secret.
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(re.split("[\n;]", text), start=1):
+        entry = line.strip(" \t\r")
+        if entry and not entry.startswith("#"):
+            yield number, entry
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"{path} cannot be used: {error.strerror or error}"
+        raise Mistake(message) from error

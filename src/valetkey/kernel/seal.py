@@ -1,0 +1,102 @@
+"""Sealing: what must be read again, but not by whoever reads the database (AES-256-GCM)."""
+
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from valetkey.kernel.secret import from_base64url, to_base64url
+
+_SEALED = re.compile(r"v([1-9][0-9]{0,8})\.([A-Za-z0-9_-]+)")
+_NONCE = 12
+_TAG = 16
+_KEY_SIZE = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SealingKey:
+    """One version of the key that seals: 32 random bytes."""
+
+    version: int
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Hold the key to its size and its version to 1 and above."""
+        if len(self.secret) != _KEY_SIZE or self.version < 1:
+            message = f"a sealing key has {_KEY_SIZE} bytes and a version above zero"
+            raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sealer:
+    """Seals with its newest key and opens with any of them.
+
+    `context` says where the sealed text lives, such as "signing_keys.private:" and the row's id:
+    moved elsewhere, the text does not open.
+    """
+
+    keys: tuple[SealingKey, ...]
+
+    def seal(self, plain: bytes, context: str, random: Callable[[int], bytes]) -> str:
+        """`plain` as `v<version>.<base64url>`, readable only with this key in this context."""
+        newest = self.keys[0]
+        return f"v{newest.version}.{_seal(newest.secret, plain, context, random)}"
+
+    def open(self, sealed: str, context: str) -> bytes | None:
+        """What was sealed; None if any byte, the version or the context is not as it was."""
+        match = _SEALED.fullmatch(sealed)
+        if match is None:
+            return None
+        version = int(match[1])
+        for key in self.keys:
+            if key.version == version:
+                return _open(key.secret, match[2], context)
+        return None
+
+    def is_current(self, sealed: str) -> bool:
+        """Whether the newest key sealed it; if not, seal it again when next written."""
+        return sealed.startswith(f"v{self.keys[0].version}.")
+
+
+def seal_with(secret: str, plain: bytes, context: str, random: Callable[[int], bytes]) -> str:
+    """`plain`, readable again only by who holds `secret`, a string of 128 random bits or more."""
+    return f"v1.{_seal(_extract(secret), plain, context, random)}"
+
+
+def open_with(secret: str, sealed: str, context: str) -> bytes | None:
+    """What `seal_with` sealed; None for another secret, another context or a changed text."""
+    match = _SEALED.fullmatch(sealed)
+    if match is None or match[1] != "1":
+        return None
+    return _open(_extract(secret), match[2], context)
+
+
+def _seal(secret: bytes, plain: bytes, context: str, random: Callable[[int], bytes]) -> str:
+    nonce = random(_NONCE)
+    place = context.encode()
+    return to_base64url(nonce + AESGCM(_derive(secret, place)).encrypt(nonce, plain, place))
+
+
+def _open(secret: bytes, text: str, context: str) -> bytes | None:
+    data = from_base64url(text)
+    if data is None or len(data) < _NONCE + _TAG:
+        return None
+    place = context.encode("utf-8", "surrogatepass")
+    try:
+        return AESGCM(_derive(secret, place)).decrypt(data[:_NONCE], data[_NONCE:], place)
+    except InvalidTag:
+        return None
+
+
+def _extract(secret: str) -> bytes:
+    # HKDF-Extract (RFC 5869 section 2.2): the secret is text, not uniform bytes.
+    return hmac.digest(b"valetkey seal with", secret.encode("utf-8", "surrogatepass"), "sha256")
+
+
+def _derive(secret: bytes, context: bytes) -> bytes:
+    # HKDF-Expand, one block (RFC 5869 section 2.3). A key for each context: random nonces then
+    # stay far from their limit of 2**32 messages for one key.
+    return hmac.digest(secret, b"valetkey seal\0" + context + b"\x01", "sha256")

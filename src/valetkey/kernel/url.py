@@ -1,0 +1,198 @@
+"""Strict URLs: what may be registered, what matches, how answers are put on them (RFC 3986).
+
+Own parser: the standard library drops tabs, newlines and a bare `#`, and sees another host than a
+browser does where there is a backslash.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv6Address
+from urllib.parse import quote
+
+from valetkey.kernel.refusal import ErrorCode, Mistake, Refusal, Refused
+
+LONGEST = 2_000
+"""Bytes in a redirect URI or a server's URL."""
+
+# Every character of RFC 3986 but `#` and `*`, each `%` with its two digits.
+_REST = r"(?:[A-Za-z0-9\-._~!$&'()+,;=:@/?]|%[0-9A-Fa-f]{2})*"
+_WEB = re.compile(
+    r"(https?)://([a-z0-9.-]+|\[[0-9a-f:]+\])(?::([1-9][0-9]{0,4}))?((?:[/?]" + _REST + ")?)"
+)
+_PRIVATE = re.compile(
+    r"([a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+):/(?:/[A-Za-z0-9\-._~]*(?=[/?]|\Z))?" + _REST
+)
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
+_LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
+_LOOPBACK_URI = re.compile(
+    r"http://(127\.0\.0\.1|\[::1\])(?::([1-9][0-9]{0,4}))?((?:[/?][^\n]*)?)", re.ASCII
+)
+_LAST_PORT = 65_535
+_LONGEST_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class _Web:
+    """An http or https URL, taken apart."""
+
+    scheme: str
+    host: str
+    port: int
+    rest: str
+
+    def is_loopback(self) -> bool:
+        return self.host in _LOOPBACK
+
+    def origin(self) -> str:
+        usual = 443 if self.scheme == "https" else 80
+        return f"{self.scheme}://{self.host}" + ("" if self.port == usual else f":{self.port}")
+
+
+def check_redirect_uri(text: str, *, native: bool, own_origins: Collection[str] = ()) -> None:
+    """Refuse a redirect URI that may not be registered (security 6; RFC 9700 section 2.1).
+
+    Allowed: https; http on 127.0.0.1, [::1] or localhost; for native apps also a private scheme
+    with a dot in it. ASCII, at most 2,000 bytes, scheme and host in lower case, no user name, no
+    fragment, no wildcard, and not on one of the server's `own_origins`.
+    """
+    _check_characters(text)
+    if _PRIVATE.fullmatch(text):
+        if not native:
+            raise _refused("scheme", "only native apps may use a private scheme")
+        return
+    web = _take_apart(text)
+    if web is None:
+        raise _refused("form", "it must be an absolute https URL in lower case, without user name")
+    if web.scheme == "http" and not web.is_loopback():
+        raise _refused("http", "http is only for 127.0.0.1, [::1] and localhost; use https")
+    if _place(web) in {_place(own) for own in map(_take_apart, own_origins) if own}:
+        raise _refused("own", "it leads back to this server")
+
+
+def matches_redirect_uri(registered: str, presented: str, *, native: bool) -> bool:
+    """Whether `presented` is `registered`, byte for byte.
+
+    A native app on a literal loopback address may use another port (RFC 8252 section 7.3).
+    """
+    if registered == presented:
+        return True
+    if not native:
+        return False
+    ours = _without_port(registered)
+    return ours is not None and ours == _without_port(presented)
+
+
+def check_server_url(text: str, setting: str = "") -> None:
+    """Raise Mistake unless `text` can be a server's own URL, such as its issuer.
+
+    https, or http on 127.0.0.1, [::1] or localhost; no query, no fragment, no slash at the end.
+    """
+    web = None
+    if len(text) <= LONGEST and text.isascii():
+        web = _take_apart(text)
+    if web is None or "?" in web.rest:
+        message = "a server's URL looks like https://auth.example.com, in lower case"
+        raise Mistake(message, setting)
+    if web.rest.endswith("/"):
+        message = "a server's URL has no slash at its end"
+        raise Mistake(message, setting)
+    if web.scheme == "http" and not web.is_loopback():
+        message = "http is only for 127.0.0.1, [::1] and localhost; use https"
+        raise Mistake(message, setting)
+
+
+def origin(url: str) -> str:
+    """Scheme, host and unusual port; for a private scheme the scheme and colon, as CSP names it.
+
+    Refused with `invalid_redirect_uri` when `url` is neither.
+    """
+    private = _PRIVATE.fullmatch(url)
+    if private is not None:
+        return f"{private[1]}:"
+    web = _take_apart(url)
+    if web is None:
+        raise _refused("form", "it must be an absolute URL")
+    return web.origin()
+
+
+def append_query(url: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """`url` with the pairs after its own query, each percent-encoded once (a space is %20)."""
+    query = encode_pairs(pairs)
+    if not query:
+        return url
+    if "?" not in url:
+        return f"{url}?{query}"
+    return f"{url}{query}" if url.endswith(("?", "&")) else f"{url}&{query}"
+
+
+def with_fragment(url: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """`url` with the pairs as its fragment (RFC 6749 section 4.2.2); it must have none yet."""
+    return f"{url}#{encode_pairs(pairs)}"
+
+
+def encode_pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    """`name=value&…` in UTF-8, all but letters, digits and `-._~` percent-encoded."""
+    return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in pairs)
+
+
+def _check_characters(text: str) -> None:
+    if not text or len(text) > LONGEST:
+        raise _refused("length", f"it must have between 1 and {LONGEST} bytes")
+    if not text.isascii():
+        raise _refused("ascii", "it must be ASCII: write international names as xn--")
+    if "#" in text:
+        raise _refused("fragment", "it must not have a fragment")
+    if "*" in text:
+        raise _refused("wildcard", "wildcards are not known: register each address, or use state")
+    if re.search(r"[\x00-\x20\x7f\\]", text):
+        raise _refused("characters", "it must not contain spaces, controls or backslashes")
+
+
+def _take_apart(text: str) -> _Web | None:
+    match = _WEB.fullmatch(text)
+    if match is None or not _is_host(match[2]):
+        return None
+    port = int(match[3] or (443 if match[1] == "https" else 80))
+    if port > _LAST_PORT:
+        return None
+    return _Web(match[1], match[2], port, match[4])
+
+
+def _is_host(host: str) -> bool:
+    if host.startswith("["):
+        try:
+            # Canonical only: one address, one spelling.
+            return f"[{IPv6Address(host[1:-1])}]" == host
+        except AddressValueError:
+            return False
+    # Browsers read a name whose last label is a number as an IPv4 address: 127.1, 2130706433.
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return _IPV4.fullmatch(host) is not None
+    return len(host) <= _LONGEST_NAME and _NAME.fullmatch(host) is not None
+
+
+def _place(web: _Web) -> tuple[str, int]:
+    # The loopback names all lead to the same listener.
+    return ("localhost" if web.is_loopback() else web.host, web.port)
+
+
+def _without_port(text: str) -> tuple[str, str] | None:
+    match = _LOOPBACK_URI.fullmatch(text)
+    if match is None or int(match[2] or 1) > _LAST_PORT:
+        return None
+    return match[1], match[3]
+
+
+def _refused(check: str, description: str) -> Refused:
+    return Refused(
+        Refusal(
+            ErrorCode.INVALID_REDIRECT_URI,
+            f"this redirect URI cannot be used: {description}",
+            f"redirect_uri.{check}",
+        )
+    )
