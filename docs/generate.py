@@ -1,0 +1,128 @@
+"""The reference pages, written from the code they describe: `make docs`.
+
+A page that was not written again after a change fails `tests/documents/test_reference.py`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from inspect import getdoc
+from pathlib import Path
+from typing import get_type_hints
+
+from valetkey.authorization.model.event import EVENTS
+from valetkey.authorization.pages.errors.text import Remedy
+from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.config.catalogue import Setting, catalogue, reasons, sections
+from valetkey.kernel.refusal import STATUS, ErrorCode
+
+FOLDER = Path(__file__).parent / "reference"
+NOTICE = "<!-- Written from the code by `make docs`. Change the code, not this page. -->"
+
+
+def settings() -> Iterator[str]:
+    """Every setting: default, what it may be, reason."""
+    yield "# Settings"
+    yield (
+        "One TOML file. The environment wins over it: `tokens.access_token_lifetime` is also\n"
+        "`VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME`. Lengths of time are written `90s`, `10m`,\n"
+        "`1h` or `30d`. Relative paths start at the folder of the file. `valetkey config explain`\n"
+        "shows what holds in your installation, and where each value comes from."
+    )
+    for section, kind in sections().items():
+        yield f"## [{section}]"
+        yield getdoc(kind) or ""
+        for setting in catalogue().values():
+            if setting.section == section:
+                yield f"### `{setting.path}`"
+                yield f"{_allowed(setting)}\n\n{reasons()[setting.path]}"
+
+
+def _allowed(setting: Setting) -> str:
+    if setting.rule.only_by_environment:
+        return f"By the environment only, as `{setting.variable}`."
+    shown = setting.shown(setting.default)
+    default = f'"{shown}"' if isinstance(shown, str) else str(shown).lower()
+    unit = f" {setting.rule.unit}" if setting.rule.unit else ""
+    return f"Default `{default}`{unit}. Write {setting.rule.expected}."
+
+
+def events() -> Iterator[str]:
+    """Every event: its name, when it is written, what it carries."""
+    yield "# Events"
+    yield (
+        "Every change writes one event, in the same transaction. Together they are the audit\n"
+        "record. No event carries a secret, or free text that a client sent."
+    )
+    yield "\n".join(
+        [
+            "| event | written when | with |",
+            "|---|---|---|",
+            *(
+                f"| `{event.name}` | {_line(getdoc(event))} | {_carried(event)} |"
+                for event in EVENTS
+            ),
+        ]
+    )
+
+
+def _carried(event: type) -> str:
+    hints = get_type_hints(event)
+    names = (field.name for field in fields(event))
+    return ", ".join(f"`{name}`" + (" or none" if _optional(hints[name]) else "") for name in names)
+
+
+def _optional(hint: object) -> bool:
+    return "None" in str(hint)
+
+
+def errors() -> Iterator[str]:
+    """Every error code: its status, what it means, what to do."""
+    yield "# Errors"
+    yield (
+        "A refusal has a code, a sentence and a reference. On the authorization server the\n"
+        "address in `error_uri` leads to one of these texts; the resource server answers with a\n"
+        "problem document (RFC 9457) that names the same code. What to do with the reference:\n"
+        "[read a refusal](../how-to/read-a-refusal.md)."
+    )
+    yield "\n".join(
+        [
+            "| code | status | meaning |",
+            "|---|---|---|",
+            *(f"| [`{c}`](#{c}) | {STATUS[c]} | {TEXTS[c].meaning} |" for c in ErrorCode),
+        ]
+    )
+    for code in ErrorCode:
+        text = TEXTS[code]
+        yield f"## {code}"
+        yield f"{text.meaning} Status {STATUS[code]}, where the answer is not a redirect."
+        yield "Usual causes:"
+        yield "\n".join(f"- {cause}" for cause in text.causes)
+        yield "What to do:"
+        yield "\n".join(_remedy(remedy) for remedy in text.remedies)
+        yield f"Defined in [{text.specification}]({text.specification_url})."
+
+
+def _remedy(remedy: Remedy) -> str:
+    return f"- {remedy.mender.capitalize()}: {remedy.advice}"
+
+
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|")
+
+
+PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
+    "errors.md": errors,
+    "events.md": events,
+    "settings.md": settings,
+}
+
+
+def rendered() -> Mapping[str, str]:
+    """Each page's name with its text."""
+    return {name: "\n\n".join([NOTICE, *page()]) + "\n" for name, page in PAGES.items()}
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in rendered().items():
+        (FOLDER / name).write_text(text)

@@ -1,0 +1,59 @@
+"""The documentation as these tests read it: pages, code blocks, links and headings."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from tests.architecture.tree import ROOT, tracked
+
+_FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} (?P<text>.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: the page it stands on, its language, its text."""
+
+    page: str
+    language: str
+    code: str
+
+    @property
+    def title(self) -> str:
+        """The file it is meant for, named by a comment in its first line; "" if it is not."""
+        first = self.code.partition("\n")[0]
+        return first.removeprefix("# ") if first.startswith("# ") else ""
+
+
+@cache
+def pages() -> tuple[str, ...]:
+    """Every Markdown page, as a path from the root."""
+    return tuple(path for path in tracked() if path.endswith(".md"))
+
+
+def text(page: str) -> str:
+    """What a page says."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    for found in _FENCE.finditer(text(page)):
+        yield Block(page, found["language"], found["code"])
+
+
+def links(page: str) -> Iterator[str]:
+    """The targets of a page's links, code left out."""
+    prose = re.sub(r"`[^`\n]*`", "", _FENCE.sub("", text(page)))
+    for found in _LINK.finditer(prose):
+        yield found["target"]
+
+
+def anchors(page: str) -> set[str]:
+    """The fragments that a page's headings answer to."""
+    headings = (found["text"] for found in _HEADING.finditer(_FENCE.sub("", text(page))))
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }

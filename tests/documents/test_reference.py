@@ -1,0 +1,32 @@
+"""The reference says what the code says."""
+
+from docs.generate import FOLDER, rendered
+from tests.documents.pages import blocks, pages
+from valetkey.config.catalogue import catalogue, reasons
+
+
+def test_the_generated_pages_are_fresh() -> None:
+    stale = [
+        name
+        for name, written in rendered().items()
+        if not (FOLDER / name).is_file() or (FOLDER / name).read_text() != written
+    ]
+    assert not stale, "run `make docs`"
+
+
+def test_no_page_of_the_reference_is_left_behind() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == set(rendered())
+
+
+def test_every_setting_has_its_reason() -> None:
+    assert not [path for path in catalogue() if not reasons().get(path)]
+
+
+def test_every_block_says_what_language_it_is_in() -> None:
+    known = {"", "sh", "toml", "python", "sql", "http", "json", "nginx", "ini"}
+    assert not [
+        f"{page}: {block.language}"
+        for page in pages()
+        for block in blocks(page)
+        if block.language not in known
+    ]
