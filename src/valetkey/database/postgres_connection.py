@@ -1,0 +1,198 @@
+"""One PostgreSQL connection: how it is opened, and what a transaction sees of it."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+import psycopg
+from psycopg import errors
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import StrDumper
+
+from valetkey.database.engine import (
+    Connection,
+    ConstraintViolated,
+    DatabaseUnavailable,
+    ReadOnly,
+    Row,
+    T,
+    UnstorableValue,
+    outermost,
+)
+from valetkey.database.statement import Storable, storable, to_psycopg
+from valetkey.kernel.refusal import Mistake
+
+Raw = psycopg.Connection[Row]
+
+# Seconds and milliseconds as libpq wants them; the URL may say otherwise.
+_DEFAULTS: Mapping[str, str] = {
+    "application_name": "valetkey",
+    "connect_timeout": "5",
+    "keepalives_idle": "15",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+# An answer is given after the commit is on disk. Where the server waits for its standby to
+# have applied it, too, that is stronger still and stays.
+_SETTINGS = b"""
+    SELECT set_config('statement_timeout', '5000', false),
+           set_config('lock_timeout', '3000', false),
+           set_config('idle_in_transaction_session_timeout', '10000', false),
+           set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+                      WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)
+"""
+_STATEMENTS_KEPT = 500
+_WROTE = ("INSERT", "UPDATE", "DELETE", "MERGE")
+_REVISION = re.compile(r"\brevision\b", re.IGNORECASE)
+
+
+class _WholeNumber(Loader):
+    """Sums are `numeric` here and integers on SQLite: integers on both."""
+
+    def load(self, data: Buffer) -> int:
+        return int(bytes(data))
+
+
+class _Truth(Loader):
+    """Comparisons are `boolean` here and 0 or 1 on SQLite: 0 or 1 on both."""
+
+    def load(self, data: Buffer) -> int:
+        return int(bytes(data) == b"t")
+
+
+def parse_url(url: str) -> Mapping[str, str]:
+    """What libpq is told for a URL. Raises `Mistake`, which does not repeat the URL."""
+    try:
+        told = conninfo_to_dict(url)
+    except psycopg.Error:
+        text = "write postgresql://user@host/name, and %40 for an @ inside a password"
+        raise Mistake(text, "database") from None
+    given = {name: str(value) for name, value in told.items() if value is not None}
+    return {**_DEFAULTS, **given, "client_encoding": "UTF8"}
+
+
+def open_connection(told: Mapping[str, str]) -> Raw:
+    """A new connection with our time limits. Raises `psycopg.Error` and `Mistake`."""
+    raw: Raw = psycopg.connect(autocommit=True, **told)  # type: ignore[arg-type]  # libpq's names
+    try:
+        _check_encoding(raw)
+        # One type for every integer and one for every text: a statement is planned once.
+        raw.adapters.register_dumper(int, Int8Dumper)
+        raw.adapters.register_dumper(str, StrDumper)
+        raw.adapters.register_loader("numeric", _WholeNumber)
+        raw.adapters.register_loader("bool", _Truth)
+        raw.prepared_max = _STATEMENTS_KEPT
+        raw.execute(_SETTINGS)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _check_encoding(raw: Raw) -> None:
+    if raw.info.parameter_status("server_encoding") != "UTF8":
+        text = "it does not keep every text: create it with ENCODING 'UTF8'"
+        raise Mistake(text, "database")
+
+
+def in_our_words(problem: psycopg.Error, *, reading: bool) -> Exception:
+    """The same failure as `engine` names it, without the values that it was about."""
+    text = f"PostgreSQL: {problem.diag.message_primary or type(problem).__name__}"
+    if isinstance(problem, psycopg.IntegrityError):
+        return ConstraintViolated(text)
+    if isinstance(problem, errors.ReadOnlySqlTransaction) and reading:
+        return ReadOnly("a read may not write")
+    # A server that became a standby says the first of these about a write.
+    if isinstance(problem, errors.ReadOnlySqlTransaction | psycopg.OperationalError):
+        return DatabaseUnavailable(text)
+    return problem
+
+
+@lru_cache(maxsize=1024)
+def _translated(sql: str) -> tuple[bytes, bool]:
+    """A statement as psycopg wants it, and whether it speaks of table `revision`."""
+    return to_psycopg(sql).encode(), _REVISION.search(sql) is not None
+
+
+class PostgresConnection:
+    """What `work` is given: see `engine.Connection`. One object serves one transaction.
+
+    `error` is what the database first complained about; `failure` the same in our words, or
+    an unstorable value, which the database never saw. `revised`: it may have written to table
+    `revision`.
+    """
+
+    __slots__ = ("_pipeline", "_raw", "_reading", "error", "failure", "revised")
+
+    def __init__(self, raw: Raw, pipeline: psycopg.Pipeline, *, reading: bool) -> None:
+        self._raw: Raw | None = raw
+        self._pipeline = pipeline
+        self._reading = reading
+        self.error: psycopg.Error | None = None
+        self.failure: Exception | None = None
+        self.revised = False
+
+    def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
+        """See `Connection.rows`."""
+        cursor = self._execute(sql, params, wait=True)
+        return cursor.fetchall() if cursor.description else []
+
+    def row(self, sql: str, /, **params: object) -> Row | None:
+        """See `Connection.row`."""
+        found = self.rows(sql, **params)
+        return found[0] if found else None
+
+    def run(self, sql: str, /, **params: object) -> int:
+        """See `Connection.run`."""
+        cursor = self._execute(sql, params, wait=True)
+        return cursor.rowcount if (cursor.statusmessage or "").startswith(_WROTE) else 0
+
+    def send(self, sql: str, /, **params: object) -> None:
+        """See `Connection.send`; what it failed of is told by a later statement or the commit."""
+        self._execute(sql, params, wait=False)
+
+    def end(self) -> None:
+        """Forget the database: the transaction is over, whoever still holds this object."""
+        self._raw = None
+
+    def _execute(self, sql: str, params: dict[str, object], *, wait: bool) -> psycopg.Cursor[Row]:
+        if self._raw is None:
+            raise RuntimeError("this transaction has ended")
+        if self.failure is not None:
+            raise self.failure
+        values = self._storable(params)
+        text, revises = _translated(sql)
+        self.revised |= revises
+        try:
+            cursor = self._raw.execute(text, values)
+            if wait:
+                self._pipeline.sync()
+        except psycopg.Error as problem:
+            self.error = problem
+            self.failure = in_our_words(problem, reading=self._reading)
+            # Not `from problem`: its text repeats values, and a log would print them.
+            raise self.failure from None
+        return cursor
+
+    def _storable(self, params: dict[str, object]) -> Mapping[str, Storable]:
+        try:
+            return storable(params)
+        except UnstorableValue as problem:
+            self.failure = problem
+            raise
+
+
+def run_work(connection: PostgresConnection, work: Callable[[Connection], T]) -> T:
+    """Call `work` inside a transaction that has begun; raise what it raised or hid."""
+    try:
+        with outermost():
+            result = work(connection)
+    finally:
+        connection.end()
+    if connection.failure is not None:
+        raise connection.failure
+    return result

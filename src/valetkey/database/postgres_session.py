@@ -1,0 +1,209 @@
+"""One thread's connection to PostgreSQL, and how transactions are run on it and run again.
+
+Statements travel in a pipeline: BEGIN with the first, and what nobody waits for with the next
+or with COMMIT. A round trip is what costs here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import PipelineStatus, TransactionStatus
+
+from valetkey.database.asked import Asked, tell
+from valetkey.database.engine import DatabaseUnavailable, Row
+from valetkey.database.postgres_connection import (
+    PostgresConnection,
+    Raw,
+    in_our_words,
+    open_connection,
+    run_work,
+)
+from valetkey.kernel.refusal import Mistake
+
+_RETRIES = 3
+_RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+# Any number will do, as long as every process of ours takes the same.
+_SCHEMA_LOCK = 8_206_115_104_117_014_902
+_WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class Kind(Enum):
+    """What a transaction is for: the statements that begin it, and whether it only reads."""
+
+    READ = ((_READ,), True)
+    SCAN = ((_READ, b"SET LOCAL statement_timeout = 60000"), True)
+    # Every invariant is one conditional statement, so nothing stronger is needed.
+    WRITE = ((_WRITE,), False)
+    SCHEMA = (
+        (
+            _WRITE,
+            b"SET LOCAL statement_timeout = 0",
+            b"SET LOCAL lock_timeout = 0",
+            b"SET LOCAL idle_in_transaction_session_timeout = 0",
+            b"SELECT pg_advisory_xact_lock(%d)" % _SCHEMA_LOCK,
+        ),
+        False,
+    )
+
+    def __init__(self, begin: tuple[bytes, ...], reading: bool) -> None:
+        self.begin = begin
+        self.reading = reading
+
+
+# Two groups may wait for each other's rows, for each locks those of many works, in no order. A
+# group gives up after this, long before the server would look for a deadlock, and its works go
+# one by one, each in the lock order that it keeps.
+_IMPATIENT = b"SET LOCAL lock_timeout = 100"
+
+
+class Session:
+    """A connection that one thread owns; opened when needed, replaced when it is lost."""
+
+    def __init__(self, told: Mapping[str, str], revised: Callable[[], None]) -> None:
+        """Connect as `told`, later; call `revised` after a write to table `revision`."""
+        self._told = told
+        self._revised = revised
+        self._raw: Raw | None = None
+        self._wrote_revision = False
+        self._committing = False
+        # Nobody can know how the last commit ended: the connection was lost meanwhile.
+        self._unknown = False
+
+    def run(self, kind: Kind, batch: Sequence[Asked]) -> None:
+        """Run a batch, in one transaction if it can be, and tell everybody how it went."""
+        problem: Exception | None = None
+        if len(batch) > 1:
+            problem = self._connect()
+            if problem is None and self._transact(kind, batch) is None:
+                tell(batch)
+                return
+            if self._unknown:
+                problem = _nobody_knows()
+        for asked in batch:
+            if problem is None:
+                self._alone(kind, asked)
+            else:
+                asked.problem = problem
+            tell([asked])
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._raw is not None:
+            self._raw.close()
+            self._raw = None
+
+    def _connect(self) -> Exception | None:
+        if self._raw is None:
+            try:
+                self._raw = open_connection(self._told)
+            except psycopg.Error as problem:
+                return DatabaseUnavailable(f"PostgreSQL: {problem}")
+            except Mistake as problem:
+                return problem
+        return None
+
+    def _alone(self, kind: Kind, asked: Asked) -> None:
+        """Run one; again when the database asks for that or the connection was stale."""
+        for attempt in range(1 + _RETRIES):
+            asked.again()
+            problem = self._connect()
+            if problem is not None:
+                asked.problem = problem
+                return
+            error = self._transact(kind, [asked])
+            if error is None:
+                return
+            if self._unknown:
+                asked.problem = _nobody_knows()
+                return
+            if asked.problem is None:
+                asked.problem = in_our_words(error, reading=kind.reading)
+            stale = attempt == 0 and self._raw is None
+            if not stale and not isinstance(error, _RUN_AGAIN):
+                return
+
+    def _transact(self, kind: Kind, batch: Sequence[Asked]) -> psycopg.Error | None:
+        """Run a batch in one transaction; return what the database had against that.
+
+        Then nothing was written, unless `_unknown` says that this is not known.
+        """
+        raw = self._raw
+        if raw is None:
+            return psycopg.InterfaceError("not connected")
+        self._unknown = self._committing = self._wrote_revision = False
+        error: psycopg.Error | None = None
+        try:
+            with raw.pipeline() as pipeline:
+                try:
+                    ending = self._statements(raw, pipeline, kind, batch)
+                except psycopg.Error as problem:
+                    # Caught in here, or the pipeline would print it on its way out.
+                    error = problem
+                    ending = None
+            if ending is not None and self._committing and ending.statusmessage != "COMMIT":
+                error = psycopg.InternalError("the commit became a rollback")
+        except psycopg.Error as problem:
+            error = error or problem
+        if error is not None:
+            self._recover(raw, kind, error)
+            self._unknown = self._committing and self._raw is None
+        if self._wrote_revision and (error is None or self._unknown):
+            self._revised()
+        return error
+
+    def _statements(
+        self, raw: Raw, pipeline: psycopg.Pipeline, kind: Kind, batch: Sequence[Asked]
+    ) -> psycopg.Cursor[Row]:
+        """Everything from BEGIN to COMMIT; the answer to the last is still to come."""
+        for statement in kind.begin:
+            raw.execute(statement)
+        if len(batch) == 1:
+            self._one(raw, pipeline, kind, batch[0])
+            keep = batch[0].problem is None
+        else:
+            keep = True
+            if not kind.reading:
+                raw.execute(_IMPATIENT)
+            for asked in batch:
+                raw.execute(b"SAVEPOINT work")
+                self._one(raw, pipeline, kind, asked)
+                if asked.problem is not None:
+                    raw.execute(b"ROLLBACK TO work")
+                raw.execute(b"RELEASE work")
+        if kind.reading or not keep:
+            return raw.execute(b"ROLLBACK")
+        self._committing = True
+        return raw.execute(b"COMMIT")
+
+    def _one(self, raw: Raw, pipeline: psycopg.Pipeline, kind: Kind, asked: Asked) -> None:
+        """Run one function. Raises when the database complained: the transaction is lost."""
+        connection = PostgresConnection(raw, pipeline, reading=kind.reading)
+        try:
+            asked.result = run_work(connection, asked.work)
+        except BaseException as problem:  # noqa: BLE001 - it belongs to the caller, not here
+            asked.problem = problem
+        if connection.error is not None:
+            raise connection.error
+        self._wrote_revision |= connection.revised and not kind.reading
+
+    def _recover(self, raw: Raw, kind: Kind, error: psycopg.Error) -> None:
+        """Make the connection fit for the next transaction, or give it up."""
+        try:
+            if raw.info.pipeline_status == PipelineStatus.OFF:
+                raw.execute(b"ROLLBACK")
+            usable = raw.info.transaction_status == TransactionStatus.IDLE
+        except psycopg.Error:
+            usable = False
+        # A plan that its table has outgrown, and a server that has become a standby, are cured
+        # by a new connection.
+        outgrown = isinstance(error, errors.FeatureNotSupported)
+        demoted = isinstance(error, errors.ReadOnlySqlTransaction) and not kind.reading
+        if not usable or outgrown or demoted:
+            self.close()
+
+
+def _nobody_knows() -> DatabaseUnavailable:
+    return DatabaseUnavailable("PostgreSQL went away during a commit: it may be done or not")

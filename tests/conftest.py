@@ -1,0 +1,80 @@
+"""What every test may ask for: a database of its own, on either engine."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support import postgres
+from valetkey.database.connect import connect
+from valetkey.database.engine import Engine
+
+# In CI nothing is left out: there, tests that need a missing PostgreSQL fail.
+_LEFT_OUT = postgres.binaries() is None and not os.environ.get("CI")
+_ENGINES = ("sqlite",) if _LEFT_OUT else ("sqlite", "postgres")
+
+
+def _began_here(config: pytest.Config) -> bool:
+    return not hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _began_here(config):
+        postgres.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _began_here(config):
+        postgres.end()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not _LEFT_OUT:
+        return
+    left_out = [item for item in items if "postgres_url" in _fixtures(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _LEFT_OUT:
+        terminalreporter.write_line(
+            "LEFT OUT: PostgreSQL is not installed, so NOTHING was tested on it."
+            " On Debian: apt-get install postgresql-15",
+            red=True,
+            bold=True,
+        )
+
+
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else ()
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The URL of a SQLite database that does not exist yet."""
+    return f"sqlite:///{tmp_path}/valetkey.db"
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """The URL of a fresh, empty PostgreSQL database."""
+    with postgres.database() as url:
+        yield url
+
+
+@pytest.fixture(params=_ENGINES)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The URL of a fresh, empty database; the test runs once on each engine."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def engine(database_url: str, tmp_path: Path) -> Iterator[Engine]:
+    """An engine on a fresh, empty database; the test runs once on each."""
+    engine = connect(database_url, directory=tmp_path)
+    yield engine
+    asyncio.run(engine.close())

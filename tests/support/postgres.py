@@ -1,0 +1,157 @@
+"""A private PostgreSQL for one test run: on a Unix socket, in a folder that goes with it.
+
+Whoever needs it first starts it, in whichever process of the run; the process that began the
+run ends it. Its folder is told to the others by an environment variable.
+"""
+
+import fcntl
+import getpass
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import psycopg
+
+_FOLDER = "VALETKEY_TEST_POSTGRES"
+_USER = "valetkey"
+_PLACES = "/usr/lib/postgresql/15/bin"
+_numbers = count(1)
+
+# Nothing here has to survive a power cut; it has to be quick, and private.
+_SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "300",
+    "shared_buffers": "64MB",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "log_min_messages": "warning",
+}
+# Ends the server when the run was killed and could not do it itself.
+_WATCH = """
+    while kill -0 "$1" 2>/dev/null; do sleep 5; done
+    kill -QUIT "$(head -n 1 "$2/data/postmaster.pid")"
+    rm -rf "$2"
+"""
+
+
+def binaries() -> Path | None:
+    """The folder of PostgreSQL's programs; None where it is not installed."""
+    found = shutil.which("initdb", path=f"{_PLACES}{os.pathsep}{os.environ['PATH']}")
+    return Path(found).resolve().parent if found else None
+
+
+def begin() -> None:
+    """Name the folder of this run. Called once, by the process that began the run."""
+    # Not pytest's own temporary folder: a socket's path is limited to about 100 bytes.
+    os.environ[_FOLDER] = tempfile.mkdtemp(prefix="vk-pg-", dir="/tmp")
+    os.environ[f"{_FOLDER}_RUN"] = str(os.getpid())
+
+
+def end() -> None:
+    """Stop the server if anybody started one, and remove all it kept."""
+    folder = Path(os.environ.pop(_FOLDER))
+    if (folder / "started").exists():
+        stop(folder / "data")
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def database() -> Iterator[str]:
+    """The URL of a fresh, empty database; it is dropped afterwards, whoever still uses it."""
+    folder = server()
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(url(folder, "postgres"), autocommit=True) as raw:
+        raw.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    yield url(folder, name)
+    with psycopg.connect(url(folder, "postgres"), autocommit=True) as raw:
+        raw.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def url(folder: Path, name: str) -> str:
+    """How to reach database `name` of the server that lives in `folder`."""
+    return f"postgresql://{_USER}@/{name}?host={folder}"
+
+
+def server() -> Path:
+    """The folder of the run's server, which runs when this returns."""
+    folder = Path(os.environ[_FOLDER])
+    started = folder / "started"
+    if started.exists():
+        return folder
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not started.exists():
+            create(folder)
+            start(folder / "data", folder)
+            _watch(folder)
+            started.touch()
+    return folder
+
+
+def create(folder: Path) -> None:
+    """Make an empty cluster in `folder`/data."""
+    if os.geteuid() == 0:
+        # PostgreSQL refuses to run as root.
+        shutil.chown(folder, _unprivileged())
+    _run(
+        "initdb",
+        *("-D", str(folder / "data"), "-U", _USER, "-A", "trust"),
+        *("-E", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"),
+    )
+
+
+def start(data: Path, sockets: Path) -> None:
+    """Start the server of a cluster, listening in the folder `sockets` alone."""
+    settings = {**_SETTINGS, "unix_socket_directories": str(sockets)}
+    options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
+    _run("pg_ctl", "start", "-s", "-w", "-D", str(data), "-l", str(data / "log"), "-o", options)
+
+
+def stop(data: Path, *, mode: str = "immediate") -> None:
+    """Stop it: at once, or as `mode` says."""
+    _run("pg_ctl", "stop", "-s", "-w", "-m", mode, "-D", str(data))
+
+
+def _run(program: str, *arguments: str) -> None:
+    folder = binaries()
+    if folder is None:
+        raise RuntimeError("PostgreSQL is not installed: apt-get install postgresql-15")
+    done = subprocess.run(
+        (str(folder / program), *arguments),
+        user=_unprivileged() if os.geteuid() == 0 else None,
+        cwd="/",
+        # The server that pg_ctl leaves behind must not hold the pipes of the test run.
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if program == "pg_ctl" else subprocess.PIPE,
+        check=False,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{program} failed ({done.returncode}): {done.stderr}")
+
+
+def _watch(folder: Path) -> None:
+    subprocess.Popen(
+        ("sh", "-c", _WATCH, "watch", os.environ[f"{_FOLDER}_RUN"], str(folder)),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _unprivileged() -> str:
+    if os.geteuid() != 0:
+        return getpass.getuser()
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
