@@ -1,0 +1,92 @@
+"""`valetkey config`: whether the configuration is right, and what each setting does."""
+
+from dataclasses import asdict
+from pathlib import Path
+from textwrap import fill
+from typing import cast
+
+import click
+
+from valetkey.cli import options, say
+from valetkey.cli.say import Exit
+from valetkey.config.agreement import missing_files
+from valetkey.config.explain import Explained, explain
+from valetkey.config.load import Mistakes
+from valetkey.config.settings import Origin
+
+_BOTH = ("authorization", "resource")
+
+
+@click.group()
+def command() -> None:
+    """Check the configuration, explain each setting.
+
+    Example: valetkey config explain tokens
+    """
+
+
+@command.command()
+@options.config_file
+@options.as_json
+def check(config: Path | None, as_json: bool) -> int:
+    """Say every problem of the configuration at once.
+
+    Exit code 0 if there is none, 2 if there is.
+
+    Example: valetkey config check --config valetkey.toml
+    """
+    try:
+        settings = options.settings_of(config)
+        problems = tuple(missing_files(settings, _BOTH))
+    except Mistakes as mistakes:
+        problems = mistakes.problems
+    if as_json:
+        found = [{"setting": p.path, "wrong": p.wrong, "right": p.right} for p in problems]
+        say.as_json({"ok": not problems, "problems": found})
+    elif problems:
+        raise Mistakes(str(config or "the configuration"), problems)
+    else:
+        say.line("The configuration is right. Next: valetkey serve")
+    return Exit.MISTAKE if problems else Exit.OK
+
+
+@command.command("explain")
+@click.argument("setting", default="")
+@options.config_file
+@options.as_json
+def explain_(setting: str, config: Path | None, as_json: bool) -> None:
+    """Each setting's value, where that comes from, its default and its reason.
+
+    SETTING is a name such as tokens.access_token_lifetime or a section such as tokens; without
+    it every setting is explained. Secrets are not shown.
+
+    Example: valetkey config explain authorization.listen
+    """
+    explained = explain(options.settings_of(config), setting)
+    if as_json:
+        say.as_json([asdict(line) for line in explained])
+        return
+    section = ""
+    for line in explained:
+        if line.path.partition(".")[0] != section:
+            section = line.path.partition(".")[0]
+            say.line(say.strong(f"[{section}]"))
+        _show(line)
+
+
+def _show(line: Explained) -> None:
+    name = line.path.partition(".")[2]
+    changed = line.origin is not Origin.DEFAULT
+    origin = f"{line.origin}; default {_toml(line.default)}" if changed else "default"
+    unit = f" {line.unit}" if isinstance(line.value, int) and line.unit else ""
+    say.line(f"{say.strong(name)} = {_toml(line.value)}{unit}  {say.faint(f'({origin})')}")
+    say.line(fill(line.reason, 96, initial_indent="    ", subsequent_indent="    "))
+    say.line(say.faint(f"    allowed: {line.allowed}; {line.variable}"))
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "[" + ", ".join(f'"{item}"' for item in cast("list[object]", value)) + "]"
+    return f'"{value}"' if isinstance(value, str) else str(value)

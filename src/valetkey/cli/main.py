@@ -1,0 +1,131 @@
+"""The command line: which commands there are; each is loaded only when it is called."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+
+from valetkey.cli import say
+from valetkey.cli.say import Exit
+from valetkey.config.load import environment
+from valetkey.database.engine import DatabaseUnavailable
+from valetkey.kernel.refusal import Mistake, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One command: its name, what it is for, and under which heading it stands.
+
+    It lives in the module of its name in `valetkey.cli.commands`, as `command`.
+    """
+
+    name: str
+    purpose: str
+    heading: str
+
+
+COMMANDS = (
+    Listed("serve", "run both servers, or one of them", "Run"),
+    Listed("apply", "make the servers hold the users and clients that a file names", "Run"),
+    Listed("client", "register, show, change and switch off applications", "Every day"),
+    Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
+    Listed("explain", "why a request was refused, by its reference VK-…", "Every day"),
+    Listed("doctor", "look for what is wrong before users do", "Take care"),
+    Listed("config", "check the configuration, explain each setting", "Take care"),
+    Listed("database", "migrate, check and back up the databases", "Take care"),
+    Listed("key", "show, rotate, back up and restore keys", "Take care"),
+)
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [listed.name for listed in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = import_module(f"valetkey.cli.commands.{cmd_name}").command
+        return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-"):
+            close = get_close_matches(args[0], names, 1)
+            right = f"did you mean `valetkey {close[0]}`?" if close else "see `valetkey --help`"
+            raise click.UsageError(f"there is no command {args[0]!r}; {right}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(len(listed.name) for listed in COMMANDS)
+        for heading in dict.fromkeys(listed.heading for listed in COMMANDS):
+            with formatter.section(heading):
+                rows = [
+                    (f"{row.name:<{width}}", row.purpose)
+                    for row in COMMANDS
+                    if row.heading == heading
+                ]
+                formatter.write_dl(rows, col_spacing=4)
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    options_metavar="",
+    subcommand_metavar="COMMAND …",
+    epilog="More on one of them: valetkey COMMAND --help",
+)
+@click.version_option(version("valetkey"), message="valetkey %(version)s")
+@click.pass_context
+def valetkey(context: click.Context) -> None:
+    """Valetkey lets applications reach what people allow them to, and nothing else.
+
+    An authorization server and a resource server for OAuth 2.
+    """
+    if "NO_COLOR" in environment():
+        context.color = False
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def main() -> None:
+    """The program `valetkey`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the number is for the shell. Every known failure is one sentence."""
+    try:
+        answer = valetkey.main(list(arguments), prog_name="valetkey", standalone_mode=False)
+    except click.UsageError as wrong:
+        path = wrong.ctx.command_path if wrong.ctx else "valetkey"
+        say.error(wrong.format_message())
+        say.note(f"Try: {path} --help")
+        return Exit.MISTAKE
+    except click.ClickException as wrong:
+        say.error(wrong.format_message())
+        return Exit.MISTAKE
+    except Mistake as mistake:
+        say.error(str(mistake))
+        return Exit.MISTAKE
+    except Refused as refused:
+        say.error(refused.refusal.description)
+        return Exit.MISTAKE
+    except DatabaseUnavailable as reason:
+        say.error(f"the database cannot be used: {reason}. Try: valetkey database check")
+        return Exit.FAILED
+    except (click.Abort, KeyboardInterrupt):
+        say.note("Stopped.")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    return answer if isinstance(answer, int) else Exit.OK

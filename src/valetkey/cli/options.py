@@ -1,0 +1,26 @@
+"""Options that many commands share, and the settings they lead to."""
+
+from pathlib import Path
+
+import click
+
+from valetkey.config.load import USUAL_FILE, environment, find_file, load
+from valetkey.config.settings import Settings
+
+config_file = click.option(
+    "--config",
+    "config",
+    type=click.Path(path_type=Path),
+    envvar="VALETKEY_CONFIG",
+    metavar="FILE",
+    help=f"The configuration; without it ./{USUAL_FILE} if there is one, else every default.",
+)
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
+
+yes = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def settings_of(config: Path | None) -> Settings:
+    """The settings that a command works with. Raises Mistake with every problem."""
+    return load(find_file(config), environment())

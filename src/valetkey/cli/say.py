@@ -1,0 +1,77 @@
+"""Saying: what goes to people and what goes to scripts, in one voice."""
+
+import json
+from collections.abc import Sequence
+from enum import IntEnum
+
+import click
+
+
+class Exit(IntEnum):
+    """What the shell learns."""
+
+    OK = 0
+    FAILED = 1
+    MISTAKE = 2
+    INTERRUPTED = 130
+
+
+def as_json(value: object) -> None:
+    """Print `value` as one JSON document on standard output."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def line(text: str = "") -> None:
+    """Print a line on standard output."""
+    click.echo(text)
+
+
+def note(text: str) -> None:
+    """Print a line on standard error: for people, never part of the answer."""
+    click.echo(text, err=True)
+
+
+def error(text: str) -> None:
+    """Print what went wrong on standard error."""
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {text}", err=True)
+
+
+def strong(text: str) -> str:
+    """`text` so that it stands out on a terminal."""
+    return click.style(text, bold=True)
+
+
+def faint(text: str) -> str:
+    """`text` so that it steps back on a terminal."""
+    return click.style(text, dim=True)
+
+
+def coloured(text: str, colour: str) -> str:
+    """`text` in a colour on a terminal."""
+    return click.style(text, fg=colour)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns below their faint heads; what a terminal obeys is shown as ?."""
+    cells = [[_plain(cell) for cell in row] for row in rows]
+    widths = [max(len(row[at]) for row in [list(head), *cells]) for at in range(len(head))]
+    line(faint(_row(head, widths)))
+    for row in cells:
+        line(_row(row, widths))
+
+
+def fields(pairs: Sequence[tuple[str, str]]) -> None:
+    """Print names and values, one pair a line, the values in one column."""
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        line(f"{faint(f'{name:<{width}}')}  {_plain(value)}".rstrip())
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(padded).rstrip()
+
+
+def _plain(text: str) -> str:
+    # A name chosen by a stranger must not move the operator's cursor.
+    return "".join(character if character.isprintable() else "?" for character in text)

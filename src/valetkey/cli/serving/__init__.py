@@ -1,0 +1,1 @@
+"""The processes behind `valetkey serve`: one that supervises, and those that answer."""

@@ -1,0 +1,22 @@
+"""A process that answers for the authorization server."""
+
+import sys
+
+from valetkey.authorization import app
+from valetkey.cli.serving import worker
+from valetkey.config.settings import Settings
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.resource.scopes import SCOPES
+from valetkey.web.router import App
+
+
+async def _prepare(settings: Settings) -> None:
+    await app.prepare(settings, SYSTEM)
+
+
+async def _build(settings: Settings) -> App:
+    return await app.build(settings, SYSTEM, SCOPES)
+
+
+if __name__ == "__main__":
+    sys.exit(worker.work(sys.argv[1:], _prepare, _build))

@@ -1,0 +1,109 @@
+"""One process that answers for one server: how it begins, and how it ends with its parent.
+
+Each server has processes of its own, so that who breaks into one holds neither the other's keys
+nor its database.
+"""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from valetkey.cli import say
+from valetkey.cli.say import Exit
+from valetkey.config.load import environment, load
+from valetkey.config.settings import Settings
+from valetkey.database.engine import DatabaseUnavailable
+from valetkey.kernel.refusal import Mistake
+from valetkey.web import listen, log
+from valetkey.web.router import App
+
+_LAST_RESORT = 20.0  # seconds a child may take to end after its parent did
+
+
+def work(
+    arguments: Sequence[str],
+    prepare: Callable[[Settings], Awaitable[None]],
+    build: Callable[[Settings], Awaitable[App]],
+) -> int:
+    """Prepare if told so, then answer until SIGTERM or until the parent is gone.
+
+    Arguments: configuration file or "", descriptors of socket and channel. The number is for the
+    shell.
+    """
+    file, listening, control = arguments
+    # Ctrl-C reaches the whole group; the parent alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    channel = Channel(socket.socket(fileno=int(control)))
+    channel.watch()
+    try:
+        settings = load(Path(file) if file else None, environment())
+        log.set_up(settings.log.level, settings.log.format)
+        listen.run(_answer(settings, int(listening), channel, prepare, build))
+    except Mistake as mistake:
+        say.error(str(mistake))
+        return Exit.MISTAKE
+    except DatabaseUnavailable as reason:
+        say.error(f"the database cannot be used: {reason}")
+        return Exit.FAILED
+    return Exit.OK
+
+
+async def _answer(
+    settings: Settings,
+    listening: int,
+    channel: "Channel",
+    prepare: Callable[[Settings], Awaitable[None]],
+    build: Callable[[Settings], Awaitable[App]],
+) -> None:
+    if channel.wait_to_go():
+        await prepare(settings)
+        channel.say(b"prepared\n")
+    app = await build(settings)
+    sockets = [socket.socket(fileno=listening)]
+    await listen.serve(app, sockets=sockets, on_ready=lambda: channel.say(b"ready\n"))
+
+
+@dataclass(slots=True)
+class Channel:
+    """The way to the parent and back; its end is the parent's end."""
+
+    socket: socket.socket
+    _go: threading.Event = field(default_factory=threading.Event)
+    _prepares: bool = False
+
+    def watch(self) -> None:
+        """Listen from now on, and end this process when the parent is gone."""
+        threading.Thread(target=self._listen, name="parent", daemon=True).start()
+
+    def wait_to_go(self) -> bool:
+        """Wait for the parent's word; whether this child is to prepare."""
+        self._go.wait()
+        return self._prepares
+
+    def say(self, word: bytes) -> None:
+        """Tell the parent."""
+        # A parent that is gone hears nothing; the watching thread deals with that.
+        try:
+            self.socket.sendall(word)
+        except OSError:
+            return
+
+    def _listen(self) -> None:
+        # A thread, because a stuck event loop must not keep an orphan alive.
+        while said := _received(self.socket):
+            self._prepares = b"prepare" in said
+            self._go.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(_LAST_RESORT)
+        os._exit(Exit.FAILED)
+
+
+def _received(channel: socket.socket) -> bytes:
+    try:
+        return channel.recv(64)
+    except OSError:
+        return b""
