@@ -11,6 +11,12 @@ TEXT = 4.5
 EDGE = 3.0
 """The contrast that the edge of a control needs."""
 
+EASY = 7.0
+"""The contrast of text that had to be moved: just enough would look switched off."""
+
+MELTED = 1.25
+"""Below this contrast a fill cannot be told from its ground."""
+
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _WHITE = (255, 255, 255)
 _BLACK = (0, 0, 0)
@@ -31,12 +37,16 @@ class Shades:
 
 
 def shades(accent: str, ground: str) -> Shades:
-    """The accent as it is where that can be read, and moved just far enough where it cannot."""
+    """The accent as it is where that can be seen, and moved away from `ground` where it cannot."""
+    colour, under = _parse(accent), _parse(ground)
+    readable = _contrast(colour, under) >= TEXT
+    text = colour if readable else _apart(colour, under, EASY)
+    fill = text if _contrast(colour, under) < MELTED else colour
     return Shades(
-        fill=accent.lower(),
-        on_fill=_hex(max(_WHITE, _BLACK, key=lambda colour: _contrast(colour, _parse(accent)))),
-        edge=_hex(_apart(_parse(accent), _parse(ground), EDGE)),
-        text=_hex(_apart(_parse(accent), _parse(ground), TEXT)),
+        fill=_hex(fill),
+        on_fill=_hex(max(_WHITE, _BLACK, key=lambda end: _contrast(end, fill))),
+        edge=_hex(_apart(fill, under, EDGE)),
+        text=_hex(text),
     )
 
 

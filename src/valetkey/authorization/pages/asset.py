@@ -46,7 +46,8 @@ def assets(brand: Brand) -> Assets:
         f":root{{--fill:{light.fill};--on-fill:{light.on_fill};"
         f"--edge:{light.edge};--accent:{light.text}}}\n"
         "@media (prefers-color-scheme:dark){"
-        f":root{{--edge:{dark.edge};--accent:{dark.text}}}}}\n"
+        f":root{{--fill:{dark.fill};--on-fill:{dark.on_fill};"
+        f"--edge:{dark.edge};--accent:{dark.text}}}}}\n"
     )
     icon = _read("icon.svg").replace("FILL", light.fill).replace("INK", light.on_fill)
     return Assets(

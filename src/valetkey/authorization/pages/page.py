@@ -17,6 +17,11 @@ _HTTPS = re.compile(r"(https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?)(?:[/?#][!#-&(-;=?
 # Browsers read a backslash as a slash, and two slashes as another server.
 _OWN_PATH = re.compile(r"/(?:[!-.0-\[\]-~][!-~]*)?")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?=[/?#]|$)")
+_ADDRESSES = {
+    "home": "/",
+    "errors": "/errors/",
+    "metadata": "/.well-known/oauth-authorization-server",
+}
 # What turns the direction of text, and what has no shape: a name could rearrange its sentence.
 _UNSEEN = dict.fromkeys(
     [
@@ -124,6 +129,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["address"] = _ADDRESSES
     environment.filters["initial"] = initial
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
