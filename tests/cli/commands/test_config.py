@@ -1,0 +1,61 @@
+"""`valetkey config`: what is wrong, and what each setting does."""
+
+from pathlib import Path
+
+from tests.cli.running import valetkey
+
+
+def test_a_right_configuration_is_called_right(tmp_path: Path) -> None:
+    (tmp_path / "valetkey.toml").write_text("[authorization]\nworkers = 2\n", encoding="utf-8")
+    assert valetkey("config", "check", here=tmp_path).code == 0
+    ran = valetkey("config", "check", "--json", here=tmp_path)
+    assert ran.json == {"ok": True, "problems": []}
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "other.toml"
+    file.write_text("[authorization]\nworker = 2\n[log]\nlevel = 3\n", encoding="utf-8")
+    ran = valetkey("config", "check", "--config", str(file), here=tmp_path)
+    assert ran.code == 2
+    assert "other.toml has 2 problems" in ran.err
+    assert "authorization.worker: there is no such setting; did you mean workers?" in ran.err
+    assert "log.level: 3 is not a string" in ran.err
+    ran = valetkey(
+        "config", "check", "--json", here=tmp_path, environment={"VALETKEY_CONFIG": str(file)}
+    )
+    assert ran.code == 2
+    assert [problem["setting"] for problem in ran.json["problems"]] == [
+        "authorization.worker",
+        "log.level",
+    ]
+
+
+def test_a_certificate_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "valetkey.toml").write_text(
+        '[authorization]\nurl = "https://127.0.0.1:8400"\ntls_certificate = "c"\ntls_key = "k"\n',
+        encoding="utf-8",
+    )
+    ran = valetkey("config", "check", here=tmp_path)
+    assert ran.code == 2
+    assert ran.err.count("no such file") == 2
+
+
+def test_a_setting_is_explained_with_value_origin_default_and_reason(tmp_path: Path) -> None:
+    environment = {"VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME": "10m"}
+    arguments = ("config", "explain", "tokens.access_token_lifetime")
+    ran = valetkey(*arguments, here=tmp_path, environment=environment)
+    assert 'access_token_lifetime = "10m"  (environment; default "1h")' in ran.out
+    assert "RFC 9068" in ran.out
+    (told,) = valetkey(*arguments, "--json", here=tmp_path, environment=environment).json
+    assert (told["value"], told["origin"], told["default"]) == ("10m", "environment", "1h")
+
+
+def test_secrets_are_not_explained_away(tmp_path: Path) -> None:
+    environment = {
+        "VALETKEY__AUTHORIZATION__KEYRING_TEXT": "hunter2",
+        "VALETKEY__RESOURCE__DATABASE": "postgresql://me:hunter2@host/x",
+    }
+    for extra in ((), ("--json",)):
+        ran = valetkey("config", "explain", *extra, here=tmp_path, environment=environment)
+        assert ran.code == 0
+        assert "hunter2" not in ran.out + ran.err

@@ -1,0 +1,33 @@
+"""A supervisor over stand-in children. Arguments: the log, then server=behaviour=workers each."""
+
+import asyncio
+import socket
+import sys
+from pathlib import Path
+
+from valetkey.cli.serving.supervise import Server, Supervisor
+
+CHILD = Path(__file__).with_name("stand_in_child.py")
+
+
+def server(log: str, described: str) -> Server:
+    name, behaviour, workers = described.split("=")
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    command = (sys.executable, str(CHILD), behaviour, log)
+    return Server(name, command, listening, int(workers), {"PATH": "/bin"})
+
+
+def announce() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    supervisor = Supervisor(
+        [server(sys.argv[1], described) for described in sys.argv[2:]],
+        announce,
+        grace=0.5,
+        first_delay=0.01,
+    )
+    sys.exit(asyncio.run(supervisor.run()))

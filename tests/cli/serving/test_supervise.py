@@ -1,0 +1,126 @@
+"""Supervision: order, readiness, restarts, and that nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PARENT = Path(__file__).with_name("stand_in_parent.py")
+
+
+def eventually(question: Callable[[], bool], what: str) -> None:
+    for _ in range(400):
+        if question():
+            return
+        time.sleep(0.025)
+    raise AssertionError(what)
+
+
+def lines(log: Path) -> list[list[str]]:
+    text = log.read_text(encoding="utf-8") if log.exists() else ""
+    return [line.split(" ", 2) for line in text.splitlines()]
+
+
+def pids(log: Path, said: str) -> list[int]:
+    return [int(line[1]) for line in lines(log) if line[2] == said]
+
+
+def alive(pid: int) -> bool:
+    # A zombie is dead; only its parent has not looked yet.
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@contextmanager
+def supervising(log: Path, *servers: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, str(PARENT), str(log), *servers],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as parent:
+        try:
+            yield parent
+        finally:
+            if parent.poll() is None:
+                parent.kill()
+            parent.wait(10)
+
+
+def ready_line(parent: subprocess.Popen[str]) -> str:
+    assert parent.stdout is not None
+    return parent.stdout.readline()
+
+
+def test_ready_is_said_once_when_every_child_of_every_server_is(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with supervising(log, "authorization=good=2", "resource=fine=1") as parent:
+        assert ready_line(parent) == "ready\n"
+        assert len(pids(log, "ready")) == 3
+        parent.terminate()
+        assert parent.wait(10) == 0
+        assert parent.stdout is not None
+        assert parent.stdout.read() == ""
+    assert not any(alive(pid) for pid in pids(log, "born"))
+
+
+def test_one_child_prepares_before_any_other_begins(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with supervising(log, "authorization=good=2", "resource=fine=2") as parent:
+        ready_line(parent)
+    told = [(line[0], line[2]) for line in lines(log) if line[2].startswith("go")]
+    assert told[0] == ("good", "go prepare")
+    assert sorted(told) == [
+        ("fine", "go"),
+        ("fine", "go prepare"),
+        ("good", "go"),
+        ("good", "go prepare"),
+    ]
+    assert told.index(("fine", "go prepare")) < told.index(("fine", "go"))
+
+
+def test_a_child_that_dies_is_replaced_and_ready_is_not_said_again(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with supervising(log, "authorization=good=1") as parent:
+        ready_line(parent)
+        for deaths in (1, 2, 3):
+            os.kill(pids(log, "ready")[-1], signal.SIGKILL)
+            eventually(lambda: len(pids(log, "ready")) > deaths, "no new child")  # noqa: B023
+        assert alive(pids(log, "ready")[-1])
+        parent.terminate()
+        assert parent.wait(10) == 0
+        assert parent.stdout is not None
+        assert parent.stdout.read() == ""
+
+
+def test_a_start_that_fails_ends_everything_with_the_childs_code(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with supervising(log, "authorization=good=1", "resource=broken=1") as parent:
+        assert parent.wait(10) == 2
+        assert ready_line(parent) == ""
+    assert not any(alive(pid) for pid in pids(log, "born"))
+
+
+def test_a_child_that_will_not_stop_is_killed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with supervising(log, "authorization=stubborn=1") as parent:
+        ready_line(parent)
+        parent.send_signal(signal.SIGINT)
+        assert parent.wait(10) == 0
+    assert not any(alive(pid) for pid in pids(log, "born"))
+
+
+def test_no_child_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with supervising(log, "authorization=good=2", "resource=stubborn=1") as parent:
+        ready_line(parent)
+        parent.kill()
+        eventually(lambda: not any(alive(pid) for pid in pids(log, "born")), "orphans are alive")
+    assert len(pids(log, "orphaned")) == 3

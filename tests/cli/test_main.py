@@ -1,0 +1,88 @@
+"""The command line as a whole: one screen, help with examples, exit codes, one voice."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.cli.running import valetkey
+from valetkey.cli.main import COMMANDS
+
+
+def walk(name: str, command: click.Command) -> list[tuple[str, click.Command]]:
+    found = [(name, command)]
+    if isinstance(command, click.Group):
+        for inner, part in command.commands.items():
+            found += walk(f"{name} {inner}", part)
+    return found
+
+
+def every_command() -> list[tuple[str, click.Command]]:
+    found: list[tuple[str, click.Command]] = []
+    for listed in COMMANDS:
+        module = import_module(f"valetkey.cli.commands.{listed.name}")
+        found += walk(listed.name, module.command)
+    return found
+
+
+def test_without_arguments_it_says_what_it_can_do_in_one_screen(tmp_path: Path) -> None:
+    ran = valetkey(here=tmp_path)
+    assert ran.code == 0
+    assert len(ran.out.splitlines()) <= 30
+    assert max(len(line) for line in ran.out.splitlines()) <= 80
+    for listed in COMMANDS:
+        assert listed.name in ran.out
+        assert listed.purpose in ran.out
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    for name, command in every_command():
+        assert f"Example: valetkey {name.partition(' ')[0]}" in (command.help or ""), name
+
+
+def test_help_loads_no_server_and_no_database() -> None:
+    code = (
+        "import sys; from valetkey.cli.main import run; run(['--help']);"
+        "bad = {'uvicorn', 'jinja2', 'apsw', 'psycopg', 'cryptography', 'joserfc'};"
+        "sys.exit(str(bad & set(sys.modules)) if bad & set(sys.modules) else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["serv"], "did you mean `valetkey serve`?"),
+        (["frobnicate"], "there is no command 'frobnicate'"),
+        (["config", "chek"], "check"),
+        (["config", "check", "--config"], "--config"),
+        (["config", "check", "--config", "absent.toml"], "absent.toml cannot be read"),
+        (["serve", "everything"], "everything"),
+    ],
+)
+def test_a_mistake_is_told_in_a_sentence_with_exit_code_two(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    ran = valetkey(*arguments, here=tmp_path)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.startswith("error: ")
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_colour_is_for_terminals_only(tmp_path: Path) -> None:
+    ran = valetkey("config", "explain", here=tmp_path)
+    assert ran.code == 0
+    assert "\x1b" not in ran.out + ran.err
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    assert valetkey("--version", here=tmp_path).out.startswith("valetkey 0.")
