@@ -1,0 +1,123 @@
+"""The access token by value: the claims both servers agree on (RFC 9068)."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from valetkey.kernel import jwt
+from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
+
+TYPE = "at+jwt"
+"""The `typ` of its header: nothing else that we sign can pass as an access token."""
+
+UNKNOWN_KEY = jwt.UNKNOWN_KEY
+"""The check of a refusal that newer keys might turn into a yes."""
+
+_ALGORITHMS = (Algorithm.ES256,)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """What an access token says. `grant_id` is None when the client acts for itself alone.
+
+    `audience` is the resource server's URL; `auth_time` is when the user signed in, if one did.
+    """
+
+    issuer: str
+    subject: str
+    client_id: str
+    audience: str
+    scope: Scope
+    token_id: str
+    issued_at: Instant
+    expires_at: Instant
+    grant_id: str | None
+    auth_time: Instant | None
+
+    def sign(self, key: SigningKey) -> str:
+        """The token as a string, signed."""
+        claims: jwt.Claims = {
+            "iss": self.issuer,
+            "sub": self.subject,
+            "aud": self.audience,
+            "client_id": self.client_id,
+            "scope": str(self.scope),
+            "jti": self.token_id,
+            "iat": self.issued_at,
+            "exp": self.expires_at,
+        }
+        if self.grant_id is not None:
+            claims["grant_id"] = self.grant_id
+        if self.auth_time is not None:
+            claims["auth_time"] = self.auth_time
+        return jwt.sign(claims, key, typ=TYPE)
+
+
+def verify(
+    text: str,
+    keys: KeySet,
+    *,
+    issuer: str,
+    audience: str,
+    now: Instant,
+    algorithms: Collection[Algorithm] = _ALGORITHMS,
+) -> AccessToken:
+    """The access token that `text` is, if `issuer` signed it for `audience` and it is live.
+
+    Live is `expires_at > now`, without leeway; its issue may lie 60 seconds ahead. Refused with
+    `invalid_token`; the check is `UNKNOWN_KEY` when its key is not among `keys`.
+    """
+    claims = jwt.verify(
+        text,
+        keys,
+        typ=(TYPE,),
+        algorithms=algorithms,
+        issuer=issuer,
+        audience=audience,
+        now=now,
+        leeway=0,
+    )
+    return AccessToken(
+        issuer=issuer,
+        subject=_text(claims, "sub"),
+        client_id=_text(claims, "client_id"),
+        audience=audience,
+        scope=_scope(claims),
+        token_id=_text(claims, "jti"),
+        issued_at=_instant(claims, "iat"),
+        expires_at=_instant(claims, "exp"),
+        grant_id=_text(claims, "grant_id") if "grant_id" in claims else None,
+        auth_time=_instant(claims, "auth_time") if "auth_time" in claims else None,
+    )
+
+
+def _text(claims: jwt.Claims, name: str) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str) or not value:
+        raise _refused(name, "a string that is not empty")
+    return value
+
+
+def _instant(claims: jwt.Claims, name: str) -> Instant:
+    value = claims.get(name)
+    # type, not isinstance: True is an int.
+    if type(value) is not int or value < 0:
+        raise _refused(name, "whole seconds since 1970")
+    return Instant(value)
+
+
+def _scope(claims: jwt.Claims) -> Scope:
+    value = claims.get("scope", "")
+    if not isinstance(value, str):
+        raise _refused("scope", "a string")
+    try:
+        return Scope.parse(value)
+    except Refused:
+        raise _refused("scope", "names separated by single spaces") from None
+
+
+def _refused(claim: str, expected: str) -> Refused:
+    description = "the token is not valid"
+    return Refused(Refusal(ErrorCode.INVALID_TOKEN, description, f"access_token.{claim}", expected))

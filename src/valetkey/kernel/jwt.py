@@ -1,0 +1,166 @@
+"""Sign and verify JWTs; alg, typ, iss and aud are never implied (RFC 7515, 7519, 8725).
+
+Our own strict reading comes first and `cryptography` checks the signature: no library in between
+that would know more algorithms, serialisations or headers than we do (security 29).
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+
+from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import from_base64url, to_base64url
+from valetkey.kernel.strict_json import read_object
+
+Claims = dict[str, object]
+"""What a verified token says. Registered claims have their types; all others are as sent."""
+
+LONGEST = 16_384
+"""Characters in a token."""
+
+AHEAD = 60
+"""Seconds that an issuer's clock may be ahead of ours."""
+
+UNKNOWN_KEY = "jwt.key"
+"""The check of a refusal that newer keys might turn into a yes."""
+
+_DOTS = 2
+_HEADER = frozenset({"alg", "kid", "typ"})
+_ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
+_TIMES = ("exp", "iat", "nbf")
+_TEXTS = ("iss", "sub", "jti")
+_LONGEST_KID = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    algorithm: Algorithm
+    kid: str | None
+    typ: str
+
+
+def sign(claims: Mapping[str, object], key: SigningKey, *, typ: str) -> str:
+    """The claims as a JWT of this type in compact serialisation, signed with `key`.
+
+    The claims must be what JSON can say; the algorithm and kid are the key's.
+    """
+    signed = f"{key.header(typ)}.{to_base64url(msgspec.json.encode(claims))}"
+    return f"{signed}.{to_base64url(key.sign(signed.encode('ascii')))}"
+
+
+def verify(
+    token: str,
+    keys: KeySet,
+    *,
+    typ: Collection[str],
+    algorithms: Collection[Algorithm],
+    audience: str | Collection[str],
+    now: Instant,
+    issuer: str | None = None,
+    leeway: int = 10,
+) -> Claims:
+    """The claims of a JWT that one of `keys` signed, that is for `audience` and still live.
+
+    `typ` holds the accepted types in lower case, with or without their "application/", and "" if
+    the header may be without one; `issuer` None leaves `iss` to the caller. There must be an `exp`,
+    over for at most `leeway` seconds; `nbf` has the same leeway, `iat` may be 60 seconds ahead.
+    Refused with `invalid_token` and the rule that failed; never with any of the token.
+    """
+    if len(token) > LONGEST:
+        raise _refused("long", f"at most {LONGEST} characters", f"{len(token)} characters")
+    # Before splitting: a million dots would become a million strings.
+    if token.count(".") != _DOTS:
+        raise _refused("form", "three parts", f"{token.count('.') + 1} parts")
+    signed, _, signature_part = token.rpartition(".")
+    header_part, _, payload_part = signed.partition(".")
+    payload = from_base64url(payload_part)
+    signature = from_base64url(signature_part)
+    if payload is None or not signature:
+        raise _refused("encoding", "canonical base64url")
+    header = _read_header(header_part)
+    if header.typ not in typ:
+        raise _refused("typ", " or ".join(sorted(typ)))
+    if header.algorithm not in algorithms:
+        raise _refused("alg", " or ".join(sorted(algorithms)), header.algorithm)
+    key = keys.find(header.kid)
+    if key is None:
+        raise Refused(_refusal("key", "a key of the issuer"))
+    if header.algorithm not in key.algorithms:
+        raise _refused("alg", " or ".join(key.algorithms), header.algorithm)
+    if not key.verifies(header.algorithm, signature, signed.encode("ascii")):
+        raise _refused("signature", "a signature by the key that is named")
+    # Only now: nobody but a key's owner gets the reader of claims to work.
+    claims = read_object(payload)
+    if claims is None:
+        raise _refused("payload", "a strict JSON object")
+    _check_times(claims, now, leeway)
+    _check_parties(claims, issuer, {audience} if isinstance(audience, str) else audience)
+    return claims
+
+
+def _read_header(segment: str) -> _Header:
+    data = from_base64url(segment)
+    header = None if data is None else read_object(data)
+    if header is None:
+        raise _refused("header", "a strict JSON object in base64url")
+    # crit, b64, zip, jwk, jku, x5u and x5c would change what is verified or with what.
+    if not _HEADER.issuperset(header):
+        raise _refused("header", "alg, kid and typ")
+    alg, kid, typ = header.get("alg"), header.get("kid"), header.get("typ", "")
+    algorithm = _ALGORITHMS.get(alg) if isinstance(alg, str) else None
+    if algorithm is None:
+        raise _refused("alg", " or ".join(Algorithm))
+    if kid is not None and not (isinstance(kid, str) and 0 < len(kid) <= _LONGEST_KID):
+        raise _refused("kid", f"a string of 1 to {_LONGEST_KID} characters")
+    if not isinstance(typ, str) or ("typ" in header and not typ):
+        raise _refused("typ", "a media type")
+    # RFC 7515 section 4.1.9: types compare without case, and "application/" may be left out.
+    return _Header(algorithm, kid, typ.lower().removeprefix("application/"))
+
+
+def _check_times(claims: Claims, now: Instant, leeway: int) -> None:
+    times: dict[str, int] = {}
+    for name in _TIMES:
+        value = claims.get(name)
+        if value is None and name not in claims and name != "exp":
+            continue
+        # type, not isinstance: True is an int.
+        if type(value) is not int or value < 0:
+            raise _refused(name, "whole seconds since 1970")
+        times[name] = value
+    if times["exp"] + leeway <= now:
+        refusal = _refusal("exp", f"after {now}", str(times["exp"]), "the token has expired")
+        raise Refused(refusal)
+    if times.get("nbf", now) > now + leeway:
+        raise _refused("nbf", f"at most {now + leeway}", str(times["nbf"]))
+    if times.get("iat", now) > now + AHEAD:
+        raise _refused("iat", f"at most {now + AHEAD}", str(times["iat"]))
+
+
+def _check_parties(claims: Claims, issuer: str | None, audience: Collection[str]) -> None:
+    for name in _TEXTS:
+        if name in claims and not isinstance(claims[name], str):
+            raise _refused(name, "a string")
+    if issuer is not None and claims.get("iss") != issuer:
+        raise _refused("iss", issuer)
+    named = claims.get("aud")
+    listed = cast("list[object]", named) if isinstance(named, list) else [named]
+    texts = [text for text in listed if isinstance(text, str)]
+    if not texts or len(texts) != len(listed):
+        raise _refused("aud", "a string or strings")
+    if not any(text in audience for text in texts):
+        raise _refused("aud", " or ".join(sorted(audience)))
+
+
+def _refusal(
+    check: str, expected: str, received: str = "", description: str = "the token is not valid"
+) -> Refusal:
+    return Refusal(ErrorCode.INVALID_TOKEN, description, f"jwt.{check}", expected, received)
+
+
+def _refused(check: str, expected: str, received: str = "") -> Refused:
+    return Refused(_refusal(check, expected, received))

@@ -1,0 +1,77 @@
+"""Strict JSON: one reading only, whoever reads it (RFC 8259 and the I-JSON of RFC 7493)."""
+
+import json
+import re
+from math import isfinite
+from typing import cast
+
+LARGEST = 2**53 - 1
+"""The largest whole number that every reader of JSON sees alike."""
+
+DEEPEST = 8
+"""How many arrays and objects may lie inside each other."""
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+
+
+def read_object(data: bytes) -> dict[str, object] | None:
+    """The JSON object that `data` spells; None unless every reader would see the same one.
+
+    UTF-8 without a mark, no name twice, whole numbers below 2**53, no infinity, no lone surrogate,
+    no NUL, at most 8 levels. Limit the size before: the work is proportional to it.
+    """
+    try:
+        text = data.decode("utf-8")
+        if _depth(text) > DEEPEST:
+            return None
+        value: object = _DECODER.decode(text)
+        if "\\u" in text:
+            # Escapes are the only way to half a character.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+            if "\\u0000" in text:
+                return None
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, object]", value) if isinstance(value, dict) else None
+
+
+def _depth(text: str) -> int:
+    most = text.count("{") + text.count("[")
+    if most <= DEEPEST:
+        return most
+    level = deepest = 0
+    for bracket in _BRACKET.findall(_STRING.sub("", text)):
+        level += 1 if bracket in "[{" else -1
+        deepest = max(deepest, level)
+    return deepest
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a name is there twice")
+    return members
+
+
+def _whole(text: str) -> int:
+    # The length first: a long number costs quadratic time.
+    if len(text) > len(str(-LARGEST)) or abs(int(text)) > LARGEST:
+        raise ValueError("the number is too large")
+    return int(text)
+
+
+def _broken(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError("the number is not finite")
+    return number
+
+
+def _refuse(text: str) -> object:
+    raise ValueError("NaN and Infinity are not JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_pairs, parse_int=_whole, parse_float=_broken, parse_constant=_refuse
+)
