@@ -11,7 +11,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -64,15 +64,15 @@ def end() -> None:
 
 
 @contextmanager
-def database() -> Iterator[str]:
+def database() -> Generator[str]:
     """The URL of a fresh, empty database; it is dropped afterwards, whoever still uses it."""
     folder = server()
     name = f"test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(url(folder, "postgres"), autocommit=True) as raw:
-        raw.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        raw.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
     yield url(folder, name)
     with psycopg.connect(url(folder, "postgres"), autocommit=True) as raw:
-        raw.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        raw.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def url(folder: Path, name: str) -> str:

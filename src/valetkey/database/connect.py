@@ -34,7 +34,8 @@ def _sqlite(url: str, directory: Path, pool_size: int) -> Engine:
     name = url.removeprefix("sqlite:///")
     if name == url or not name or name == ":memory:":
         raise Mistake("write sqlite:///file.db or sqlite:////absolute/file.db", "database")
-    return SQLite(directory / name)
+    # Pyright takes `async def` in a protocol for the built-in coroutine and nothing wider.
+    return SQLite(directory / name)  # pyright: ignore[reportReturnType]
 
 
 def _postgres(url: str, directory: Path, pool_size: int) -> Engine:
@@ -42,7 +43,7 @@ def _postgres(url: str, directory: Path, pool_size: int) -> Engine:
         raise Mistake("PostgreSQL needs its driver: pip install 'valetkey[postgres]'", "database")
     from valetkey.database.postgres import Postgres  # noqa: PLC0415 - an optional driver
 
-    return Postgres(url, size=pool_size)
+    return Postgres(url, size=pool_size)  # pyright: ignore[reportReturnType]
 
 
 ENGINES: Mapping[str, Connector] = MappingProxyType(

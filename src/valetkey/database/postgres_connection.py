@@ -113,20 +113,21 @@ def in_our_words(problem: psycopg.Error, *, reading: bool) -> Exception:
 
 
 @lru_cache(maxsize=1024)
-def _translated(sql: str) -> tuple[bytes, bool]:
-    """A statement as psycopg wants it, and whether it speaks of table `revision`."""
-    return to_psycopg(sql).encode(), _REVISION.search(sql) is not None
+def _translated(sql: str) -> tuple[bytes, bool, bool]:
+    """A statement as psycopg wants it; whether it writes; whether that is to `revision`."""
+    writes = not sql.lstrip().upper().startswith("SELECT")
+    return to_psycopg(sql).encode(), writes, writes and _REVISION.search(sql) is not None
 
 
 class PostgresConnection:
     """What `work` is given: see `engine.Connection`. One object serves one transaction.
 
     `error` is what the database first complained about; `failure` the same in our words, or
-    an unstorable value, which the database never saw. `revised`: it may have written to table
-    `revision`.
+    an unstorable value, which the database never saw. `wrote`: it ran anything but SELECT;
+    `revised`: and that named table `revision`.
     """
 
-    __slots__ = ("_pipeline", "_raw", "_reading", "error", "failure", "revised")
+    __slots__ = ("_pipeline", "_raw", "_reading", "error", "failure", "revised", "wrote")
 
     def __init__(self, raw: Raw, pipeline: psycopg.Pipeline, *, reading: bool) -> None:
         self._raw: Raw | None = raw
@@ -135,6 +136,7 @@ class PostgresConnection:
         self.error: psycopg.Error | None = None
         self.failure: Exception | None = None
         self.revised = False
+        self.wrote = False
 
     def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
         """See `Connection.rows`."""
@@ -165,7 +167,8 @@ class PostgresConnection:
         if self.failure is not None:
             raise self.failure
         values = self._storable(params)
-        text, revises = _translated(sql)
+        text, writes, revises = _translated(sql)
+        self.wrote |= writes
         self.revised |= revises
         try:
             cursor = self._raw.execute(text, values)

@@ -97,7 +97,8 @@ class Pool:
             waiting = self._waiting[kind]
             count = 1
             if kind in _GROUPED and len(waiting) > self._idle + 1:
-                count = min(_LARGEST_GROUP, -(-len(waiting) // self._size))
+                # Half, so that the next thread has work too, and the one after that.
+                count = min(_LARGEST_GROUP, -(-len(waiting) // 2))
             batch = [waiting.popleft()[1] for _ in range(count)]
             if kind is Kind.SCAN:
                 self._scanning += 1
