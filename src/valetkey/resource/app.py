@@ -1,0 +1,171 @@
+"""The composition root of the resource server: everything is wired here, and only here."""
+
+import contextlib
+import ssl
+from urllib.parse import urlsplit
+
+from valetkey.config.paths import certificate_files, credential_path
+from valetkey.config.settings import Settings
+from valetkey.database.connect import connect
+from valetkey.database.engine import Connection, Engine
+from valetkey.database.migrate import migrate
+from valetkey.kernel.keyring import create_or_read_secret_file
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.secret import Secret, from_base64url, to_base64url
+from valetkey.resource.identity import Identity, IdentityRecords
+from valetkey.resource.objects import OBJECTS
+from valetkey.resource.operations import Operations
+from valetkey.resource.paging import Pages
+from valetkey.resource.problem import Problems
+from valetkey.resource.records import OwnRecords
+from valetkey.resource.resource_object import Home, ResourceObject
+from valetkey.resource.storage.decisions import DecisionQueue
+from valetkey.resource.storage.kept import KEY_SET, PAGE_KEY, Kept
+from valetkey.resource.storage.upkeep import UNAVAILABLE, Upkeep, forgiving
+from valetkey.sdk import Credential, Issuer, Memory, Protection
+from valetkey.web.exchange import Request, Response, json_response
+from valetkey.web.router import App, Route
+
+CLIENT_ID = "resource-server"
+"""As whom the authorization server knows this server."""
+
+_SCHEMA = "valetkey.resource.storage.schema"
+
+
+async def prepare(settings: Settings, runtime: Runtime) -> None:
+    """Tables and the key of page cursors; safe to run by several processes, any number of times.
+
+    Raises Mistake and DatabaseUnavailable.
+    """
+    engine = _connect(settings)
+    try:
+        await migrate(engine, _SCHEMA)
+        fresh = to_base64url(runtime.random(32))
+        await engine.write(lambda db: Kept(db).put_first(PAGE_KEY, fresh))
+    finally:
+        await engine.close()
+
+
+async def build(settings: Settings, runtime: Runtime) -> App:
+    """The server. `prepare` ran before; the authorization server may be away.
+
+    Raises Mistake where the credential is missing, and DatabaseUnavailable.
+    """
+    credential = Credential(CLIENT_ID, _secret(settings))
+    engine = _connect(settings)
+    now = runtime.now()
+    page_key, memory = await engine.scan(lambda db: _remember(db, engine, now))
+    auth_url = issuer_url(settings)
+    url = settings.resource.url.rstrip("/")
+    protection = Protection(
+        Issuer.valetkey(auth_url),
+        audience=settings.resource.url,
+        credential=credential,
+        memory=memory,
+        remembered=settings.resource.introspection_cache,
+        tls=_trust(settings, auth_url),
+    )
+    decisions = DecisionQueue(runtime.random)
+    problems = Problems(auth_url, protection.challenge, decisions)
+    identity = Identity(f"{auth_url}/oauth/identity", protection.fetch, credential)
+    pages = Pages(page_key, runtime)
+
+    def operations(kind: ResourceObject) -> Operations:
+        records = (
+            OwnRecords(engine, kind, runtime.random)
+            if kind.home is Home.HERE
+            else IdentityRecords(identity, kind)
+        )
+        return Operations(kind, records, protection, problems, pages, f"{url}/v2/{kind.name}")
+
+    upkeep = Upkeep(engine, runtime, decisions)
+
+    async def close() -> None:
+        await protection.close()
+        with contextlib.suppress(*UNAVAILABLE):
+            await upkeep.write_decisions()
+        await engine.close()
+
+    routes = [route for kind in OBJECTS for route in operations(kind).routes()]
+    return App(
+        [*routes, *_health(engine, problems)],
+        runtime=runtime,
+        refuse=problems.refuse,
+        hosts=_hosts(settings),
+        unavailable=UNAVAILABLE,
+        trusted_proxies=settings.resource.trusted_proxies,
+        tls_proxy=settings.resource.tls_proxy,
+        hsts=url.startswith("https://"),
+        background=(lambda: protection.follow(runtime.now), upkeep.run),
+        on_close=close,
+    )
+
+
+def issuer_url(settings: Settings) -> str:
+    """The authorization server that this resource server trusts; also the `iss` of its tokens."""
+    return (settings.resource.authorization_url or settings.authorization.url).rstrip("/")
+
+
+def _connect(settings: Settings) -> Engine:
+    return connect(settings.resource.database, directory=settings.source.directory)
+
+
+def _secret(settings: Settings) -> Secret:
+    given = settings.resource.credential_text
+    if given is not None:
+        return given
+    path = credential_path(settings)
+
+    def missing() -> str:
+        message = f"{path} is missing: start the authorization server once, or copy it from there"
+        raise Mistake(message, "resource.credential")
+
+    return Secret(create_or_read_secret_file(path, missing).strip())
+
+
+def _trust(settings: Settings, auth_url: str) -> ssl.SSLContext | None:
+    """Also the certificate that our own authorization server shows, if this file describes it."""
+    files = certificate_files(settings, settings.authorization)
+    if files is None or settings.resource.authorization_url or not auth_url.startswith("https://"):
+        return None
+    context = ssl.create_default_context()
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(files[0])
+    return context
+
+
+def _hosts(settings: Settings) -> frozenset[str]:
+    return frozenset({urlsplit(settings.resource.url).netloc, settings.resource.listen})
+
+
+def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memory]:
+    kept = Kept(db)
+    key = from_base64url(kept.find(PAGE_KEY))
+    if not key:
+        message = "the resource server's database was not prepared"
+        raise Mistake(message, "resource.database")
+    return key, Memory(
+        keys=kept.find(KEY_SET).encode(),
+        revocations=kept.revocations(now),
+        keep_keys=forgiving(engine, lambda db, document: Kept(db).put(KEY_SET, document.decode())),
+        keep_revocations=forgiving(engine, lambda db, page: Kept(db).learn(page)),
+    )
+
+
+def _health(engine: Engine, problems: Problems) -> tuple[Route, Route]:
+    async def live(_: Request) -> Response:
+        return json_response({"status": "live"})
+
+    async def ready(request: Request) -> Response:
+        # A write that commits is the only proof that the next one will.
+        await engine.write(
+            lambda db: db.run("UPDATE readiness SET at = :now WHERE name = 1", now=request.at)
+        )
+        return json_response({"status": "ready"})
+
+    return (
+        Route("/health/live", {"GET": live, "HEAD": live}, problems.refuse_at("/health/live")),
+        Route("/health/ready", {"GET": ready, "HEAD": ready}, problems.refuse_at("/health/ready")),
+    )

@@ -1,0 +1,205 @@
+"""Identity: what the authorization server holds about users and clients, asked over HTTP."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import msgspec
+
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Secret
+from valetkey.resource.paging import Asked
+from valetkey.resource.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
+from valetkey.resource.records import NOT_FOUND, Listed, Record, Visit
+from valetkey.resource.resource_object import (
+    Document,
+    FieldError,
+    Invalid,
+    ResourceObject,
+    Verb,
+)
+from valetkey.resource.storage.idempotency_keys import IdempotencyKey
+from valetkey.resource.storage.objects import Place
+from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
+
+AWAY = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "this is kept by the authorization server, which does not answer at the moment",
+    "identity.unreachable",
+    retry_after=5,
+)
+"""503; what this server holds itself goes on being served."""
+
+_OK = 200
+_CODES: Mapping[str, ErrorCode] = MappingProxyType(
+    {
+        code.value: code
+        for code in (
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REDIRECT_URI,
+            ErrorCode.INVALID_CLIENT_METADATA,
+            ErrorCode.INVALID_TOKEN,
+            ErrorCode.INSUFFICIENT_SCOPE,
+            ErrorCode.NOT_FOUND,
+            ErrorCode.CONFLICT,
+            ErrorCode.SLOW_DOWN,
+        )
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked in the name of the bearer of `token`; `id` only where there are several."""
+
+    token: Secret
+    object: str
+    verb: Verb
+    id: str = ""
+    changes: Document | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answer: one record (None after a deletion), or several."""
+
+    record: dict[str, object] | None = None
+    records: tuple[dict[str, object], ...] = ()
+
+
+class Declined(Refused):
+    """The authorization server said no, and recorded why under `reference`."""
+
+    def __init__(self, refusal: Refusal, reference: str) -> None:
+        """Carry its refusal and its reference."""
+        super().__init__(refusal)
+        self.reference = reference
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    error: str
+    error_description: str = ""
+    reference: str = ""
+    errors: tuple[FieldError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Asks the authorization server, with this server's own credential and the caller's token."""
+
+    url: str
+    fetch: Fetcher
+    credential: Credential
+
+    async def ask(self, question: Question) -> Told:
+        """What it says. Raises Declined, Invalid, and Refused (503) when there is no answer."""
+        asked: dict[str, object] = {
+            "access_token": question.token.reveal(),
+            "object": question.object,
+            "verb": question.verb.value,
+        }
+        if question.id:
+            asked["id"] = question.id
+        if question.changes is not None:
+            asked["changes"] = question.changes
+        try:
+            answer = await self.fetch.post_json(
+                self.url, msgspec.json.encode(asked), self.credential
+            )
+        except Unreachable as error:
+            raise Refused(AWAY) from error
+        return _read(answer)
+
+
+def _read(answer: Answer) -> Told:
+    try:
+        if answer.status == _OK:
+            return msgspec.json.decode(answer.body, type=Told)
+        said = msgspec.json.decode(answer.body, type=_Error)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(AWAY) from error
+    code = _CODES.get(said.error)
+    # Anything else is between the two servers: a wrong credential, a fault, an older version.
+    if code is None or STATUS[code] != answer.status:
+        raise Refused(AWAY)
+    if said.errors:
+        raise Invalid(said.errors, said.reference)
+    raise Declined(Refusal(code, said.error_description, "identity.declined"), said.reference)
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityRecords:
+    """Objects that the authorization server keeps, as the API shows them."""
+
+    identity: Identity
+    kind: ResourceObject
+
+    async def page(self, visit: Visit, asked: Asked) -> Listed:
+        """One page in the order of creation; the authorization server sends all of them."""
+        told = await self._ask(visit, Verb.LIST)
+        placed = sorted(
+            ((_place(record), record) for record in told.records),
+            key=lambda pair: (pair[0].created_at, pair[0].id),
+        )
+        start = (asked.after.created_at, asked.after.id)
+        rest = [pair for pair in placed if (pair[0].created_at, pair[0].id) > start]
+        shown = rest[: asked.limit]
+        more = shown[-1][0] if len(rest) > asked.limit else None
+        return Listed(tuple(_record(record) for _, record in shown), more)
+
+    async def find(self, visit: Visit, id: str) -> Record:
+        """The record. Raises Refused (404)."""
+        return _only(await self._ask(visit, Verb.READ, id))
+
+    async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
+        """Never: what the authorization server keeps is made there."""
+        raise Refused(NOT_FOUND)
+
+    async def replace(
+        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+    ) -> Record:
+        """Put `fields` in place of everything that can be written."""
+        await self._check(visit, id, preconditions)
+        return _only(await self._ask(visit, Verb.REPLACE, id, fields))
+
+    async def change(
+        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+    ) -> Record:
+        """Put `fields` in place of those of the same names."""
+        await self._check(visit, id, preconditions)
+        return _only(await self._ask(visit, Verb.CHANGE, id, fields))
+
+    async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
+        """End it."""
+        await self._check(visit, id, preconditions)
+        await self._ask(visit, Verb.DELETE, id)
+
+    async def _check(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
+        if preconditions != NO_PRECONDITIONS:
+            preconditions.check((await self.find(visit, id)).etag)
+
+    async def _ask(
+        self, visit: Visit, verb: Verb, id: str = "", changes: Document | None = None
+    ) -> Told:
+        return await self.identity.ask(Question(visit.token, self.kind.name, verb, id, changes))
+
+
+def _only(told: Told) -> Record:
+    if told.record is None:
+        raise Refused(AWAY)
+    return _record(told.record)
+
+
+def _record(record: dict[str, object]) -> Record:
+    body = msgspec.json.encode(record)
+    return Record(_place(record).id, body, etag_of(body))
+
+
+def _place(record: dict[str, object]) -> Place:
+    created_at, name = record.get("created_at"), record.get("id")
+    return Place(
+        Instant(created_at if isinstance(created_at, int) else 0),
+        name if isinstance(name, str) else "",
+    )

@@ -1,0 +1,33 @@
+"""client: a client's own registration, read and changed with its own credentials."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
+
+_Uri = Annotated[str, Meta(min_length=1, max_length=2_000)]
+_Uris = Annotated[tuple[_Uri, ...], Meta(min_length=1, max_length=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What a client may change of itself; `redirect_uri` is the first of `redirect_uris`."""
+
+    description: Annotated[str, Meta(max_length=1_000)] = ""
+    redirect_uri: _Uri | UnsetType = UNSET
+    redirect_uris: _Uris | UnsetType = UNSET
+
+
+OBJECT = ResourceObject(
+    "client",
+    Client,
+    frozenset({Verb.READ, Verb.REPLACE, Verb.CHANGE}),
+    reads="read the app's own registration",
+    writes="change the app's own registration",
+    owned_by=OwnedBy.CLIENT,
+    home=Home.ISSUER,
+    singleton=True,
+    either=(frozenset({"redirect_uri", "redirect_uris"}),),
+)

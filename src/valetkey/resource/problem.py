@@ -1,0 +1,100 @@
+"""Problems: how the API says no (RFC 9457), with the challenge of RFC 6750 where it is due."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
+
+import msgspec
+
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.resource.preconditions import OTHER_BODY
+from valetkey.resource.representation import NOT_ACCEPTABLE
+from valetkey.resource.resource_object import FieldError
+from valetkey.resource.storage.decisions import DecisionQueue
+from valetkey.sdk.challenge import Challenge
+from valetkey.web.exchange import Refuse, Request, Response
+
+VERSIONS = ("v2",)
+"""The versions of the API that exist; the first segment of every path."""
+
+# HTTP has a word for these; the registered error codes do not.
+_STATUS_OF: Mapping[str, int] = MappingProxyType({NOT_ACCEPTABLE.check: 406, OTHER_BODY.check: 422})
+_CHALLENGED = frozenset((401, 403))
+_FAULT = "http.failed"
+_TYPE = ("content-type", "application/problem+json")
+
+
+class Problems:
+    """Answers every refusal of this API."""
+
+    def __init__(self, auth_url: str, challenge: Challenge, decisions: DecisionQueue) -> None:
+        """Explain at `auth_url`, introduce ourselves by `challenge`, record in `decisions`."""
+        self._auth_url = auth_url
+        self._challenge = challenge
+        self._decisions = decisions
+
+    def refuse(self, request: Request, refusal: Refusal) -> Response:
+        """Say no to a request that reached no route."""
+        return self.answer(request, _with_versions(request, refusal))
+
+    def refuse_at(self, endpoint: str) -> Refuse:
+        """How the route called `endpoint` says no before, or when, its own code fails."""
+
+        def refuse(request: Request, refusal: Refusal) -> Response:
+            return self.answer(request, refusal, endpoint=endpoint)
+
+        return refuse
+
+    def answer(
+        self,
+        request: Request,
+        refusal: Refusal,
+        *,
+        endpoint: str = "",
+        scope: str = "",
+        errors: Sequence[FieldError] = (),
+        reference: str = "",
+    ) -> Response:
+        """Say no. `scope` would be enough; `reference` is another server's, kept as it is.
+
+        `endpoint` is the path as the route is written: what callers put in a path may be secret.
+        """
+        status = _STATUS_OF.get(refusal.check, STATUS[refusal.code])
+        if refusal.check == _FAULT:
+            reference = refusal.received
+        if not reference:
+            reference = self._decisions.put(refusal, endpoint=endpoint, at=request.at)
+        problem: dict[str, object] = {
+            "type": f"{self._auth_url}/errors/{refusal.code}",
+            "title": title(refusal.code),
+            "status": status,
+            "detail": refusal.description,
+            "code": refusal.code.value,
+            "reference": reference,
+        }
+        if errors:
+            problem["errors"] = [asdict(error) for error in errors]
+        headers: list[tuple[str, str]] = [_TYPE]
+        if status in _CHALLENGED:
+            header = self._challenge.header(refusal, scope)
+            headers.append(("www-authenticate", header))
+        if refusal.retry_after:
+            headers.append(("retry-after", str(refusal.retry_after)))
+        return Response(status, msgspec.json.encode(problem), tuple(headers))
+
+
+def title(code: ErrorCode) -> str:
+    """The name of the error: "Invalid Token Error" for `invalid_token`."""
+    words = code.replace("_", " ").title()
+    return words if words.endswith("Error") else f"{words} Error"
+
+
+def _with_versions(request: Request, refusal: Refusal) -> Refusal:
+    if refusal.code is not ErrorCode.NOT_FOUND:
+        return refusal
+    if request.path.split("/", 2)[1:2] and request.path.split("/", 2)[1] not in VERSIONS:
+        names = ", ".join(f"/{version}/" for version in VERSIONS)
+        return Refusal(
+            ErrorCode.NOT_FOUND, f"nothing is at this address; paths begin with {names}", "path"
+        )
+    return refusal

@@ -1,0 +1,222 @@
+"""Records: what every home of objects can do, and the home in our own database."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import msgspec
+
+from valetkey.database.engine import Connection, Engine
+from valetkey.kernel.moment import Instant, later
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Secret, fresh_id
+from valetkey.resource.paging import Asked
+from valetkey.resource.preconditions import OTHER_BODY, Preconditions
+from valetkey.resource.resource_object import Document, ResourceObject
+from valetkey.resource.storage.idempotency_keys import (
+    REMEMBERED,
+    IdempotencyKey,
+    IdempotencyKeys,
+)
+from valetkey.resource.storage.objects import Objects, Owner, Place, Stored
+from valetkey.sdk.caller import Caller
+
+NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "there is no such object among yours", "object.not_found")
+"""The same for what never was, what is gone and what is another's."""
+
+_CONTENDED = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "others keep changing it at this moment",
+    "object.contended",
+    retry_after=1,
+)
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request's caller, with the token that was shown, the owner it acts for, and the time."""
+
+    caller: Caller
+    token: Secret
+    owner: Owner
+    now: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One object as callers see it: JSON, and a strong entity tag with its quotes."""
+
+    id: str
+    body: bytes
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One page of records, and where the next one begins; None after the last."""
+
+    records: tuple[Record, ...]
+    next: Place | None
+
+
+Change = Callable[[Document], Document]
+"""From the writable fields as they are to what they shall be."""
+
+
+class Records(Protocol):
+    """The objects of one kind, wherever they are kept. Every verb may raise Refused."""
+
+    async def page(self, visit: Visit, asked: Asked) -> Listed:
+        """One page of the owner's objects."""
+        ...
+
+    async def find(self, visit: Visit, id: str) -> Record:
+        """The owner's object; `id` is "" for a singleton."""
+        ...
+
+    async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
+        """A new object; with a key that was used before, the object made then."""
+        ...
+
+    async def replace(
+        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+    ) -> Record:
+        """Put `fields` in place of everything that can be written."""
+        ...
+
+    async def change(
+        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+    ) -> Record:
+        """Put `fields` in place of those of the same names."""
+        ...
+
+    async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
+        """End it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRecords:
+    """Objects in this server's own database, each change durable before it is answered."""
+
+    engine: Engine
+    kind: ResourceObject
+    random: Callable[[int], bytes]
+
+    async def page(self, visit: Visit, asked: Asked) -> Listed:
+        """One page in the order of creation."""
+
+        def work(db: Connection) -> Listed:
+            # One more than asked tells whether there is a next page.
+            found = self._objects(db, visit).page(asked.after, asked.limit + 1)
+            shown = tuple(found[: asked.limit])
+            more = Place(shown[-1].created_at, shown[-1].id) if len(found) > asked.limit else None
+            return Listed(tuple(_record(stored) for stored in shown), more)
+
+        return await self.engine.scan(work)
+
+    async def find(self, visit: Visit, id: str) -> Record:
+        """The object. Raises Refused (404)."""
+        stored = await self.engine.read(lambda db: self._objects(db, visit).find(id))
+        if stored is None:
+            raise Refused(NOT_FOUND)
+        return _record(stored)
+
+    async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
+        """A new object. Raises Refused (422) for a key that was used with another body."""
+        new_id = fresh_id(self.kind.name.removesuffix("s"), self.random)
+        new = Stored(new_id, msgspec.json.encode(fields).decode(), 1, visit.now, visit.now)
+        record = _record(new)
+
+        def work(db: Connection) -> Record:
+            if key is not None:
+                keys = IdempotencyKeys(db, self.kind.name, visit.owner)
+                end = later(visit.now, REMEMBERED)
+                if not keys.claim(key, new_id, record.body.decode(), end):
+                    return _answered(keys, key)
+            self._objects(db, visit).add(new)
+            return record
+
+        return await self.engine.write(work)
+
+    async def replace(
+        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+    ) -> Record:
+        """Put `fields` in place of everything. Raises Refused (404, 412)."""
+        return await self._write(visit, id, lambda _: fields, preconditions)
+
+    async def change(
+        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+    ) -> Record:
+        """Put `fields` in place of those of the same names. Raises Refused (404, 412)."""
+        return await self._write(visit, id, lambda before: {**before, **fields}, preconditions)
+
+    async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
+        """Delete it; its id is never given again. Raises Refused (404, 412)."""
+
+        def work(db: Connection) -> None:
+            objects = self._objects(db, visit)
+            for _ in range(_TRIES):
+                if objects.remove(_the(objects, id, preconditions)):
+                    return
+            raise Refused(_CONTENDED)
+
+        await self.engine.write(work)
+
+    async def _write(
+        self, visit: Visit, id: str, change: Change, preconditions: Preconditions
+    ) -> Record:
+        def work(db: Connection) -> Record:
+            objects = self._objects(db, visit)
+            # Who loses a race looks again: what was demanded of the state must hold of the new one.
+            for _ in range(_TRIES):
+                before = _the(objects, id, preconditions)
+                fields = msgspec.json.decode(before.document, type=dict[str, object])
+                document = msgspec.json.encode(change(fields)).decode()
+                if document == before.document:
+                    return _record(before)
+                after = objects.change(before, document, visit.now)
+                if after is not None:
+                    return _record(after)
+            raise Refused(_CONTENDED)
+
+        return await self.engine.write(work)
+
+    def _objects(self, db: Connection, visit: Visit) -> Objects:
+        return Objects(db, self.kind.name, visit.owner)
+
+
+def _the(objects: Objects, id: str, preconditions: Preconditions) -> Stored:
+    stored = objects.find(id)
+    if stored is None:
+        # 404 also where If-Match was sent: whether it ever existed is nobody's business.
+        raise Refused(NOT_FOUND)
+    preconditions.check(_etag(stored))
+    return stored
+
+
+def _answered(keys: IdempotencyKeys, key: IdempotencyKey) -> Record:
+    first = keys.answered(key)
+    if first is None:
+        # It expired between the two statements; the next try takes it.
+        raise Refused(_CONTENDED)
+    if first.request != key.request:
+        raise Refused(OTHER_BODY)
+    return Record(first.object_id, first.answer.encode(), '"1"')
+
+
+def _etag(stored: Stored) -> str:
+    return f'"{stored.version}"'
+
+
+def _record(stored: Stored) -> Record:
+    fields = cast("dict[str, object]", msgspec.json.decode(stored.document))
+    shown = {
+        "id": stored.id,
+        **fields,
+        "created_at": stored.created_at,
+        "changed_at": stored.changed_at,
+        "version": stored.version,
+    }
+    return Record(stored.id, msgspec.json.encode(shown), _etag(stored))

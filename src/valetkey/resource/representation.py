@@ -1,0 +1,80 @@
+"""Representations: what callers may send and what they can be sent (RFC 9110 sections 8 and 12)."""
+
+import re
+
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.strict_json import DEEPEST, read_object
+from valetkey.resource.resource_object import Document
+from valetkey.web.exchange import Headers
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+
+NOT_ACCEPTABLE = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    "this API answers in application/json, which the Accept header excludes",
+    "accept.excludes_json",
+    JSON,
+    "an Accept header without it",
+)
+"""406: there is nothing else to send."""
+
+_CHARSET = r'(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*'
+_JSON_TYPE = re.compile(re.escape(JSON) + _CHARSET, re.IGNORECASE | re.ASCII)
+_PATCH_TYPE = re.compile(
+    f"(?:{re.escape(JSON)}|{re.escape(MERGE_PATCH)}){_CHARSET}", re.IGNORECASE | re.ASCII
+)
+_ZERO = re.compile(r"q=0(?:\.0{0,3})?", re.IGNORECASE | re.ASCII)
+# The more exact of two ranges decides (RFC 9110 section 12.5.1).
+_RANGES = (JSON, "application/*", "*/*")
+
+
+def check_accept(headers: Headers) -> None:
+    """Raise Refused (406) unless the caller takes JSON; who says nothing takes anything."""
+    if not _accepts_json(headers):
+        raise Refused(NOT_ACCEPTABLE)
+
+
+def read_document(headers: Headers, body: bytes, *, patch: bool = False) -> Document:
+    """The JSON object in a body; with `patch` it may be called a merge patch.
+
+    Raises Refused: 415 for another content type, 400 unless every reader would see the same object.
+    """
+    types = _PATCH_TYPE if patch else _JSON_TYPE
+    if types.fullmatch((headers.get("content-type") or "").strip(" \t")) is None:
+        names = f"{MERGE_PATCH} or {JSON}" if patch else JSON
+        raise Refused(
+            Refusal(
+                ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+                f"the body must be {names} in UTF-8",
+                "body.content_type",
+                names,
+                "another Content-Type, or none",
+            )
+        )
+    document = read_object(body)
+    if document is None:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "the body must be one JSON object in UTF-8: no name twice in an object, whole"
+                f" numbers below 2^53, no NUL, at most {DEEPEST} levels",
+                "body.malformed",
+            )
+        )
+    return document
+
+
+def _accepts_json(headers: Headers) -> bool:
+    fields = headers.all("accept")
+    if not fields:
+        return True
+    allowed: dict[str, bool] = {}
+    for field in fields:
+        for item in field.split(","):
+            name, *parameters = (part.strip(" \t") for part in item.split(";"))
+            refused = any(_ZERO.fullmatch(parameter) for parameter in parameters)
+            allowed[name.lower()] = allowed.get(name.lower(), False) or not refused
+    if set(allowed) <= {""}:
+        return True
+    return next((allowed[name] for name in _RANGES if name in allowed), False)

@@ -1,0 +1,1 @@
+"""What the resource server remembers: the users' data, and what it learned from the issuer."""

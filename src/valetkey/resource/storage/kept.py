@@ -1,0 +1,113 @@
+"""What is kept for the time when the authorization server is away, and other single values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+from valetkey.sdk.revocations import Kind, Page, Revocation
+
+KEY_SET = "key_set"
+CURSOR = "revocations_cursor"
+PAGE_KEY = "page_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Single values by name, and the revocations that still matter."""
+
+    db: Connection
+
+    def find(self, name: str) -> str:
+        """The value; "" if there is none."""
+        row = self.db.row("SELECT value FROM kept WHERE name = :name", name=name)
+        return "" if row is None else str(row[0])
+
+    def put(self, name: str, value: str) -> None:
+        """Put `value` in place of what was there."""
+        self.db.send(
+            "INSERT INTO kept (name, value) VALUES (:name, :value)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            name=name,
+            value=value,
+        )
+
+    def put_first(self, name: str, value: str) -> bool:
+        """Write `value` unless there is one. Of all who try, exactly one is told True."""
+        written = self.db.run(
+            "INSERT INTO kept (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
+            name=name,
+            value=value,
+        )
+        return written == 1
+
+    def revocations(self, now: Instant) -> Page:
+        """All that was learned from the feed and still matters, and where to read on."""
+        rows = self.db.rows(
+            "SELECT kind, id, revoked_at, expires_at FROM revocations WHERE expires_at > :now",
+            now=now,
+        )
+        known = tuple(
+            Revocation(Kind(row[0]), row[1], Instant(row[2]), Instant(row[3])) for row in rows
+        )
+        return Page(self.find(CURSOR), known)
+
+    def learn(self, page: Page) -> None:
+        """Write one page of the feed; entries may repeat."""
+        for entry in page.revocations:
+            self.db.send(
+                "INSERT INTO revocations (kind, id, revoked_at, expires_at)"
+                " VALUES (:kind, :id, :revoked_at, :expires_at)"
+                " ON CONFLICT (kind, id) DO UPDATE SET"
+                " revoked_at = excluded.revoked_at, expires_at = excluded.expires_at"
+                " WHERE revocations.revoked_at < excluded.revoked_at",
+                kind=entry.kind.value,
+                id=entry.id,
+                revoked_at=entry.revoked_at,
+                expires_at=entry.expires_at,
+            )
+        self.put(CURSOR, page.cursor)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Removes what expired, in batches so small that nobody waits for them."""
+
+    db: Connection
+
+    def idempotency_keys(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` answers that nobody may ask for again."""
+        return self.db.run(
+            "DELETE FROM idempotency_keys WHERE (owner, client_id, kind, name) IN"
+            " (SELECT owner, client_id, kind, name FROM idempotency_keys"
+            " WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
+
+    def revocations(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` revocations whose last token expired."""
+        return self.db.run(
+            "DELETE FROM revocations WHERE (kind, id) IN"
+            " (SELECT kind, id FROM revocations WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
+
+    def decisions(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` decision records that are a week old."""
+        return self.db.run(
+            "DELETE FROM decisions WHERE reference IN"
+            " (SELECT reference FROM decisions WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
+
+    def everything(self, now: Instant, limit: int) -> int:
+        """At most `limit` rows of each; how many went."""
+        counts: Sequence[int] = (
+            self.idempotency_keys(now, limit),
+            self.revocations(now, limit),
+            self.decisions(now, limit),
+        )
+        return sum(counts)

@@ -1,0 +1,115 @@
+"""Objects: the users' data, one row each, whatever kind it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NewType
+
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+
+Owner = NewType("Owner", str)
+"""`user:<uid>` or `client:<client_id>`: whose data it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One object as its row has it; `document` is JSON. The version begins at 1."""
+
+    id: str
+    document: str
+    version: int
+    created_at: Instant
+    changed_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page of a list begins: after this object."""
+
+    created_at: Instant
+    id: str
+
+
+START = Place(Instant(-1), "")
+"""Before the first object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """The objects of one kind and one owner; nobody else's can be seen through it."""
+
+    db: Connection
+    kind: str
+    owner: Owner
+
+    def find(self, id: str) -> Stored | None:
+        """The object; None if there is none, or it is another's."""
+        row = self.db.row(
+            "SELECT id, document, version, created_at, changed_at FROM objects"
+            " WHERE id = :id AND kind = :kind AND owner = :owner",
+            id=id,
+            kind=self.kind,
+            owner=self.owner,
+        )
+        return None if row is None else _stored(row)
+
+    def page(self, after: Place, limit: int) -> Sequence[Stored]:
+        """At most `limit` objects in the order of their creation, beginning after that place."""
+        rows = self.db.rows(
+            "SELECT id, document, version, created_at, changed_at FROM objects"
+            " WHERE owner = :owner AND kind = :kind"
+            " AND (created_at > :at OR (created_at = :at AND id > :id))"
+            " ORDER BY created_at, id LIMIT :limit",
+            owner=self.owner,
+            kind=self.kind,
+            at=after.created_at,
+            id=after.id,
+            limit=limit,
+        )
+        return [_stored(row) for row in rows]
+
+    def add(self, new: Stored) -> None:
+        """Write a new object."""
+        self.db.send(
+            "INSERT INTO objects (id, kind, owner, document, version, created_at, changed_at)"
+            " VALUES (:id, :kind, :owner, :document, :version, :created_at, :changed_at)",
+            id=new.id,
+            kind=self.kind,
+            owner=self.owner,
+            document=new.document,
+            version=new.version,
+            created_at=new.created_at,
+            changed_at=new.changed_at,
+        )
+
+    def change(self, before: Stored, document: str, now: Instant) -> Stored | None:
+        """Put `document` in place of what `before` held; None if somebody was faster."""
+        changed = self.db.run(
+            "UPDATE objects SET document = :document, version = version + 1, changed_at = :now"
+            " WHERE id = :id AND kind = :kind AND owner = :owner AND version = :version",
+            document=document,
+            now=now,
+            id=before.id,
+            kind=self.kind,
+            owner=self.owner,
+            version=before.version,
+        )
+        if not changed:
+            return None
+        return Stored(before.id, document, before.version + 1, before.created_at, now)
+
+    def remove(self, before: Stored) -> bool:
+        """Delete the object as `before` shows it; False if somebody was faster."""
+        removed = self.db.run(
+            "DELETE FROM objects"
+            " WHERE id = :id AND kind = :kind AND owner = :owner AND version = :version",
+            id=before.id,
+            kind=self.kind,
+            owner=self.owner,
+            version=before.version,
+        )
+        return removed == 1
+
+
+def _stored(row: Row) -> Stored:
+    return Stored(row[0], row[1], row[2], Instant(row[3]), Instant(row[4]))

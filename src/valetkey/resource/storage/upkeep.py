@@ -1,0 +1,73 @@
+"""Upkeep: what is written behind the answers, and what is removed when it expired; no cron."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Overloaded
+from valetkey.kernel.runtime import Runtime
+from valetkey.resource.storage.decisions import Decision, DecisionQueue, Decisions
+from valetkey.resource.storage.kept import Sweep
+
+T = TypeVar("T")
+
+UNAVAILABLE = (DatabaseUnavailable, Overloaded)
+"""What a database says when it cannot do anything at the moment."""
+
+_EVERY = 1.0
+_SWEEP_EVERY = 15  # rounds
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Runs beside the requests for as long as the server does."""
+
+    engine: Engine
+    runtime: Runtime
+    decisions: DecisionQueue
+
+    async def run(self) -> None:
+        """Write decision records each second, remove what expired; until cancelled."""
+        rounds = 0
+        while True:
+            await asyncio.sleep(_EVERY)
+            rounds += 1
+            with contextlib.suppress(*UNAVAILABLE):
+                await self.write_decisions()
+                if rounds % _SWEEP_EVERY == 0:
+                    await self.sweep()
+
+    async def write_decisions(self) -> None:
+        """Write down what waits. Raises what `Engine.write` raises; then that batch is lost."""
+        while taken := self.decisions.take():
+            await self.engine.write(_adding(taken))
+
+    async def sweep(self) -> None:
+        """Remove everything that expired, in batches."""
+        now = self.runtime.now()
+        gone = _BATCH
+        while gone >= _BATCH:
+            gone = await self.engine.write(lambda db: Sweep(db).everything(now, _BATCH))
+
+
+def forgiving(
+    engine: Engine, work: Callable[[Connection, T], None]
+) -> Callable[[T], Awaitable[None]]:
+    """A function that runs `work`, and does without it while the database is away."""
+
+    async def keep(value: T) -> None:
+        with contextlib.suppress(*UNAVAILABLE):
+            await engine.write(lambda db: work(db, value))
+
+    return keep
+
+
+def _adding(taken: tuple[Decision, ...]) -> Callable[[Connection], None]:
+    def work(db: Connection) -> None:
+        for decision in taken:
+            Decisions(db).add(decision)
+
+    return work
