@@ -1,0 +1,68 @@
+"""What a page tells somebody to type can be typed, and what it tells them to write is taken."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import ROOT
+from tests.documents.pages import Block, blocks, pages, text
+from valetkey.cli.main import run
+from valetkey.config.load import load
+
+EVERY_BLOCK = [block for page in pages() for block in blocks(page)]
+
+
+def titled(title: str) -> list[Block]:
+    """The blocks that are meant for the file of this name."""
+    return [block for block in EVERY_BLOCK if block.title == title]
+
+
+def typed(program: str) -> Iterator[tuple[str, str]]:
+    """Every command line of a program, in blocks and in sentences, with its page."""
+    for block in EVERY_BLOCK:
+        if block.language == "sh":
+            for line in block.code.splitlines():
+                if line.startswith(f"{program} "):
+                    yield block.page, line
+    for page in pages():
+        prose = re.sub(r"^```.*?^```$", "", text(page), flags=re.MULTILINE | re.DOTALL)
+        for found in re.finditer(rf"`({program}(?: [^`]+)?)`", prose):
+            yield page, found[1]
+
+
+@pytest.mark.parametrize("block", titled("valetkey.toml"), ids=lambda block: block.page)
+def test_every_configuration_on_a_page_loads(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / "valetkey.toml"
+    file.write_text(block.code)
+    load(file, {})
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(typed("valetkey"))))
+def test_every_command_on_a_page_exists(
+    page: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [word for word in shlex.split(line)[1:] if "…" not in word]
+    assert run([*arguments, "--help"]) == 0, capsys.readouterr().err
+
+
+def test_every_word_of_make_on_a_page_is_in_the_makefile() -> None:
+    known = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    unknown = [
+        f"{page}: {line}" for page, line in typed("make") if shlex.split(line)[1] not in known
+    ]
+    assert not unknown
+
+
+def test_every_python_block_is_python() -> None:
+    for block in EVERY_BLOCK:
+        if block.language == "python":
+            ast.parse(block.code, block.page)
+
+
+def test_every_file_of_toml_says_which_file_it_is() -> None:
+    names = {"valetkey.toml", "apply.toml"}
+    assert not [b.page for b in EVERY_BLOCK if b.language == "toml" and b.title not in names]
