@@ -9,9 +9,12 @@ from inspect import getdoc
 from pathlib import Path
 from typing import get_type_hints
 
+import click
+
 from valetkey.authorization.model.event import EVENTS
 from valetkey.authorization.pages.errors.text import Remedy
 from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.cli.main import valetkey
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
 from valetkey.kernel.refusal import STATUS, ErrorCode
 
@@ -106,11 +109,35 @@ def _remedy(remedy: Remedy) -> str:
     return f"- {remedy.mender.capitalize()}: {remedy.advice}"
 
 
+def commands() -> Iterator[str]:
+    """Every command as its own help tells it."""
+    yield "# Commands"
+    yield (
+        "Every command takes `--help`. Where one answers with data, `--json` makes it a document\n"
+        "for scripts. The exit code is 0 if all is well, 1 if something failed, 2 if the command\n"
+        "or the configuration has to be mended. `VALETKEY_CONFIG` names the configuration file\n"
+        "for every command."
+    )
+    yield from _helps(valetkey, None, "valetkey")
+
+
+def _helps(command: click.Command, parent: click.Context | None, name: str) -> Iterator[str]:
+    context = click.Context(command, parent=parent, info_name=name, terminal_width=92, color=False)
+    yield f"## {context.command_path}"
+    yield f"```\n{context.get_help().rstrip()}\n```"
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            if found is not None and not found.hidden:
+                yield from _helps(found, context, below)
+
+
 def _line(text: str | None) -> str:
     return " ".join((text or "").split()).replace("|", "\\|")
 
 
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
+    "commands.md": commands,
     "errors.md": errors,
     "events.md": events,
     "settings.md": settings,
