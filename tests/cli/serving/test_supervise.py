@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def alive(pid: int) -> bool:
 
 
 @contextmanager
-def supervising(log: Path, *servers: str) -> Iterator[subprocess.Popen[str]]:
+def supervising(log: Path, *servers: str) -> Generator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, str(PARENT), str(log), *servers],
         stdout=subprocess.PIPE,

@@ -1,7 +1,6 @@
 """`valetkey serve`: both servers, or one of them, supervised."""
 
 import asyncio
-import os
 import socket
 import sys
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from valetkey.config.load import Mistakes, environment
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
+from valetkey.web.listen import bind
 
 _NOT_FOR_RESOURCE = "VALETKEY__AUTHORIZATION__KEYRING_TEXT"
 
@@ -86,21 +86,10 @@ def _environment(
 def _bound(name: str, server: ServerSettings) -> socket.socket:
     host, _, port = server.listen.rpartition(":")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host.strip("[]"), int(port), type=socket.SOCK_STREAM
-        )[0]
-        found = socket.socket(family, kind, protocol)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        found.bind(address)
-    except OSError as reason:
-        why = os.strerror(reason.errno).lower() if reason.errno else str(reason)
-        raise Mistake(
-            f"{server.listen} cannot be used: {why}; stop what listens there, or choose another",
-            f"{name}.listen",
-        ) from None
-    return found
+        return bind(host.strip("[]"), int(port))
+    except Mistake as mistake:
+        advice = "stop what listens there, or choose another"
+        raise Mistake(f"{mistake.message}; {advice}", f"{name}.listen") from None
 
 
 def _url(server: ServerSettings, listening: socket.socket) -> str:

@@ -19,4 +19,4 @@ async def _build(settings: Settings) -> App:
 
 
 if __name__ == "__main__":
-    sys.exit(worker.work(sys.argv[1:], _prepare, _build))
+    sys.exit(worker.work("authorization", sys.argv[1:], _prepare, _build))

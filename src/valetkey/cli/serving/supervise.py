@@ -117,6 +117,8 @@ class Supervisor:
                 pass_fds=(server.listening.fileno(), theirs.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
                 env=dict(server.environment),
+                # Ctrl-C reaches a terminal's whole group; the parent alone decides what it means.
+                process_group=0,
             )
         self._children.add(child)
         if self._stopping.is_set():

@@ -15,56 +15,80 @@ from pathlib import Path
 from valetkey.cli import say
 from valetkey.cli.say import Exit
 from valetkey.config.load import environment, load
-from valetkey.config.settings import Settings
+from valetkey.config.paths import certificate_files
+from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import listen, log
+from valetkey.web.gate import Limits
 from valetkey.web.router import App
 
 _LAST_RESORT = 20.0  # seconds a child may take to end after its parent did
 
 
 def work(
+    name: str,
     arguments: Sequence[str],
     prepare: Callable[[Settings], Awaitable[None]],
     build: Callable[[Settings], Awaitable[App]],
 ) -> int:
     """Prepare if told so, then answer until SIGTERM or until the parent is gone.
 
-    Arguments: configuration file or "", descriptors of socket and channel. The number is for the
-    shell.
+    `name` is the server's section. Arguments: configuration file or "", descriptors of socket and
+    channel. The number is for the shell.
     """
     file, listening, control = arguments
-    # Ctrl-C reaches the whole group; the parent alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
     channel = Channel(socket.socket(fileno=int(control)))
     channel.watch()
     try:
         settings = load(Path(file) if file else None, environment())
         log.set_up(settings.log.level, settings.log.format)
-        listen.run(_answer(settings, int(listening), channel, prepare, build))
+        if channel.wait_to_go():
+            listen.run(_prepare(settings, channel, prepare))
+        server = settings.authorization if name == "authorization" else settings.resource
+        listen.run(_answer(settings, server, int(listening), channel, build))
     except Mistake as mistake:
-        say.error(str(mistake))
+        say.error(f"{name}: {mistake}")
         return Exit.MISTAKE
     except DatabaseUnavailable as reason:
-        say.error(f"the database cannot be used: {reason}")
+        say.error(f"{name}: the database cannot be used: {reason}")
         return Exit.FAILED
     return Exit.OK
 
 
+def _end(*_: object) -> None:
+    # Not the default, so that what runs at exit still runs.
+    raise SystemExit(Exit.OK)
+
+
+async def _prepare(
+    settings: Settings, channel: "Channel", prepare: Callable[[Settings], Awaitable[None]]
+) -> None:
+    await prepare(settings)
+    channel.say(b"prepared\n")
+
+
 async def _answer(
     settings: Settings,
+    server: ServerSettings,
     listening: int,
     channel: "Channel",
-    prepare: Callable[[Settings], Awaitable[None]],
     build: Callable[[Settings], Awaitable[App]],
 ) -> None:
-    if channel.wait_to_go():
-        await prepare(settings)
-        channel.say(b"prepared\n")
-    app = await build(settings)
-    sockets = [socket.socket(fileno=listening)]
-    await listen.serve(app, sockets=sockets, on_ready=lambda: channel.say(b"ready\n"))
+    files = certificate_files(settings, server)
+    await listen.serve(
+        await build(settings),
+        sockets=[socket.socket(fileno=listening)],
+        tls_certificate=files[0] if files else None,
+        tls_key=files[1] if files else None,
+        trusted_proxies=server.trusted_proxies,
+        limits=Limits(
+            connections=settings.limits.connections,
+            connections_per_address=settings.limits.connections_per_address,
+        ),
+        on_ready=lambda: channel.say(b"ready\n"),
+    )
 
 
 @dataclass(slots=True)

@@ -1,0 +1,130 @@
+"""`valetkey explain`: the decision record behind the reference of a refusal."""
+
+import asyncio
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from valetkey.authorization.storage.records import Decisions
+from valetkey.cli import options, say
+from valetkey.cli.moments import shown
+from valetkey.cli.say import Exit
+from valetkey.cli.store import SCHEMAS, open_database
+from valetkey.config.agreement import servers
+from valetkey.config.settings import Settings
+from valetkey.database.engine import Connection
+from valetkey.database.migrate import migrate
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.resource.storage.decisions import Decisions as ResourceDecisions
+
+_REFERENCE = re.compile(
+    r"VK-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})"
+)
+_LETTERS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    reference: str
+    server: str
+    at: Instant
+    endpoint: str
+    code: str
+    check: str
+    description: str
+    expected: str
+    received: str
+    client_id: str | None
+    explained_at: str
+
+
+@click.command()
+@click.argument("reference")
+@options.config_file
+@options.as_json
+def command(reference: str, config: Path | None, as_json: bool) -> int:
+    """Why a request was refused: which check, what it expected, what it received.
+
+    REFERENCE stands in every refusal, such as VK-7F3K-9QXM-2RTD. Records are kept for seven days
+    and hold no secrets. Exit code 1 if there is none.
+
+    Example: valetkey explain VK-7F3K-9QXM-2RTD
+    """
+    settings = options.settings_of(config)
+    told = asyncio.run(_find(settings, _plain(reference)))
+    if told is None:
+        say.error(
+            f"there is no record of {_plain(reference)}: records are kept for seven days, and "
+            "are written a moment after the refusal"
+        )
+        return Exit.FAILED
+    if as_json:
+        say.as_json(asdict(told))
+    else:
+        _show(told)
+    return Exit.OK
+
+
+def _plain(reference: str) -> str:
+    """The reference as it is stored, however it was read out or typed."""
+    letters = re.sub(r"[\s-]", "", reference.upper()).translate(str.maketrans("OIL", "011"))
+    letters = letters.removeprefix("VK")[:_LETTERS]
+    found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
+    if _REFERENCE.fullmatch(found) is None:
+        raise Mistake("a reference looks like VK-7F3K-9QXM-2RTD")
+    return found
+
+
+async def _find(settings: Settings, reference: str) -> _Told | None:
+    for name, server in servers(settings):
+        engine = open_database(settings, server)
+        try:
+            await migrate(engine, SCHEMAS[name])
+
+            def look(db: Connection, name: str = name) -> _Told | None:
+                return _look(db, name, reference, settings.authorization.url)
+
+            if told := await engine.read(look):
+                return told
+        finally:
+            await engine.close()
+    return None
+
+
+def _look(db: Connection, server: str, reference: str, url: str) -> _Told | None:
+    decisions = Decisions(db) if server == "authorization" else ResourceDecisions(db)
+    found = decisions.find(reference)
+    if found is None:
+        return None
+    return _Told(
+        reference=found.reference,
+        server=server,
+        at=found.at,
+        endpoint=found.endpoint,
+        code=found.code,
+        check=found.check,
+        description=found.description,
+        expected=found.expected,
+        received=found.received,
+        client_id=found.client_id,
+        explained_at=f"{url}/errors/{found.code}",
+    )
+
+
+def _show(told: _Told) -> None:
+    say.line(f"{say.strong(told.reference)}  {told.description}")
+    pairs = (
+        ("when", shown(told.at)),
+        ("server", told.server),
+        ("endpoint", told.endpoint),
+        ("error", told.code),
+        ("check", told.check),
+        ("expected", told.expected),
+        ("received", told.received),
+        ("client", told.client_id or ""),
+        ("more", told.explained_at),
+    )
+    say.fields([(name, value) for name, value in pairs if value])
