@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import msgspec
 
@@ -153,3 +154,18 @@ def html_response(body: bytes, status: int, csp: str, headers: Pairs = ()) -> Re
 def redirect(url: str, headers: Pairs = ()) -> Response:
     """303: the browser follows with GET, so that a form's fields go no further (RFC 9700 4.12)."""
     return Response(303, b"", (("location", url), _NO_STORE, *headers))
+
+
+_STATUS_LINE = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
+
+
+def wire(
+    status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes, last: bool = False
+) -> bytes:
+    """An answer as HTTP/1.1 writes it (RFC 9112); after the `last` one the connection closes."""
+    parts = [_STATUS_LINE[status]]
+    for name, value in headers:
+        parts += (name, b": ", value, b"\r\n")
+    parts.append(b"connection: close\r\n\r\n" if last else b"\r\n")
+    parts.append(body)
+    return b"".join(parts)

@@ -1,4 +1,4 @@
-"""How standard error is told: an event's name and typed fields, never free text from outside.
+"""What standard error tells: events with typed fields, and one line for each request.
 
 Nothing is interpolated, no request is dumped, and an exception shows its type and where it came
 from but neither its message nor its locals: each of them may hold a secret.
@@ -6,7 +6,9 @@ from but neither its message nor its locals: each of them may hold a secret.
 
 import logging
 import sys
+from asyncio import TimerHandle, get_running_loop
 from collections.abc import Iterable, MutableMapping
+from datetime import UTC, datetime
 from pathlib import Path
 from traceback import walk_tb
 from typing import TextIO, cast
@@ -15,12 +17,21 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
+from valetkey.kernel.moment import Instant
+
 Field = str | int | float | bool | None
 
 LEVELS = ("debug", "info", "warning", "error")
 
 _NUMBER = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _FRAMES = 12
+UNKNOWN = "(no route)"
+"""Stands for every path that no route knows: what a stranger typed there may be a secret."""
+
+_PAUSE = 0.25
+_PENDING = 10_000
+Line = tuple[Instant, str, str, int, float, str]
+"""When, method, template of the route, status, seconds it took, address."""
 _timestamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
 
@@ -99,12 +110,41 @@ def error(event: str, failure: BaseException | None = None, **fields: Field) -> 
     _tell("error", event, fields, failure)
 
 
-def many(level: str, rows: Iterable[MutableMapping[str, Field]]) -> None:
-    """Tell many events, timestamps and names included in each row, in one write."""
-    if not wants(level):
-        return
-    text = "".join(_output.line(level, {"level": level, **row}) + "\n" for row in rows)
-    _output.write(text)
+class AccessLog:
+    """Collects lines and writes them a quarter of a second later, many in one go.
+
+    Between writes it keeps at most 10,000 lines; what comes on top is counted, not kept.
+    """
+
+    __slots__ = ("_dropped", "_lines", "_timer")
+
+    def __init__(self) -> None:
+        self._lines: list[Line] = []
+        self._dropped = 0
+        self._timer: TimerHandle | None = None
+
+    def add(self, line: Line) -> None:
+        """Remember one request."""
+        if not wants("info"):
+            return
+        if len(self._lines) >= _PENDING:
+            self._dropped += 1
+            return
+        self._lines.append(line)
+        if self._timer is None:
+            self._timer = get_running_loop().call_later(_PAUSE, self.flush)
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        lines, self._lines = self._lines, []
+        if lines:
+            _many("info", [_row(line) for line in lines])
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            warning("requests_not_logged", count=dropped)
 
 
 def _tell(
@@ -118,6 +158,27 @@ def _tell(
         told.update({"failure": type(failure).__qualname__, "where": _where(failure)})
     _timestamp(None, level, told)
     _output.write(_output.line(level, told) + "\n")
+
+
+def _row(line: Line) -> dict[str, Field]:
+    at, method, path, status, duration, address = line
+    return {
+        "timestamp": datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "event": "request",
+        "method": method,
+        "path": path,
+        "status": status,
+        "milliseconds": round(duration * 1_000, 2),
+        "address": address,
+    }
+
+
+def _many(level: str, rows: Iterable[MutableMapping[str, Field]]) -> None:
+    """Tell many events, timestamps and names included in each row, in one write."""
+    if not wants(level):
+        return
+    text = "".join(_output.line(level, {"level": level, **row}) + "\n" for row in rows)
+    _output.write(text)
 
 
 def _typed(value: object) -> Field:

@@ -22,7 +22,6 @@ from typing import cast
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
-from valetkey.web.access_log import UNKNOWN, AccessLog
 from valetkey.web.client_address import Network, Proxies
 from valetkey.web.exchange import Endpoint, Headers, Refuse, Request, Response
 from valetkey.web.security_headers import harden
@@ -133,7 +132,7 @@ class App:
         self._hsts = hsts
         self._background = tuple(background)
         self._on_close = on_close
-        self._access_log = AccessLog()
+        self._access_log = log.AccessLog()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or live one lifespan."""
@@ -209,7 +208,7 @@ class App:
         await send(start)
         content = b"" if method == "HEAD" else response.body
         await send({"type": "http.response.body", "body": content})
-        name = UNKNOWN if route is None else route.path
+        name = log.UNKNOWN if route is None else route.path
         duration = perf_counter() - started
         line = (request.at, method, name, response.status, duration, request.address)
         self._access_log.add(line)
@@ -259,8 +258,8 @@ class App:
 
     def _failed(self, route: Route | None, request: Request, failure: Exception) -> Response:
         reference = _reference(self._runtime.random(8))
-        path = UNKNOWN if route is None else route.path
-        log.error("request_failed", failure, reference=reference, method=request.method, path=path)
+        path = log.UNKNOWN if route is None else route.path
+        log.error("request.failed", failure, reference=reference, method=request.method, path=path)
         description = f"the server failed; its log has the reason under {reference}"
         refusal = Refusal(ErrorCode.SERVER_ERROR, description, "http.failed", received=reference)
         return self._say_no(route, request, refusal)
@@ -270,7 +269,7 @@ class App:
         try:
             response = refuse(request, refusal)
         except Exception as failure:  # noqa: BLE001 - a refusal that fails must still be an answer
-            log.error("refusal_failed", failure, method=request.method)
+            log.error("refusal.failed", failure, method=request.method)
             return _LAST_WORD
         if refusal is _MISDIRECTED:
             return replace(response, status=421)
@@ -385,7 +384,7 @@ async def _keep(work: Callable[[], Coroutine[object, object, object]]) -> None:
         try:
             await work()
         except Exception as failure:  # noqa: BLE001 - what runs for ever must outlive its failures
-            log.error("background_failed", failure)
+            log.error("background.failed", failure)
             await asyncio.sleep(_RESTART)
         else:
             return

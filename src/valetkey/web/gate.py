@@ -1,0 +1,110 @@
+"""Who is let in: how many connections, how long each may take, which requests are well-formed."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from valetkey.web.client_address import Proxies
+
+# Path characters of RFC 3986; a query may hold anything visible but the number sign.
+_TARGET = re.compile(rb"/[A-Za-z0-9\-._~!$&'()*+,;=:@/%]*(?:\?[!\"$-~]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a client may take, in seconds, and how much it may send."""
+
+    header: float = 10.0
+    """From the first byte of a request to the end of its header."""
+    body: float = 15.0
+    """From there to the end of the body."""
+    idle: float = 30.0
+    """Between requests, and before the first."""
+    write: float = 30.0
+    """To take an answer."""
+    linger: float = 1.0
+    """To read why it was refused, while what it still sends is thrown away."""
+    connections: int = 2_000
+    connections_per_address: int = 500
+    header_fields: int = 100
+    header_bytes: int = 32 * 1024
+
+
+class Connection(Protocol):
+    """What the gate must know of a connection."""
+
+    address: str
+    deadline: float
+    """In the time of the event loop; past it, `expire` is called."""
+
+    def expire(self) -> None:
+        """Act on the deadline; it comes again until the connection is closed."""
+        ...
+
+
+class Gate:
+    """Lets connections in while there is room, and tells those whose time is over."""
+
+    def __init__(self, limits: Limits, proxies: Proxies) -> None:
+        """Keep `limits`; `proxies` speak for many clients and are not counted by address."""
+        self.limits = limits
+        self._proxies = proxies
+        self._open: set[Connection] = set()
+        self._by_address: Counter[str] = Counter()
+        self._timer: asyncio.TimerHandle | None = None
+        shortest = min(limits.header, limits.body, limits.idle, limits.write, limits.linger)
+        self._pause = min(0.5, shortest / 4)
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether there is room for it; then it counts until `release`."""
+        if len(self._open) >= self.limits.connections:
+            return False
+        address = connection.address
+        if not self._proxies.trusts(address):
+            if self._by_address[address] >= self.limits.connections_per_address:
+                return False
+            self._by_address[address] += 1
+        self._open.add(connection)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._pause, self._sweep, loop)
+        return True
+
+    def release(self, connection: Connection) -> None:
+        """Forget a connection; one that was never let in does no harm."""
+        if connection not in self._open:
+            return
+        self._open.discard(connection)
+        address = connection.address
+        if address in self._by_address:
+            self._by_address[address] -= 1
+            if self._by_address[address] <= 0:
+                del self._by_address[address]
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        # One timer for all: to arm and cancel one for each request would cost more than a look at
+        # every connection twice a second.
+        now = loop.time()
+        for connection in [each for each in self._open if each.deadline <= now]:
+            connection.expire()
+        self._timer = loop.call_later(self._pause, self._sweep, loop) if self._open else None
+
+
+def objection(version: str, target: bytes, fields: Mapping[bytes, bytes]) -> str:
+    """What is wrong with a request that the parser could read (RFC 9112); empty if nothing is."""
+    if version not in {"1.1", "1.0"}:
+        return "only HTTP/1.1 and HTTP/1.0 are spoken here"
+    if version == "1.1" and b"host" not in fields:
+        return "the header has no Host"
+    if not _TARGET.fullmatch(target):
+        return "the request target must be a path, percent-encoded"
+    coding = fields.get(b"transfer-encoding")
+    if coding is not None and (version == "1.0" or coding.lower() != b"chunked"):
+        return "the only Transfer-Encoding is chunked"
+    return ""

@@ -1,0 +1,249 @@
+"""Sockets, TLS and the life of a server: bind, serve, and a server in a thread for tests."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+import uvicorn
+import uvloop
+
+from valetkey.kernel.refusal import Mistake
+from valetkey.web.client_address import Network, Proxies
+from valetkey.web.gate import Gate, Limits
+from valetkey.web.protocol import HttpProtocol
+from valetkey.web.router import App
+
+_BACKLOG = 2_048
+_TLS_SECONDS = 10.0
+_GRACE_SECONDS = 10
+# Authenticated encryption with forward secrecy only; TLS 1.3 has nothing else (RFC 9325).
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+_DEFAULTS = Limits()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that waits for connections at `host`, at a free port if `port` is 0.
+
+    Several processes may bind the same address and share what comes (SO_REUSEPORT), and a server
+    that restarts need not wait for the connections of the last one to be forgotten. Raises
+    Mistake if the address is not to be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise Mistake(f"cannot listen on {host}:{port}: {error.strerror}", "listen") from error
+    return sock
+
+
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """TLS 1.2 with authenticated encryption, or 1.3. Raises Mistake if the files do not serve."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(_CIPHERS)
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or "certificate and key do not fit together"
+        raise Mistake(f"cannot use this certificate: {reason}", "tls_certificate") from error
+    return context
+
+
+async def serve(
+    app: App,
+    *,
+    sockets: Sequence[socket.socket],
+    tls_certificate: Path | None = None,
+    tls_key: Path | None = None,
+    trusted_proxies: Collection[Network] = (),
+    limits: Limits = _DEFAULTS,
+    on_ready: Callable[[], None] | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Answer on `sockets` until SIGINT, SIGTERM or `stop`; then finish what was asked, and close.
+
+    `on_ready` is called once connections are answered. What is not finished after 10 seconds is
+    cut off. Raises Mistake for a certificate that does not serve.
+    """
+    tls = None
+    if tls_certificate is not None and tls_key is not None:
+        tls = tls_context(tls_certificate, tls_key)
+    server = _Server(app, Gate(limits, Proxies(trusted_proxies)), tls, on_ready)
+    if stop is None:
+        await server.serve(sockets=list(sockets))
+        return
+    waiting = asyncio.create_task(_stop(server, stop))
+    try:
+        await server.serve(sockets=list(sockets))
+    finally:
+        waiting.cancel()
+
+
+def run(main: Coroutine[object, object, None]) -> None:
+    """Run `main` to its end on the fast event loop."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
+
+
+async def _stop(server: uvicorn.Server, stop: asyncio.Event) -> None:
+    await stop.wait()
+    server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server with our protocol: it turns the loop, minds signals and ends well."""
+
+    def __init__(
+        self,
+        app: App,
+        gate: Gate,
+        tls: ssl.SSLContext | None,
+        on_ready: Callable[[], None] | None,
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            interface="asgi3",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            workers=1,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        super().__init__(config)
+        self._app = app
+        self._gate = gate
+        self._tls = tls
+        self._on_ready = on_ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop at SIGINT and SIGTERM, and end as if nothing had happened."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, but with our protocol and a deadline for the TLS handshake."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(1)
+        loop = asyncio.get_running_loop()
+        timeout = None if self._tls is None else _TLS_SECONDS
+        self.servers = [
+            await loop.create_server(
+                lambda: HttpProtocol(self._app, self._gate, self.server_state, loop),
+                sock=sock,
+                ssl=self._tls,
+                backlog=_BACKLOG,
+                ssl_handshake_timeout=timeout,
+                ssl_shutdown_timeout=timeout,
+            )
+            for sock in sockets or []
+        ]
+        self.started = True
+        if self._on_ready is not None:
+            self._on_ready()
+
+
+class RunningServer:
+    """An App that answers on loopback from a thread of its own, for as long as the block lasts.
+
+    `limits` are the real ones unless a test gives shorter ones; with `socket` it answers there, so
+    that an App can know its own port before it is made.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        sock: socket.socket | None = None,
+        tls_certificate: Path | None = None,
+        tls_key: Path | None = None,
+        trusted_proxies: Collection[Network] = (),
+        limits: Limits = _DEFAULTS,
+    ) -> None:
+        """Bind now; answer from `__enter__` on."""
+        self._app = app
+        self._socket = sock or bind("127.0.0.1", 0)
+        self._tls_certificate = tls_certificate
+        self._tls_key = tls_key
+        self._trusted_proxies = trusted_proxies
+        self._limits = limits
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="running-server", daemon=True)
+        self.port = cast("tuple[str, int]", self._socket.getsockname())[1]
+        scheme = "http" if tls_certificate is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._started.wait()
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._loop is not None and self._stop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._socket.close()
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            run(self._serve())
+        except BaseException as failure:  # noqa: BLE001 - raised again in the thread that waits
+            self._failure = failure
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        await serve(
+            self._app,
+            sockets=[self._socket],
+            tls_certificate=self._tls_certificate,
+            tls_key=self._tls_key,
+            trusted_proxies=self._trusted_proxies,
+            limits=self._limits,
+            on_ready=self._started.set,
+            stop=self._stop,
+        )

@@ -1,0 +1,396 @@
+"""HTTP/1.1 on one connection, strictly, with the deadlines that servers lack (RFC 9112).
+
+uvicorn keeps the sockets, this keeps the connections: whoever is slow, sends two lengths or hides
+a second request in a first is cut off here, before the application sees anything.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
+from typing import cast
+
+import httptools
+from uvicorn.server import ServerState
+
+from valetkey.kernel.refusal import STATUS, ErrorCode
+from valetkey.web import log
+from valetkey.web.exchange import json_response, wire
+from valetkey.web.gate import Gate, objection
+from valetkey.web.router import TARGET_BYTES, App, Message
+from valetkey.web.security_headers import RawPairs, harden
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+_UNREAD = 64 * 1024
+
+
+class _Unreadable(Exception):
+    """Stops the parser: what was sent is not for the application."""
+
+    def __init__(self, description: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
+        super().__init__(description)
+        self.code = code
+
+
+class HttpProtocol(asyncio.Protocol):
+    """One connection. Requests are answered in the order in which they came."""
+
+    def __init__(
+        self, app: App, gate: Gate, state: ServerState, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Answer by `app` what comes in through `gate`."""
+        self.loop = loop
+        self.address = ""
+        self.deadline = inf
+        self._app = app
+        self._gate = gate
+        self._limits = gate.limits
+        self._state = state
+        self._transport = cast("asyncio.Transport", None)
+        self._parser = httptools.HttpRequestParser(self)
+        self._peer: tuple[str, int] | None = None
+        self._tls = False
+        self._pending: deque[_Exchange] = deque()
+        self._current: _Exchange | None = None  # the one being answered
+        self._incoming: _Exchange | None = None  # the one whose body is being received
+        self._last_words = b""
+        self._idle = True
+        self._paused = False  # we do not read
+        self._stuck = False  # the client does not read
+        self._stopping = False  # nothing after what was already asked
+        self._deaf = False  # what still comes is thrown away
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._in_header = False
+        self._fields = 0  # bytes of the header that are parsed
+        self._unparsed = 0  # bytes that came for it
+        self._mixed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let it in, if there is room."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
+        self.address = self._peer[0] if self._peer else ""
+        self._tls = transport.get_extra_info("sslcontext") is not None
+        if not self._gate.admit(self):
+            self._deaf = True
+            self._transport.abort()
+            return
+        cast("set[object]", self._state.connections).add(self)
+        # Not a byte may wait in our buffer unnoticed: it shows that the client does not read.
+        self._transport.set_write_buffer_limits(high=0)
+        self._set_deadline(self._limits.idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._deaf = True
+        self._gate.release(self)
+        cast("set[object]", self._state.connections).discard(self)
+        if self._current is not None:
+            self._current.abandon()
+        self._current = self._incoming = None
+        self._pending.clear()
+
+    def eof_received(self) -> bool:
+        """Whether to stay open: only for the answer to what was asked completely."""
+        self._stopping = True
+        return self._current is not None and not self._current.more and not self._tls
+
+    def pause_writing(self) -> None:
+        """From now on the client has a deadline to read."""
+        self._stuck = True
+        self._set_deadline(self._limits.write)
+
+    def resume_writing(self) -> None:
+        """The client has read everything."""
+        self._stuck = False
+        if self._current is not None:
+            self._time(self._current)
+        elif self._last_words or not self._deaf:
+            self._advance()
+
+    def shutdown(self) -> None:
+        """Answer what was asked, nothing more; uvicorn calls this when it stops."""
+        self._stopping = True
+        self._advance()
+
+    def expire(self) -> None:
+        """Do what follows from a deadline that has passed."""
+        if self._stuck or self._transport.is_closing():
+            self._transport.abort()
+        elif self._deaf:
+            self._close()
+        elif self._current is not None:
+            self._break(ErrorCode.REQUEST_TIMEOUT, "the body took too long to arrive")
+        elif not self._idle:
+            self._break(ErrorCode.REQUEST_TIMEOUT, "the header took too long to arrive")
+        else:
+            self._close()
+
+    def _set_deadline(self, seconds: float) -> None:
+        self.deadline = self.loop.time() + seconds
+
+    def data_received(self, data: bytes) -> None:
+        """Parse it; the parser calls the methods named `on_...`."""
+        if self._deaf:
+            return
+        if self._idle:
+            self._idle = False
+            self._set_deadline(self._limits.header)
+        # While a body is being read, or after it, most of `data` may not belong to a header.
+        self._mixed = self._incoming is not None
+        self._unparsed = self._unparsed + len(data) if self._in_header else len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # We stay with HTTP/1.1, but the parser is of no use any more.
+            self._stopping = True
+            self._pause_reading()
+        except httptools.HttpParserError as error:
+            self._misread(error)
+        else:
+            if self._in_header and self._unparsed > self._limits.header_bytes:
+                self._break(ErrorCode.HEADERS_TOO_LARGE, "the header is too large")
+        if self._pending:
+            self._pause_reading()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._in_header = True
+        self._url = b""
+        self._headers = []
+        self._fields = 0
+        if self._mixed:
+            self._unparsed = 0
+        self._mixed = True
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the request target."""
+        self._url += url
+        if len(self._url) > TARGET_BYTES:
+            raise _Unreadable("the request target is too long", ErrorCode.URI_TOO_LONG)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header field, or a trailer, which nobody needs."""
+        if not self._in_header:
+            return
+        self._fields += len(name) + len(value)
+        if self._fields > self._limits.header_bytes:
+            raise _Unreadable("the header is too large", ErrorCode.HEADERS_TOO_LARGE)
+        if len(self._headers) >= self._limits.header_fields:
+            raise _Unreadable("the header has too many fields", ErrorCode.HEADERS_TOO_LARGE)
+        self._headers.append((name.lower(), value.strip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        """The header is complete: the application may start."""
+        version = self._parser.get_http_version()
+        first = dict(self._headers)
+        complaint = objection(version, self._url, first)
+        if complaint:
+            raise _Unreadable(complaint)
+        has_body = b"transfer-encoding" in first or first.get(b"content-length", b"0") != b"0"
+        if has_body and self._parser.should_upgrade():
+            raise _Unreadable("a request with a body cannot ask for an upgrade")
+        self._in_header = False
+        raw_path, _, query = self._url.partition(b"?")
+        scope: Message = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": version,
+            "method": self._parser.get_method().decode(),
+            "scheme": "https" if self._tls else "http",
+            "path": raw_path.decode(),
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": self._headers,
+            "client": self._peer,
+        }
+        keep_alive = version == "1.1" and self._parser.should_keep_alive()
+        expects = has_body and first.get(b"expect", b"").lower() == b"100-continue"
+        self._incoming = _Exchange(self, scope, keep_alive, expects)
+        self._pending.append(self._incoming)
+        self._advance()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if self._incoming is not None and self._incoming.feed(body) > _UNREAD:
+            self._pause_reading()
+
+    def on_message_complete(self) -> None:
+        """The body is complete."""
+        exchange, self._incoming = self._incoming, None
+        if exchange is not None:
+            exchange.finish()
+            if exchange is self._current:
+                self._time(exchange)
+
+    def _misread(self, error: httptools.HttpParserError) -> None:
+        last = self._pending[-1] if self._pending else self._current
+        if last is not None and not last.more and not last.keep_alive:
+            # What follows a request that closes the connection is not one.
+            self._in_header = False
+            self._pause_reading()
+            return
+        cause = error.__context__
+        if not isinstance(cause, _Unreadable):
+            cause = _Unreadable("this is not a valid HTTP/1.1 request")
+        self._break(cause.code, str(cause))
+
+    def _pause_reading(self) -> None:
+        if not self._paused and not self._transport.is_closing():
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on, if nothing waits to be answered first."""
+        if self._paused and not self._pending and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _advance(self) -> None:
+        # Answers the next request, or says the last words, or waits.
+        if self._current is not None or self._stuck or self._transport.is_closing():
+            return
+        if self._pending:
+            self._current = self._pending.popleft()
+            self._time(self._current)
+            task = self.loop.create_task(self._current.run(self._app))
+            self._state.tasks.add(task)
+            task.add_done_callback(self._state.tasks.discard)
+        elif self._last_words:
+            words, self._last_words = self._last_words, b""
+            self._transport.write(words)
+            self._linger()
+        elif self._stopping:
+            self._close()
+        else:
+            self._idle = not self._in_header
+            self._set_deadline(self._limits.idle if self._idle else self._limits.header)
+            self.resume_reading()
+
+    def _time(self, exchange: "_Exchange") -> None:
+        # Once the request is complete, it is we who take the time.
+        self.deadline = self.loop.time() + self._limits.body if exchange.more else inf
+
+    def answered(self, exchange: "_Exchange", status: int, headers: RawPairs, body: bytes) -> None:
+        """Write the answer to `exchange` and go on to what comes next."""
+        if exchange is not self._current:
+            return
+        unread = exchange.more
+        last = unread or not exchange.keep_alive or (self._stopping and not self._pending)
+        self._transport.write(wire(status, (*self._state.default_headers, *headers), body, last))
+        self._state.total_requests += 1
+        self._current = None
+        if unread or (last and self._paused):
+            self._linger()
+        elif last:
+            self._close()
+        else:
+            self._advance()
+
+    def proceed(self) -> None:
+        """Ask the client for the body that it announced."""
+        self._transport.write(_CONTINUE)
+
+    def fail(self, exchange: "_Exchange") -> None:
+        """Say that nothing answered `exchange`."""
+        if exchange is self._current:
+            self._break(ErrorCode.SERVER_ERROR, "the server failed")
+
+    def _break(self, code: ErrorCode, description: str) -> None:
+        # Answers what was asked completely, then refuses the rest and hangs up.
+        status = STATUS[code]
+        log.info("connection.refused", status=status, reason=description, address=self.address)
+        refusal = json_response({"error": code, "error_description": description}, status)
+        headers = harden(refusal.headers, hsts=self._tls)
+        headers += ((b"content-length", b"%d" % len(refusal.body)), *self._state.default_headers)
+        self._last_words = wire(status, headers, refusal.body, True)
+        self._deaf = True
+        if self._current is not None and (self._current.more or code is ErrorCode.SERVER_ERROR):
+            self._current.abandon()
+            self._current = None
+        if self._pending and self._pending[-1].more:
+            self._pending.pop()
+        self._incoming = None
+        self._advance()
+
+    def _close(self) -> None:
+        self._deaf = True
+        self._set_deadline(self._limits.write)
+        self._transport.close()
+
+    def _linger(self) -> None:
+        # A reset would take the refusal away from a client that is still sending.
+        self._deaf = True
+        self._set_deadline(self._limits.linger)
+        self._pending.clear()
+        self.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+
+
+@dataclass(slots=True, eq=False)
+class _Exchange:
+    """One request and its answer, as ASGI sees them."""
+
+    connection: HttpProtocol
+    scope: Message
+    keep_alive: bool
+    expects: bool  # the client waits to be asked for the body
+    more: bool = True  # the body is not complete
+    _body: bytearray = field(default_factory=bytearray)
+    _taken: bool = False
+    _gone: bool = False
+    _waiter: asyncio.Future[None] | None = None
+    _start: Message | None = None
+    _reply: bytes = b""
+
+    def feed(self, body: bytes) -> int:
+        self._body += body
+        self._wake()
+        return len(self._body)
+
+    def finish(self) -> None:
+        self.more = False
+        self._wake()
+
+    def abandon(self) -> None:
+        self._gone = True
+        self._wake()
+
+    async def run(self, app: App) -> None:
+        try:
+            await app(self.scope, self._receive, self._send)
+        except Exception as failure:  # noqa: BLE001 - whatever failed, the client is not left waiting
+            log.error("application.failed", failure)
+        self.connection.fail(self)
+
+    async def _receive(self) -> Message:
+        if self.expects and self.more and not self._body:
+            self.expects = False
+            self.connection.proceed()
+        while self.more and not self._body and not self._gone:
+            self._waiter = self.connection.loop.create_future()
+            await self._waiter
+        if self._gone or self._taken:
+            return {"type": "http.disconnect"}
+        body = bytes(self._body)
+        self._body.clear()
+        self._taken = not self.more
+        self.connection.resume_reading()
+        return {"type": "http.request", "body": body, "more_body": self.more}
+
+    async def _send(self, message: Message) -> None:
+        if self._start is None:
+            self._start = message
+            return
+        self._reply += cast("bytes", message.get("body", b""))
+        if not message.get("more_body"):
+            headers = cast("RawPairs", self._start["headers"])
+            status = cast("int", self._start["status"])
+            self.connection.answered(self, status, headers, self._reply)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
