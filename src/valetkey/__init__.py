@@ -1,0 +1,1 @@
+"""Valetkey: some access, to some data, that everybody can see and end."""
