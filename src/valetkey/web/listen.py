@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
@@ -16,7 +16,6 @@ import uvicorn
 import uvloop
 
 from valetkey.kernel.refusal import Mistake
-from valetkey.web.client_address import Network, Proxies
 from valetkey.web.gate import Gate, Limits
 from valetkey.web.protocol import HttpProtocol
 from valetkey.web.router import App
@@ -32,9 +31,8 @@ _DEFAULTS = Limits()
 def bind(host: str, port: int) -> socket.socket:
     """A socket that waits for connections at `host`, at a free port if `port` is 0.
 
-    Several processes may bind the same address and share what comes (SO_REUSEPORT), and a server
-    that restarts need not wait for the connections of the last one to be forgotten. Raises
-    Mistake if the address is not to be had.
+    A server that restarts need not wait until the connections of the last one are forgotten.
+    Raises Mistake if the address is not to be had.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -70,7 +68,6 @@ async def serve(
     sockets: Sequence[socket.socket],
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
-    trusted_proxies: Collection[Network] = (),
     limits: Limits = _DEFAULTS,
     on_ready: Callable[[], None] | None = None,
     stop: asyncio.Event | None = None,
@@ -78,12 +75,13 @@ async def serve(
     """Answer on `sockets` until SIGINT, SIGTERM or `stop`; then finish what was asked, and close.
 
     `on_ready` is called once connections are answered. What is not finished after 10 seconds is
-    cut off. Raises Mistake for a certificate that does not serve.
+    cut off. Connections from proxies that `app` trusts are not counted by address. Raises Mistake
+    for a certificate that does not serve.
     """
     tls = None
     if tls_certificate is not None and tls_key is not None:
         tls = tls_context(tls_certificate, tls_key)
-    server = _Server(app, Gate(limits, Proxies(trusted_proxies)), tls, on_ready)
+    server = _Server(app, Gate(limits, app.proxies), tls, on_ready)
     if stop is None:
         await server.serve(sockets=list(sockets))
         return
@@ -186,7 +184,6 @@ class RunningServer:
         sock: socket.socket | None = None,
         tls_certificate: Path | None = None,
         tls_key: Path | None = None,
-        trusted_proxies: Collection[Network] = (),
         limits: Limits = _DEFAULTS,
     ) -> None:
         """Bind now; answer from `__enter__` on."""
@@ -194,7 +191,6 @@ class RunningServer:
         self._socket = sock or bind("127.0.0.1", 0)
         self._tls_certificate = tls_certificate
         self._tls_key = tls_key
-        self._trusted_proxies = trusted_proxies
         self._limits = limits
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -242,7 +238,6 @@ class RunningServer:
             sockets=[self._socket],
             tls_certificate=self._tls_certificate,
             tls_key=self._tls_key,
-            trusted_proxies=self._trusted_proxies,
             limits=self._limits,
             on_ready=self._started.set,
             stop=self._stop,

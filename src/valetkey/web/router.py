@@ -127,7 +127,7 @@ class App:
         self._refuse = refuse
         self._hosts = frozenset(host.lower() for host in hosts)
         self._unavailable = unavailable
-        self._proxies = Proxies(trusted_proxies)
+        self.proxies = Proxies(trusted_proxies)
         self._tls_proxy = tls_proxy
         self._hsts = hsts
         self._background = tuple(background)
@@ -191,7 +191,7 @@ class App:
             query if route is not None and route.hides_query else "",
             headers,
             body,
-            self._proxies.client(peer, headers.get("x-forwarded-for")),
+            self.proxies.client(peer, headers.get("x-forwarded-for")),
             scope["scheme"] == "https" or self._arrived_by_tls(headers, peer),
             self._runtime.now(),
             arguments,
@@ -232,12 +232,12 @@ class App:
         host = headers.get("host")
         if host is None or (host not in self._hosts and host.lower() not in self._hosts):
             return _MISDIRECTED
-        if self._hsts and headers.get("x-forwarded-proto") == "http" and self._proxies.trusts(peer):
+        if self._hsts and headers.get("x-forwarded-proto") == "http" and self.proxies.trusts(peer):
             return _CLEARTEXT
         return None
 
     def _arrived_by_tls(self, headers: Headers, peer: str) -> bool:
-        if not self._proxies.trusts(peer):
+        if not self.proxies.trusts(peer):
             return self._tls_proxy
         # Proxies are trusted on the promise that they speak TLS; they may say otherwise.
         return headers.get("x-forwarded-proto") in (None, "https")
