@@ -36,9 +36,11 @@ _SETTINGS = {
 }
 # Ends the server when the run was killed and could not do it itself.
 _WATCH = """
+(
     while kill -0 "$1" 2>/dev/null; do sleep 5; done
     kill -QUIT "$(head -n 1 "$2/data/postmaster.pid")"
     rm -rf "$2"
+) &
 """
 
 
@@ -140,13 +142,14 @@ def _run(program: str, *arguments: str) -> None:
 
 
 def _watch(folder: Path) -> None:
-    subprocess.Popen(
+    subprocess.run(
         ("sh", "-c", _WATCH, "watch", os.environ[f"{_FOLDER}_RUN"], str(folder)),
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        check=True,
     )
 
 

@@ -1,0 +1,400 @@
+"""What every database engine must do, as tests. An engine joins by naming a fresh database.
+
+class TestSQLite(EngineConformance):
+    @pytest.fixture
+    def engine_url(self, tmp_path): return f"sqlite:///{tmp_path}/test.db"
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from valetkey.database.engine import (
+    Connection,
+    ConstraintViolated,
+    DatabaseUnavailable,
+    Engine,
+    Overloaded,
+    ReadOnly,
+    UnstorableValue,
+)
+from valetkey.database.migrate import find
+from valetkey.testing.engine_process import SCHEMA, order, other_process
+from valetkey.testing.engine_story import (
+    TABLES,
+    VOUCHERS,
+    add,
+    adding,
+    check,
+    doors,
+    elsewhere,
+    fill,
+    look,
+    notes,
+    opened,
+    opening,
+    raises,
+    read,
+    same,
+    spend,
+    tell_story,
+    write,
+)
+
+_THREADS = 16
+_UNSTORABLE: tuple[object, ...] = (
+    True,
+    1.5,
+    b"bytes",
+    "a\0b",
+    "half \ud800",
+    2**63,
+    -(2**63) - 1,
+    [],
+    object(),
+)
+_TEXTS = ("", "ada", "é ß 漢 \U0001f511", "100 % :name 'quoted' \"too\" -- \\", "line\nline\ttab")
+_NUMBERS = (None, 0, -1, 2**31, 2**63 - 1, -(2**63))
+
+
+class EngineConformance:
+    """Meaning, winning, rollback, refusal, and proof that the suite would notice.
+
+    Give it a pytest fixture `engine_url`: a database that exists for one test alone.
+    """
+
+    def test_what_was_written_is_read(self, engine_url: str) -> None:
+        """Every text and every 64-bit integer comes back as it went in."""
+
+        async def story(engine: Engine) -> None:
+            rows = [
+                (number * 10 + place, text, value)
+                for number, text in enumerate(_TEXTS)
+                for place, value in enumerate(_NUMBERS)
+            ]
+            await engine.write(lambda db: [add(db, *row) for row in rows])
+            every = "SELECT id, text, number FROM notes ORDER BY id"
+            for door in (engine.read, engine.scan, engine.write):
+                same(list(await door(lambda db: db.rows(every))), rows)
+
+        tell_story(engine_url, story)
+
+    def test_an_answer_is_text_integers_and_none(self, engine_url: str) -> None:
+        """Sums are integers and comparisons are 0 or 1, whatever the engine calls them."""
+
+        async def story(engine: Engine) -> None:
+            def work(db: Connection) -> None:
+                add(db, 1, "one", 2**40)
+                add(db, 2, "two", 2**40)
+                row = db.row(
+                    "SELECT sum(number), count(*), max(text), sum(number) > 5, min(number) < 0,"
+                    " EXISTS (SELECT 1 FROM notes) FROM notes"
+                )
+                same(row, (2**41, 2, "two", 1, 0, 1))
+                kinds = [type(value).__name__ for value in row or ()]
+                same(kinds, ["int", "int", "str", "int", "int", "int"])
+
+            await engine.write(work)
+
+        tell_story(engine_url, story)
+
+    def test_run_says_how_many_rows_changed(self, engine_url: str) -> None:
+        """That number is how a loser learns that it lost."""
+
+        async def story(engine: Engine) -> None:
+            def work(db: Connection) -> None:
+                insert = "INSERT INTO notes (id, text) VALUES (:id, 'x') ON CONFLICT DO NOTHING"
+                same(db.run(insert, id=1), 1)
+                same(db.run(insert, id=1), 0)
+                same(db.run(insert, id=2), 1)
+                same(db.run("UPDATE notes SET text = 'y' WHERE id > :id", id=0), 2)
+                same(db.run("UPDATE notes SET text = 'y' WHERE id > :id", id=9), 0)
+                same(db.run("SELECT id FROM notes"), 0)
+                same(db.run("CREATE TABLE more (id BIGINT PRIMARY KEY)"), 0)
+                same(list(db.rows("UPDATE notes SET text = 'z' WHERE id = :id", id=1)), [])
+                same(db.row("DELETE FROM notes WHERE id = :id RETURNING text", id=1), ("z",))
+                same(db.row("DELETE FROM notes WHERE id = :id RETURNING text", id=1), None)
+                same(db.run("DELETE FROM notes"), 1)
+
+            await engine.change_schema(work)
+
+        tell_story(engine_url, story)
+
+    def test_a_read_sees_one_moment(self, engine_url: str) -> None:
+        """What others commit meanwhile is not seen, however often a read looks."""
+
+        async def story(engine: Engine) -> None:
+            def look(db: Connection) -> None:
+                same(db.row("SELECT count(*) FROM notes"), (0,))
+                elsewhere(lambda: engine.write(adding(1)))
+                same(db.row("SELECT count(*) FROM notes"), (0,))
+
+            await engine.scan(look)
+            same(await notes(engine), 1)
+
+        tell_story(engine_url, story)
+
+    def test_exactly_one_of_sixteen_threads_spends(self, engine_url: str) -> None:
+        """Each thread has an event loop of its own; all start together, voucher by voucher."""
+        with opened(engine_url, tables=TABLES) as engine:
+            asyncio.run(fill(engine))
+            line = threading.Barrier(_THREADS)
+
+            def runner(number: int) -> int:
+                won = 0
+                for voucher in range(VOUCHERS):
+                    line.wait()
+                    won += asyncio.run(write(engine, spend(voucher, str(number))))
+                return won
+
+            with ThreadPoolExecutor(_THREADS) as threads:
+                same(sum(threads.map(runner, range(_THREADS))), VOUCHERS)
+
+    def test_exactly_one_of_two_processes_spends(self, engine_url: str) -> None:
+        """Both ask for every voucher, many at once; every voucher has one winner."""
+        tell_story(engine_url, fill)
+        with other_process("spend", engine_url) as one, other_process("spend", engine_url) as other:
+            order(one)
+            order(other)
+            won = [line for each in (one, other) for line in each.communicate()[0].split()]
+        same(sorted(won, key=int), [str(voucher) for voucher in range(VOUCHERS)])
+
+    def test_look_then_spend_is_seen_to_win_twice(self, engine_url: str) -> None:
+        """The suite has teeth: what most servers first wrote does not pass it."""
+        with opened(engine_url, tables=TABLES) as engine:
+            asyncio.run(fill(engine))
+            line = threading.Barrier(_THREADS)
+
+            def naive(number: int) -> bool:
+                spent_by = "SELECT spent_by FROM vouchers WHERE id = 1"
+                found = asyncio.run(read(engine, lambda db: db.row(spent_by)))
+                line.wait()
+                if found != (None,):
+                    return False
+                update = "UPDATE vouchers SET spent_by = :name WHERE id = 1"
+                asyncio.run(write(engine, lambda db: db.run(update, name=str(number))))
+                return True
+
+            with ThreadPoolExecutor(_THREADS) as threads:
+                check(sum(threads.map(naive, range(_THREADS))) > 1, "the naive way won once only")
+
+    def test_raising_undoes_everything_and_nothing_else(self, engine_url: str) -> None:
+        """Of many that may share a commit, those that raised left nothing behind."""
+
+        async def story(engine: Engine) -> None:
+            def work(number: int) -> Callable[[Connection], int]:
+                def inner(db: Connection) -> int:
+                    add(db, number)
+                    db.send("UPDATE notes SET text = 'sent' WHERE id = :id", id=number)
+                    if number % 3 == 0:
+                        raise LookupError(number)
+                    return number
+
+                return inner
+
+            writes = (engine.write(work(number)) for number in range(60))
+            answers = await asyncio.gather(*writes, return_exceptions=True)
+            for number, answer in enumerate(answers):
+                same(isinstance(answer, LookupError), number % 3 == 0)
+                check(isinstance(answer, LookupError) or answer == number, str(answer))
+            found = await engine.read(lambda db: db.rows("SELECT id, text FROM notes ORDER BY id"))
+            same(list(found), [(number, "sent") for number in range(60) if number % 3])
+
+        tell_story(engine_url, story)
+
+    def test_a_refusal_that_is_returned_is_written(self, engine_url: str) -> None:
+        """What a work returns commits, whatever it means."""
+
+        async def story(engine: Engine) -> None:
+            def refuse(db: Connection) -> str:
+                db.run("UPDATE vouchers SET spent_by = 'revoked' WHERE id = 1")
+                return "refused"
+
+            await fill(engine)
+            same(await engine.write(refuse), "refused")
+            spent_by = "SELECT spent_by FROM vouchers WHERE id = 1"
+            same(await engine.read(lambda db: db.row(spent_by)), ("revoked",))
+
+        tell_story(engine_url, story)
+
+    def test_a_broken_constraint_hits_its_own_transaction_only(self, engine_url: str) -> None:
+        """Also when the statement was only sent, so that the commit has to say it."""
+
+        async def story(engine: Engine) -> None:
+            await engine.write(adding(0))
+            twice = "INSERT INTO notes (id, text) VALUES (0, 'again')"
+            works: list[Callable[[Connection], object]] = [
+                adding(number) for number in range(1, 31)
+            ]
+            works[5] = lambda db: db.run(twice)
+            works[15] = lambda db: db.send(twice)
+            works[25] = lambda db: [db.rows(twice), db.rows("SELECT id FROM notes")]
+            answers = await asyncio.gather(
+                *(engine.write(work) for work in works), return_exceptions=True
+            )
+            for place, answer in enumerate(answers):
+                same(isinstance(answer, ConstraintViolated), place in {5, 15, 25})
+            same(await notes(engine), 28)
+
+        tell_story(engine_url, story)
+
+    def test_a_swallowed_failure_fails_the_transaction(self, engine_url: str) -> None:
+        """Half a transaction is never written, even if the work carries on."""
+
+        async def story(engine: Engine) -> None:
+            def work(db: Connection) -> str:
+                add(db, 1)
+                with contextlib.suppress(ConstraintViolated):
+                    add(db, 1)
+                with contextlib.suppress(ConstraintViolated):
+                    add(db, 2)
+                return "done"
+
+            await raises(ConstraintViolated, engine.write, work)
+            same(await notes(engine), 0)
+
+        tell_story(engine_url, story)
+
+    def test_a_read_cannot_write(self, engine_url: str) -> None:
+        """And the attempt leaves no connection in a bad mood."""
+
+        async def story(engine: Engine) -> None:
+            for _ in range(10):
+                for door in (engine.read, engine.scan):
+                    await raises(ReadOnly, door, adding(1))
+            for number in range(10):
+                await engine.write(adding(number))
+            same(await notes(engine), 10)
+
+        tell_story(engine_url, story)
+
+    def test_a_transaction_cannot_open_another(self, engine_url: str) -> None:
+        """It would wait for itself, forever; so it is told at once."""
+
+        async def story(engine: Engine) -> None:
+            for outer in doors(engine):
+                for inner in doors(engine):
+                    await raises(RuntimeError, outer, opening(inner))
+
+        tell_story(engine_url, story)
+
+    def test_a_connection_ends_with_its_transaction(self, engine_url: str) -> None:
+        """Whoever keeps it finds it of no use."""
+
+        async def story(engine: Engine) -> None:
+            kept: list[Connection] = []
+            for door in doors(engine):
+                await door(kept.append)
+                await raises(RuntimeError, door, lambda _: look(kept[-1]))
+
+        tell_story(engine_url, story)
+
+    def test_what_cannot_be_kept_is_refused(self, engine_url: str) -> None:
+        """The same values on every engine, before they reach it, and nothing is written."""
+
+        async def story(engine: Engine) -> None:
+            def work(value: object) -> Callable[[Connection], int]:
+                def inner(db: Connection) -> int:
+                    add(db, 1)
+                    return db.run("UPDATE notes SET text = :value", value=value)
+
+                return inner
+
+            for value in _UNSTORABLE:
+                await raises(UnstorableValue, engine.write, work(value))
+            same(await notes(engine), 0)
+
+        tell_story(engine_url, story)
+
+    def test_a_change_is_noticed(self, engine_url: str) -> None:
+        """At once in the process that made it, within a second in the others."""
+
+        async def story(engine: Engine) -> None:
+            engine.changed()
+            await asyncio.sleep(0.7)
+            revise = "UPDATE revision SET number = number + 1"
+            for _ in range(5):
+                before = engine.changed()
+                await engine.write(lambda db: db.run(revise))
+                check(engine.changed() != before, "an own write went unnoticed")
+            await asyncio.sleep(0.7)
+            before = engine.changed()
+            await engine.write(adding(1))
+            same(engine.changed(), before)
+            with other_process("revise", engine_url) as other:
+                order(other)
+                other.wait()
+            deadline = time.monotonic() + 1
+            while engine.changed() == before:
+                check(time.monotonic() < deadline, "another process's write went unnoticed")
+                await asyncio.sleep(0.02)
+
+        tell_story(engine_url, story)
+
+    def test_processes_that_start_together_migrate_once(self, engine_url: str) -> None:
+        """All four come up; the tables are made once."""
+        with contextlib.ExitStack() as stack:
+            four = [stack.enter_context(other_process("migrate", engine_url)) for _ in range(4)]
+            for each in four:
+                order(each)
+            same([each.wait() for each in four], [0, 0, 0, 0])
+        with opened(engine_url) as engine:
+            numbers = "SELECT number FROM migrations ORDER BY number"
+            found = asyncio.run(read(engine, lambda db: db.rows(numbers)))
+            same([row[0] for row in found], [each.number for each in find(SCHEMA)])
+
+    def test_a_killed_process_loses_nothing_it_acknowledged(self, engine_url: str) -> None:
+        """SIGKILL in the middle of many writes; every number that it printed is there."""
+        tell_story(engine_url, fill)
+        with other_process("write", engine_url) as other:
+            order(other)
+            lines = other.stdout
+            told = [next(lines) for _ in range(500)] if lines else []
+            other.kill()
+            told += list(lines or ())
+        # The last line may have been cut in two by the kill.
+        acknowledged = {int(line) for line in told if line.endswith("\n")}
+        check(len(acknowledged) >= 500, "the other process did not write")  # noqa: PLR2004
+
+        async def story(engine: Engine) -> None:
+            rows = await engine.scan(lambda db: db.rows("SELECT id FROM notes"))
+            found: set[int] = {row[0] for row in rows}
+            same(sorted(acknowledged - found), [])
+
+        tell_story(engine_url, story, tables=())
+
+    def test_too_much_work_is_refused_at_once(self, engine_url: str) -> None:
+        """A queue that only grows helps nobody; what was accepted is done."""
+
+        async def story(engine: Engine) -> None:
+            gate = threading.Event()
+
+            def work(db: Connection) -> None:
+                gate.wait()
+                db.row("SELECT 1")
+
+            tasks = [asyncio.create_task(write(engine, work)) for _ in range(5_000)]
+            refused, waiting = await asyncio.wait(tasks, timeout=0.5)
+            check(bool(refused), "five thousand transactions wait")
+            for task in refused:
+                check(isinstance(task.exception(), Overloaded), str(task.exception()))
+            gate.set()
+            await asyncio.gather(*waiting)
+
+        tell_story(engine_url, story)
+
+    def test_closing_finishes_what_was_accepted(self, engine_url: str) -> None:
+        """After that everything is refused."""
+
+        async def story(engine: Engine) -> None:
+            tasks = [asyncio.create_task(write(engine, adding(number))) for number in range(200)]
+            await asyncio.sleep(0)
+            await engine.close()
+            await asyncio.gather(*tasks)
+            for door in doors(engine):
+                await raises(DatabaseUnavailable, door, look)
+
+        tell_story(engine_url, story)

@@ -1,0 +1,143 @@
+"""The words that the engine's conformance tests are told in: tables, steps and checks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from valetkey.database.connect import connect
+from valetkey.database.engine import Connection, Engine
+
+T = TypeVar("T")
+Work = Callable[[Connection], object]
+Door = Callable[[Work], Awaitable[object]]
+
+VOUCHERS = 40
+TABLES = (
+    "CREATE TABLE vouchers (id BIGINT PRIMARY KEY, spent_by TEXT)",
+    "CREATE TABLE notes (id BIGINT PRIMARY KEY, text TEXT NOT NULL, number BIGINT)",
+    "CREATE TABLE revision (name TEXT PRIMARY KEY, number BIGINT NOT NULL)",
+    "INSERT INTO revision (name, number) VALUES ('directory', 0)",
+)
+
+
+def check(fact: bool, otherwise: str) -> None:
+    """Fail the test unless `fact`."""
+    if not fact:
+        raise AssertionError(otherwise)
+
+
+def same(one: object, other: object) -> None:
+    """Fail the test unless the two are equal."""
+    check(one == other, f"{one!r} is not {other!r}")
+
+
+async def raises(kind: type[Exception], door: Door, work: Work) -> None:
+    """Fail the test unless `work`, sent through `door`, ends in an exception of this kind."""
+    try:
+        answer = await door(work)
+    except kind:
+        return
+    raise AssertionError(f"{answer!r} instead of {kind.__name__}")
+
+
+@contextmanager
+def opened(url: str, *, tables: Sequence[str] = ()) -> Generator[Engine]:
+    """An engine on `url`, closed afterwards; with `tables`, if any."""
+    engine = connect(url, directory=Path.cwd())
+    try:
+        asyncio.run(_make(engine, tables))
+        yield engine
+    finally:
+        asyncio.run(engine.close())
+
+
+def tell_story(
+    url: str, story: Callable[[Engine], Awaitable[None]], *, tables: Sequence[str] = TABLES
+) -> None:
+    """Run `story` on an engine, and on one event loop from start to close."""
+
+    async def told() -> None:
+        engine = connect(url, directory=Path.cwd())
+        try:
+            await _make(engine, tables)
+            await story(engine)
+        finally:
+            await engine.close()
+
+    asyncio.run(told())
+
+
+def doors(engine: Engine) -> tuple[Door, ...]:
+    """Every way into a transaction."""
+    return (engine.read, engine.scan, engine.write, engine.change_schema)
+
+
+async def read(engine: Engine, work: Callable[[Connection], T]) -> T:
+    """`engine.read` as a coroutine function."""
+    return await engine.read(work)
+
+
+async def write(engine: Engine, work: Callable[[Connection], T]) -> T:
+    """`engine.write` as a coroutine function."""
+    return await engine.write(work)
+
+
+def elsewhere(step: Callable[[], Awaitable[object]]) -> None:
+    """Wait for `step` on another thread, with an event loop of its own."""
+
+    async def awaited() -> None:
+        await step()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, awaited()).result()
+
+
+def look(db: Connection) -> object:
+    """The least that a work can do."""
+    return db.row("SELECT 1")
+
+
+def add(db: Connection, number: int, text: str = "a note", value: int | None = None) -> int:
+    """Add one note."""
+    insert = "INSERT INTO notes (id, text, number) VALUES (:id, :text, :number)"
+    return db.run(insert, id=number, text=text, number=value)
+
+
+def adding(number: int) -> Callable[[Connection], int]:
+    """The work of adding one note."""
+    return lambda db: add(db, number)
+
+
+def opening(door: Door) -> Work:
+    """A work that tries to begin another transaction."""
+    return lambda _: door(look)
+
+
+async def notes(engine: Engine) -> int:
+    """How many notes there are."""
+    row = await engine.read(lambda db: db.row("SELECT count(*) FROM notes"))
+    return int(row[0]) if row else -1
+
+
+async def fill(engine: Engine) -> None:
+    """Put unspent vouchers there, numbered from 0."""
+
+    def work(db: Connection) -> None:
+        for number in range(VOUCHERS):
+            db.send("INSERT INTO vouchers (id) VALUES (:id)", id=number)
+
+    await engine.write(work)
+
+
+def spend(voucher: int, name: str) -> Callable[[Connection], bool]:
+    """The work of spending a voucher; of all who try, exactly one is told True."""
+    statement = "UPDATE vouchers SET spent_by = :name WHERE id = :id AND spent_by IS NULL"
+    return lambda db: db.run(statement, id=voucher, name=name) == 1
+
+
+async def _make(engine: Engine, tables: Sequence[str]) -> None:
+    if tables:
+        await engine.change_schema(lambda db: [db.run(table) for table in tables])
