@@ -13,6 +13,9 @@ from valetkey.kernel.url import matches_redirect_uri, origin
 RESOURCE_SERVER = "resource-server"
 """The client id under which the shipped resource server is registered."""
 
+CLIENT_SCOPE = Scope(("client:read", "client:write"))
+"""What a client may do to its own record; never a user's to give (specification S22)."""
+
 
 class ClientType(StrEnum):
     """RFC 6749 section 2.1: whether it can keep a secret."""

@@ -189,7 +189,7 @@ def _columns(client: Client) -> dict[str, object]:
         "scope": str(client.scope),
         "default_scope": str(client.default_scope),
         "required_scope": str(client.required_scope),
-        "key_set": client.key_set.document().decode() if client.key_set else "",
+        "key_set": client.key_set.document().decode() if len(client.key_set) else "",
         "requires_pkce": int(client.requires_pkce),
         "rotates_refresh_token": int(client.rotates_refresh_token),
         "ends_with_session": int(client.ends_with_session),

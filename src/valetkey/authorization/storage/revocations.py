@@ -48,6 +48,19 @@ class Revocations:
             expires_at=later(now, _KEPT),
         )
 
+    def add_once(self, kind: RevokedKind, subject: str, now: Instant) -> bool:
+        """The same, unless it had ended before. Of all who try, exactly one is told True."""
+        added = self.db.run(
+            "INSERT INTO revocations (kind, subject, revoked_at, expires_at)"
+            " VALUES (:kind, :subject, :now, :expires_at)"
+            " ON CONFLICT (kind, subject) DO NOTHING",
+            kind=kind.value,
+            subject=subject,
+            now=now,
+            expires_at=later(now, _KEPT),
+        )
+        return added == 1
+
     def page(self, at: Instant, kind: str, subject: str, limit: int) -> Sequence[RevocationRecord]:
         """At most `limit` in the order of time, beginning after that place."""
         rows = self.db.rows(

@@ -1,0 +1,301 @@
+"""The composition root: everything of the authorization server is wired here, and only here."""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from valetkey.authorization.client_authentication.authenticate import ClientAuthentication
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication.registry import METHODS
+from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.records import Records
+from valetkey.authorization.deeds.resource_server import keep_registered
+from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.door import Door
+from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
+from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
+from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
+from valetkey.authorization.endpoints.client.token import TokenEndpoint
+from valetkey.authorization.endpoints.health import HealthEndpoint, live
+from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
+from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
+from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
+from valetkey.authorization.grant_types import client_credentials, grant_types
+from valetkey.authorization.grant_types.grant_type import GrantType
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.protocol.client_metadata import ClientRules
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.issue import TokenPolicy
+from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.read import AccessTokenReader
+from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
+from valetkey.authorization.upkeep import Upkeep
+from valetkey.config.paths import credential_path, keyring_path
+from valetkey.config.settings import Settings
+from valetkey.database.connect import connect
+from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.database.migrate import migrate
+from valetkey.kernel.key import Algorithm
+from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.secret import Prefix, Secret, fresh_secret
+from valetkey.kernel.url import origin
+from valetkey.web.offload import Busy, Offload
+from valetkey.web.rate_limit import Buckets
+from valetkey.web.router import App, Body, Route
+
+SCHEMA = "valetkey.authorization.storage.schema"
+_MINUTE = 60
+_UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy)
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """What every part of the server, and every command, stands on. Close the store's engine."""
+
+    settings: Settings
+    runtime: Runtime
+    keyring: Keyring
+    store: Store
+    keys: SigningKeyRing
+    scopes: Mapping[str, str]
+
+    @property
+    def issuer(self) -> str:
+        """The server's own address, and the `iss` of all it issues."""
+        return self.settings.authorization.url
+
+    def registrar(self, door: str) -> Registrar:
+        """The keeper of clients, for changes that come through this door."""
+        return Registrar(
+            ClientRules(
+                own_origins=(origin(self.issuer), origin(self.settings.resource.url)),
+                scopes=tuple(self.scopes),
+                default_profile=ProfileName(self.settings.clients.default_profile),
+            ),
+            self.keyring.fingerprint_key,
+            self.runtime.random,
+            door,
+        )
+
+    def accounts(self) -> AccountKeeper:
+        """The keeper of people."""
+        return AccountKeeper(self.runtime.random)
+
+
+def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> Foundation:
+    """Open keyring and database; `scopes` are the sentences of all that can be asked for.
+
+    Raises Mistake where the keyring cannot be used.
+    """
+    text = settings.authorization.keyring_text
+    if text is not None:
+        keyring = Keyring.parse(text.reveal())
+    else:
+        keyring = create_or_read(keyring_path(settings), runtime.random)
+    engine = connect(settings.authorization.database, directory=settings.source.directory)
+    store = Store(engine, runtime.random)
+    plan = KeyPlan(settings.tokens.signing_key_lifetime, settings.tokens.key_publication)
+    keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
+    return Foundation(settings, runtime, keyring, store, keys, scopes)
+
+
+async def prepare(settings: Settings, runtime: Runtime) -> None:
+    """Tables, first signing keys, and the resource server's registration and credential.
+
+    Any number of processes may do this, any number of times.
+    """
+    foundation = lay_foundation(settings, runtime, {})
+    try:
+        await migrate(foundation.store.engine, SCHEMA)
+        now = runtime.now()
+        await foundation.keys.keep(now)
+        try:
+            foundation.keys.current(now)
+        except LookupError as error:
+            raise Mistake(f"{error}: restore the keyring that belongs to it") from error
+        credential = _credential(settings, runtime)
+        registrar = foundation.registrar("start")
+        await foundation.store.write(lambda tx: keep_registered(tx, registrar, credential, now))
+    finally:
+        await foundation.store.engine.close()
+
+
+async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> App:
+    """The server. `prepare` ran before, here or in another process."""
+    foundation = lay_foundation(settings, runtime, scopes)
+    store, keyring = foundation.store, foundation.keyring
+    decisions = DecisionQueue(runtime.random)
+    refuse = ClientRefusal(foundation.issuer, decisions)
+    directory = ClientDirectory(store)
+    offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
+    door = _door(foundation, directory)
+    upkeep = Upkeep(store, decisions, foundation.keys, runtime)
+    await foundation.keys.keep(runtime.now())
+
+    async def close() -> None:
+        with contextlib.suppress(*_UNAVAILABLE):
+            await upkeep.flush()
+        offload.close()
+        await store.engine.close()
+
+    passwords = PasswordSignIn(
+        store=store,
+        offload=offload,
+        key=keyring.fingerprint_key,
+        passwords=settings.passwords,
+        limits=settings.limits,
+        random=runtime.random,
+        door="password_grant",
+    )
+    served = grant_types(passwords.authenticate)
+    return App(
+        (
+            *_client_routes(foundation, door, served, refuse),
+            *_resource_server_routes(foundation, door, refuse),
+            *_health_routes(foundation, refuse),
+        ),
+        runtime=runtime,
+        refuse=refuse,
+        hosts=frozenset({urlsplit(foundation.issuer).netloc, settings.authorization.listen}),
+        unavailable=_UNAVAILABLE,
+        trusted_proxies=settings.authorization.trusted_proxies,
+        tls_proxy=settings.authorization.tls_proxy,
+        hsts=foundation.issuer.startswith("https://"),
+        background=(upkeep.write_decisions, upkeep.sweep, upkeep.keep_keys),
+        on_close=close,
+    )
+
+
+def policy_of(settings: Settings) -> TokenPolicy:
+    """How long things work, and for which API."""
+    tokens = settings.tokens
+    return TokenPolicy(
+        audience=settings.resource.url,
+        access_token_lifetime=tokens.access_token_lifetime,
+        implicit_token_lifetime=min(tokens.implicit_token_lifetime, tokens.access_token_lifetime),
+        refresh_token_idle_lifetime=tokens.refresh_token_idle_lifetime,
+        refresh_token_lifetime=tokens.refresh_token_lifetime,
+        refresh_reuse_window=tokens.refresh_reuse_window,
+    )
+
+
+def _door(foundation: Foundation, directory: ClientDirectory) -> Door:
+    issuer = foundation.issuer
+    return Door(
+        ClientAuthentication(
+            directory,
+            foundation.keyring.fingerprint_key,
+            Buckets(foundation.settings.limits.client_failures, _MINUTE),
+        ),
+        audiences=(
+            issuer,
+            f"{issuer}/oauth/token",
+            f"{issuer}/token",
+            f"{issuer}/oauth/introspect",
+            f"{issuer}/oauth/revoke",
+        ),
+    )
+
+
+def _client_routes(
+    foundation: Foundation, door: Door, served: tuple[GrantType, ...], refuse: ClientRefusal
+) -> tuple[Route, ...]:
+    key = foundation.keyring.fingerprint_key
+    minter = Minter(foundation.issuer, foundation.keys)
+
+    def token(kinds: tuple[GrantType, ...], elsewhere: str = "") -> TokenEndpoint:
+        return TokenEndpoint(
+            store=foundation.store,
+            door=door,
+            grant_types=kinds,
+            policy=policy_of(foundation.settings),
+            minter=minter,
+            fingerprints=key,
+            runtime=foundation.runtime,
+            refuse=refuse,
+            elsewhere=elsewhere,
+        )
+
+    reader = _reader(foundation)
+    revoke = RevocationEndpoint(foundation.store, door, reader, key, refuse)
+    introspect = IntrospectionEndpoint(
+        foundation.store, door, reader, key, foundation.issuer, refuse
+    )
+    metadata = MetadataEndpoint(
+        store=foundation.store,
+        issuer=foundation.issuer,
+        scopes=tuple(foundation.scopes),
+        grant_types=tuple(grant_type.name for grant_type in served),
+        authentication_methods=tuple(n for method in METHODS for n in method.metadata_names),
+        signing_algorithms=tuple(algorithm.value for algorithm in Algorithm),
+    )
+    own = (client_credentials.GRANT_TYPE,)
+    return (
+        _form("/oauth/token", token(served), refuse),
+        _form("/token", token(own, f"{foundation.issuer}/oauth/token"), refuse),
+        _form("/oauth/revoke", revoke, refuse),
+        _form("/oauth/introspect", introspect, refuse),
+        Route("/.well-known/oauth-authorization-server", {"GET": metadata}, refuse),
+        Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse),
+    )
+
+
+def _resource_server_routes(
+    foundation: Foundation, door: Door, refuse: ClientRefusal
+) -> tuple[Route, ...]:
+    gate = ResourceServerGate(door)
+    feed = RevocationsEndpoint(foundation.store, gate, refuse)
+    identity = IdentityEndpoint(
+        store=foundation.store,
+        gate=gate,
+        reader=_reader(foundation),
+        records=Records(foundation.registrar("api"), foundation.accounts()),
+        refuse=refuse,
+    )
+    return (
+        Route("/oauth/revocations", {"GET": feed}, refuse),
+        Route("/oauth/identity", {"POST": identity}, refuse, Body.JSON, hides_query=True),
+    )
+
+
+def _health_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
+    ready = HealthEndpoint(foundation.store, foundation.keys)
+    return (
+        Route("/health/live", {"GET": live}, refuse),
+        Route("/health/ready", {"GET": ready}, refuse),
+    )
+
+
+def _form(
+    path: str,
+    endpoint: TokenEndpoint | RevocationEndpoint | IntrospectionEndpoint,
+    refuse: ClientRefusal,
+) -> Route:
+    return Route(path, {"POST": endpoint}, refuse, Body.FORM, hides_query=True)
+
+
+def _reader(foundation: Foundation) -> AccessTokenReader:
+    return AccessTokenReader(
+        issuer=foundation.issuer,
+        audience=foundation.settings.resource.url,
+        keys=foundation.keys,
+        fingerprints=foundation.keyring.fingerprint_key,
+    )
+
+
+def _credential(settings: Settings, runtime: Runtime) -> Secret:
+    given = settings.resource.credential_text
+    if given is not None:
+        return given
+
+    def make() -> str:
+        return fresh_secret(Prefix.CLIENT_SECRET, runtime.random).reveal()
+
+    return Secret(create_or_read_secret_file(credential_path(settings), make).strip())

@@ -1,0 +1,132 @@
+"""Exactly one method proves which client is asking (RFC 6749 section 2.3)."""
+
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication.method import (
+    Authenticated,
+    Presented,
+    not_proven,
+)
+from valetkey.authorization.client_authentication.registry import METHODS
+from valetkey.authorization.model.client import (
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    Client,
+    ClientSecret,
+    ClientType,
+)
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.protocol.liveness import require_live, standing_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Fingerprint, FingerprintKey
+from valetkey.web.rate_limit import Buckets
+
+
+class ClientAuthentication:
+    """Asks each method whether it recognises the request; two that do are one too many."""
+
+    def __init__(
+        self, directory: ClientDirectory, fingerprints: FingerprintKey, failures: Buckets
+    ) -> None:
+        """Count failures by address in `failures`, in this process."""
+        self._directory = directory
+        self._fingerprints = fingerprints
+        self._failures = failures
+
+    async def authenticate(self, presented: Presented, place: str) -> Authenticated:
+        """The client that sent the request from `place`, an address prefix.
+
+        Refused with `invalid_client` in the same words whatever was wrong, `invalid_request` for
+        two proofs at once, and `slow_down` after too many failures from one place.
+        """
+        if wait := self._failures.peek(place, presented.now):
+            raise Refused(_too_many(wait))
+        recognised = [method for method in METHODS if method.recognises(presented)]
+        if len(recognised) != 1:
+            raise Refused(_two_proofs())
+        method = recognised[0]
+        client_id = method.claims(presented)
+        named = presented.parameters.get("client_id")
+        if named is not None and named != client_id:
+            raise Refused(_two_names())
+        client = await self._directory.find(client_id) if client_id else None
+        # An unknown client costs the same work as a wrong secret.
+        verdict = method.proves(presented, client or _NOBODY, self._fingerprints)
+        if client is None:
+            verdict = not_proven("unknown", "a registered client", "another id")
+        elif require_live(standing_of(client), presented.now):
+            verdict = not_proven("disabled", "a client that is switched on", "a disabled one")
+        if isinstance(verdict, Refusal) or client is None:
+            wait = self._failures.take(place, presented.now)
+            refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
+            raise Refused(_too_many(wait) if wait else refusal)
+        return Authenticated(client, method.name, verdict)
+
+
+def spend_mark(tx: Transaction, proven: Authenticated) -> Refusal | None:
+    """Let the assertion count: once, whichever process and endpoint saw it first."""
+    if proven.mark is None or tx.vouchers.issue(proven.mark):
+        return None
+    return not_proven("assertion.replayed", "an assertion not used before", "a used one")
+
+
+_NOBODY = Client(
+    id="",
+    name="",
+    description="",
+    type=ClientType.CONFIDENTIAL,
+    application_type=ApplicationType.WEB,
+    profile_name=ProfileName.CLASSIC,
+    access_token_format=AccessTokenFormat.JWT,
+    access_token_lifetime=None,
+    authentication_method=AuthenticationMethod.CLIENT_SECRET,
+    redirect_uris=(),
+    grant_types=frozenset(),
+    scope=Scope(),
+    default_scope=Scope(),
+    required_scope=Scope(),
+    key_set=KeySet(),
+    requires_pkce=True,
+    rotates_refresh_token=True,
+    ends_with_session=False,
+    logo_uri="",
+    policy_uri="",
+    tos_uri="",
+    created_at=Instant(0),
+    changed_at=Instant(0),
+    disabled_at=Instant(0),
+    secrets=(ClientSecret("", Fingerprint("no secret has this fingerprint"), None),),
+)
+
+
+def _two_proofs() -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_REQUEST,
+        "the client's credentials must come in one place and one form only",
+        "client.two_proofs",
+        "one method",
+        "more than one",
+    )
+
+
+def _two_names() -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_REQUEST,
+        "client_id differs from the client that the credentials name",
+        "client.two_names",
+        "one client_id",
+        "two",
+    )
+
+
+def _too_many(wait: int) -> Refusal:
+    return Refusal(
+        ErrorCode.SLOW_DOWN,
+        "too many failed client authentications from this address; wait and try again",
+        "client.too_many_failures",
+        retry_after=wait,
+    )

@@ -1,0 +1,95 @@
+"""A secret: in the body, in the Basic header, by profile in the query (RFC 6749 section 2.3.1)."""
+
+import re
+from base64 import b64decode
+from binascii import Error
+from urllib.parse import unquote_to_bytes
+
+from valetkey.authorization.client_authentication.method import (
+    Basic,
+    Method,
+    Presented,
+    not_proven,
+)
+from valetkey.authorization.model.client import AuthenticationMethod, Client
+from valetkey.authorization.model.voucher import Voucher
+from valetkey.kernel.refusal import Refusal, Refused
+from valetkey.kernel.secret import FingerprintKey, same
+
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LONGEST = 8_192
+
+
+def read_basic(header: str | None) -> Basic | None:
+    """What a Basic header carries; None without one or for another scheme.
+
+    Refused with `invalid_client` unless it is strict base64 of UTF-8 with a colon.
+    """
+    if header is None:
+        return None
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "basic":
+        raise Refused(not_proven("header.scheme", "Basic", "another scheme"))
+    if len(text) > _LONGEST or not text or _BASE64.fullmatch(text) is None:
+        raise Refused(not_proven("header.base64", "strict base64", "something else"))
+    try:
+        decoded = b64decode(text, validate=True).decode("utf-8")
+    except (Error, ValueError):
+        raise Refused(not_proven("header.utf8", "UTF-8", "other bytes")) from None
+    client_id, colon, secret = decoded.partition(":")
+    if not colon or _CONTROL.search(decoded):
+        raise Refused(not_proven("header.form", "<client_id>:<secret>", "something else"))
+    return Basic(_form_decoded(client_id), _form_decoded(secret), client_id, secret)
+
+
+def secret_purpose(client_id: str) -> str:
+    """What a client's secrets are fingerprinted for: in another client's row they are worthless."""
+    return f"client_secret:{client_id}"
+
+
+def _form_decoded(text: str) -> str:
+    # RFC 6749 wants both form-encoded; what is not valid encoding was sent raw.
+    if "%" not in text and "+" not in text:
+        return text
+    try:
+        return unquote_to_bytes(text.replace("+", " ")).decode("utf-8")
+    except ValueError:
+        return text
+
+
+def _recognises(presented: Presented) -> bool:
+    return presented.basic is not None or "client_secret" in presented.parameters
+
+
+def _claims(presented: Presented) -> str:
+    if presented.basic is not None:
+        return presented.basic.client_id
+    return presented.parameters.get("client_id") or ""
+
+
+def _proves(
+    presented: Presented, client: Client, fingerprints: FingerprintKey
+) -> Voucher | Refusal | None:
+    if presented.basic is not None:
+        candidates = {presented.basic.client_secret, presented.basic.raw_client_secret}
+    else:
+        candidates = {presented.parameters.get("client_secret") or ""}
+    live = [secret for secret in client.secrets if secret.is_live(presented.now)]
+    fits = False
+    for text in sorted(candidates):
+        print_ = fingerprints.of(secret_purpose(client.id), text)
+        for secret in live:
+            fits |= same(print_, secret.fingerprint)
+    if fits and client.authentication_method is AuthenticationMethod.CLIENT_SECRET:
+        return None
+    return not_proven("secret", "one of its secrets", "another secret")
+
+
+METHOD = Method(
+    AuthenticationMethod.CLIENT_SECRET.value,
+    ("client_secret_basic", "client_secret_post"),
+    _recognises,
+    _claims,
+    _proves,
+)

@@ -1,0 +1,45 @@
+"""The register of clients as this process knows it: bounded, current to the last revision."""
+
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.storage.clients import revision
+from valetkey.authorization.storage.transaction import Store
+
+_MOST = 10_000
+
+
+class ClientDirectory:
+    """Clients by id. A change counts at once in the process that made it, soon in the others."""
+
+    def __init__(self, store: Store) -> None:
+        """Know nobody yet."""
+        self._store = store
+        self._known: dict[str, Client] = {}
+        self._changed = -1
+        self._revision = -1
+
+    async def find(self, client_id: str) -> Client | None:
+        """The client, disabled or not. Unknown ids are not remembered: anyone can make them up."""
+        await self._compare()
+        known = self._known.get(client_id)
+        if known is not None:
+            return known
+        if not client_id.isascii() or not client_id.isprintable():
+            return None
+        number, client = await self._store.read(
+            lambda tx: (revision(tx.db), tx.clients.find(client_id))
+        )
+        if client is not None and number == self._revision:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[client_id] = client
+        return client
+
+    async def _compare(self) -> None:
+        changed = self._store.engine.changed()
+        if changed == self._changed:
+            return
+        number = await self._store.read(lambda tx: revision(tx.db))
+        self._changed = changed
+        if number != self._revision:
+            self._revision = number
+            self._known.clear()

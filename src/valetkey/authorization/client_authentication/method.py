@@ -1,0 +1,66 @@
+"""What a client authentication method is (RFC 6749 section 2.3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.voucher import Voucher
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.secret import FingerprintKey
+from valetkey.web.form import Form
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    """What an `Authorization: Basic` header carried: as form-encoded, and as it was sent."""
+
+    client_id: str
+    client_secret: str
+    raw_client_id: str
+    raw_client_secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """What a request shows to prove which client sent it. Holds secrets; never printed."""
+
+    parameters: Form
+    basic: Basic | None
+    audiences: tuple[str, ...]
+    now: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """A client that has proven who it is. `mark` counts once: spend it in the transaction."""
+
+    client: Client
+    method: str
+    mark: Voucher | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way to prove it.
+
+    `recognises` says whether a request uses this method, `claims` which client it names, and
+    `proves` judges the proof: the mark to spend (or None), or why not.
+    """
+
+    name: str
+    metadata_names: tuple[str, ...]
+    recognises: Callable[[Presented], bool]
+    claims: Callable[[Presented], str]
+    proves: Callable[[Presented, Client, FingerprintKey], Voucher | Refusal | None]
+
+
+def not_proven(check: str, expected: str = "", received: str = "") -> Refusal:
+    """The one answer to every client that did not prove who it is: it tells nothing else."""
+    return Refusal(
+        ErrorCode.INVALID_CLIENT,
+        "the client is unknown, or did not prove that it is this client",
+        f"client.{check}",
+        expected,
+        received,
+    )

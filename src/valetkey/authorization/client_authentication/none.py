@@ -1,0 +1,32 @@
+"""No proof: public clients only name themselves (RFC 6749 section 3.2.1)."""
+
+from valetkey.authorization.client_authentication.method import Method, Presented, not_proven
+from valetkey.authorization.model.client import AuthenticationMethod, Client
+from valetkey.authorization.model.voucher import Voucher
+from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.secret import FingerprintKey
+
+
+def _recognises(presented: Presented) -> bool:
+    names = presented.parameters.names
+    return (
+        presented.basic is None
+        and "client_secret" not in names
+        and "client_assertion" not in names
+        and "client_assertion_type" not in names
+    )
+
+
+def _claims(presented: Presented) -> str:
+    return presented.parameters.get("client_id") or ""
+
+
+def _proves(
+    presented: Presented, client: Client, fingerprints: FingerprintKey
+) -> Voucher | Refusal | None:
+    if client.authentication_method is AuthenticationMethod.NONE:
+        return None
+    return not_proven("unproven", client.authentication_method.value, "no proof")
+
+
+METHOD = Method(AuthenticationMethod.NONE.value, ("none",), _recognises, _claims, _proves)

@@ -1,0 +1,1 @@
+"""What can be done to the register: one set of rules behind every door."""

@@ -1,0 +1,246 @@
+"""Register, change, switch off and on: every change of a client, through whichever door."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.model.client import (
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    Client,
+    ClientSecret,
+    ClientType,
+)
+from valetkey.authorization.model.event import (
+    ClientChanged,
+    ClientDisabled,
+    ClientEnabled,
+    ClientRegistered,
+    ClientSecretIssued,
+    GrantRevoked,
+)
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.protocol.client_metadata import ClientMetadata, ClientRules, Fault
+from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Instant, Lifetime, later
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
+
+SHORTEST_SECRET = 32
+"""Characters below which a secret could be guessed."""
+
+_LONGEST_ID = 100
+_LONGEST_SECRET = 500
+Faults = tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registrar:
+    """Keeps the register of clients by the rules. Its methods run inside a transaction."""
+
+    rules: ClientRules
+    fingerprints: FingerprintKey
+    random: Callable[[int], bytes]
+    door: str
+
+    def register(
+        self,
+        tx: Transaction,
+        metadata: ClientMetadata,
+        now: Instant,
+        *,
+        client_id: str,
+        secret: Secret | None,
+    ) -> Client | Faults:
+        """The new client, or everything that is wrong with it.
+
+        A client that authenticates by secret needs one; its fingerprint is all that is kept.
+        """
+        faults = [*self.rules.faults(metadata), *_id_faults(client_id)]
+        needs = metadata.proof == AuthenticationMethod.CLIENT_SECRET
+        if needs and secret is None:
+            faults.append(Fault("client_secret", "this client authenticates by a secret"))
+        if not needs and secret is not None:
+            faults.append(Fault("client_secret", "this client does not authenticate by a secret"))
+        faults += secret_faults(secret)
+        if faults:
+            return tuple(faults)
+        client = self._client(metadata, client_id, now)
+        if not tx.clients.register(client):
+            return (Fault("client_id", "another: this one is taken"),)
+        tx.events.add(ClientRegistered(client_id, self.door), now)
+        if secret is not None:
+            self._add_secret(tx, client_id, secret, now)
+        return tx.clients.find(client_id) or client
+
+    def change(
+        self, tx: Transaction, client: Client, metadata: ClientMetadata, now: Instant
+    ) -> Client | Faults:
+        """The client as it is now, or everything that is wrong with the change.
+
+        What did not change is not written, and no event says that it did.
+        """
+        if faults := self.rules.faults(metadata):
+            return faults
+        wanted = replace(
+            self._client(metadata, client.id, now),
+            created_at=client.created_at,
+            changed_at=client.changed_at,
+            disabled_at=client.disabled_at,
+            secrets=client.secrets,
+        )
+        changed = changed_fields(client, wanted)
+        if not changed:
+            return client
+        wanted = replace(wanted, changed_at=now)
+        if not tx.clients.change(wanted):
+            return (Fault("client_id", "a client that is registered"),)
+        tx.events.add(ClientChanged(client.id, self.door, changed), now)
+        return wanted
+
+    def issue_secret(
+        self,
+        tx: Transaction,
+        client: Client,
+        secret: Secret,
+        now: Instant,
+        *,
+        others_live: Lifetime | None,
+    ) -> Faults:
+        """Give it one more secret; the others end after `others_live`, or never if that is None."""
+        if client.authentication_method is not AuthenticationMethod.CLIENT_SECRET:
+            return (Fault("client_secret", "this client does not authenticate by a secret"),)
+        if faults := secret_faults(secret):
+            return faults
+        at = None if others_live is None else later(now, others_live)
+        self._add_secret(tx, client.id, secret, now, others_expire_at=at)
+        return ()
+
+    def disable(self, tx: Transaction, client: Client, now: Instant) -> bool:
+        """Switch it off and end everything it holds. False if it was off."""
+        if client.disabled_at is not None:
+            return False
+        tx.clients.change(replace(client, disabled_at=now, changed_at=now))
+        tx.revocations.add(RevokedKind.CLIENT, client.id, now)
+        for grant in tx.grants.live_of_client(client.id, now):
+            if tx.grants.revoke(grant.id, now, "client_disabled"):
+                event = GrantRevoked(grant.uid, client.id, grant.id, "client_disabled")
+                tx.events.add(event, now)
+        tx.events.add(ClientDisabled(client.id), now)
+        return True
+
+    def enable(self, tx: Transaction, client: Client, now: Instant) -> bool:
+        """Switch it on again; nothing that ended comes back. False if it was on."""
+        if client.disabled_at is None:
+            return False
+        tx.clients.change(replace(client, disabled_at=None, changed_at=now))
+        tx.events.add(ClientEnabled(client.id), now)
+        return True
+
+    def _add_secret(
+        self,
+        tx: Transaction,
+        client_id: str,
+        secret: Secret,
+        now: Instant,
+        others_expire_at: Instant | None = None,
+    ) -> None:
+        print_ = self.fingerprints.of(secret_purpose(client_id), secret.reveal())
+        kept = ClientSecret(fresh_id("cs", self.random), print_, None)
+        tx.clients.add_secret(client_id, kept, now)
+        if others_expire_at is not None:
+            tx.clients.expire_other_secrets(client_id, kept.id, others_expire_at)
+        tx.events.add(ClientSecretIssued(client_id, kept.id, others_expire_at), now)
+
+    def _client(self, metadata: ClientMetadata, client_id: str, now: Instant) -> Client:
+        return Client(
+            id=client_id,
+            name=metadata.name,
+            description=metadata.description,
+            type=ClientType(metadata.type),
+            application_type=ApplicationType(metadata.application_type),
+            profile_name=ProfileName(self.rules.profile_of(metadata)),
+            access_token_format=AccessTokenFormat(metadata.access_token_format),
+            access_token_lifetime=metadata.access_token_lifetime,
+            authentication_method=AuthenticationMethod(metadata.proof),
+            redirect_uris=metadata.redirect_uris,
+            grant_types=frozenset(metadata.grant_types),
+            scope=Scope(metadata.scopes),
+            default_scope=Scope(metadata.default_scopes),
+            required_scope=Scope(metadata.required_scopes),
+            key_set=KeySet.parse(metadata.key_set.encode()) if metadata.key_set else KeySet(),
+            requires_pkce=metadata.requires_pkce,
+            rotates_refresh_token=metadata.rotates_refresh_token,
+            ends_with_session=metadata.ends_with_session,
+            logo_uri=metadata.logo_uri,
+            policy_uri=metadata.policy_uri,
+            tos_uri=metadata.tos_uri,
+            created_at=now,
+            changed_at=now,
+            disabled_at=None,
+        )
+
+
+def metadata_of(client: Client) -> ClientMetadata:
+    """What would register the client as it is; change a field of it and pass it to `change`."""
+    return ClientMetadata(
+        name=client.name,
+        description=client.description,
+        redirect_uris=client.redirect_uris,
+        grant_types=tuple(sorted(client.grant_types)),
+        scopes=client.scope.names,
+        default_scopes=client.default_scope.names,
+        required_scopes=client.required_scope.names,
+        profile=client.profile_name.value,
+        type=client.type.value,
+        application_type=client.application_type.value,
+        access_token_format=client.access_token_format.value,
+        access_token_lifetime=client.access_token_lifetime,
+        authentication_method=client.authentication_method.value,
+        key_set=client.key_set.document().decode() if len(client.key_set) else "",
+        requires_pkce=client.requires_pkce,
+        rotates_refresh_token=client.rotates_refresh_token,
+        ends_with_session=client.ends_with_session,
+        logo_uri=client.logo_uri,
+        policy_uri=client.policy_uri,
+        tos_uri=client.tos_uri,
+    )
+
+
+def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
+    """The names of the fields in which two records of one client differ."""
+    apart = {"secrets", "changed_at", "key_set"}
+    names = [
+        field.name
+        for field in fields(Client)
+        if field.name not in apart and getattr(before, field.name) != getattr(after, field.name)
+    ]
+    if before.key_set.document() != after.key_set.document():
+        names.append("key_set")
+    return tuple(names)
+
+
+def secret_faults(secret: Secret | None) -> Faults:
+    """What is wrong with a secret that somebody chose."""
+    if secret is None:
+        return ()
+    text = secret.reveal()
+    if SHORTEST_SECRET <= len(text) <= _LONGEST_SECRET and text.isascii() and text.isprintable():
+        return ()
+    detail = (
+        f"at least {SHORTEST_SECRET} printable ASCII characters; "
+        "`valetkey client secret --generate` prints a good one"
+    )
+    return (Fault("client_secret", detail),)
+
+
+def _id_faults(client_id: str) -> Faults:
+    plain = client_id.isascii() and client_id.isprintable() and not set(client_id) & set(' "\\<>:')
+    # A subject of digits is a user's, and a client's own tokens have its id as subject.
+    if plain and 0 < len(client_id) <= _LONGEST_ID and not client_id.isdigit():
+        return ()
+    detail = f"1 to {_LONGEST_ID} ASCII characters without spaces and colons, not digits alone"
+    return (Fault("client_id", detail),)

@@ -1,0 +1,288 @@
+"""The records that live at the authorization server, as the resource API shows and changes them."""
+
+import builtins
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
+
+import msgspec
+
+from valetkey.authorization.deeds.clients import Registrar, metadata_of
+from valetkey.authorization.deeds.users import AccountKeeper, UserRecord, withdraw
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.user import Uid, User
+from valetkey.authorization.protocol.client_metadata import Fault
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.read import Read
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.scope import Scope
+
+T = TypeVar("T", "ClientChanges", "AccountChanges")
+
+Record = dict[str, object]
+Said = dict[str, object]
+Changes = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the caller of an API wants, and the token that may open it. Never printed."""
+
+    access_token: str
+    object: str
+    verb: str
+    id: str = ""
+    changes: Changes = field(default_factory=dict[str, builtins.object])
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A change that breaks rules; nothing was changed."""
+
+    faults: tuple[Fault, ...]
+
+    @property
+    def refusal(self) -> Refusal:
+        """The same in one sentence."""
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "the record cannot be changed like this",
+            "record.invalid",
+            "; ".join(f"{fault.field}: {fault.detail}" for fault in self.faults),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientChanges:
+    """What a client may change about itself (specification S22)."""
+
+    redirect_uri: str | msgspec.UnsetType = msgspec.UNSET
+    redirect_uris: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    description: str | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class AccountChanges:
+    """What an app may change about its user's account."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Answers about `account`, `client` and `authorizations` inside a transaction."""
+
+    registrar: Registrar
+    accounts: AccountKeeper
+
+    def answer(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        """What was asked for, if the token's scope covers it."""
+        act = _ACTS.get((wanted.object, wanted.verb))
+        if act is None:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "this object does not know that verb",
+                "record.verb",
+                ", ".join(f"{name} {verb}" for name, verb in _ACTS),
+            )
+        kind = "read" if wanted.verb in {"read", "list"} else "write"
+        own = wanted.object == "client"
+        needed = f"{wanted.object}:{kind}"
+        covered = needed in read.scope or (not own and kind in read.scope)
+        if not covered or own != (read.uid is None):
+            return _insufficient(needed, read.scope)
+        return act(self, tx, read, wanted, now)
+
+    def _read_account(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        user = _user(tx, read)
+        return _gone() if user is None else {"record": account_record(user)}
+
+    def _change_account(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        changes = _convert(wanted.changes, AccountChanges, _ACCOUNT_READ_ONLY)
+        if isinstance(changes, Rejected):
+            return changes
+        user = _user(tx, read)
+        if user is None:
+            return _gone()
+        missing = wanted.verb == "replace" and changes.name is msgspec.UNSET
+        if missing:
+            return Rejected((Fault("name", "is missing: PUT gives every field"),))
+        name = user.name if isinstance(changes.name, msgspec.UnsetType) else changes.name
+        record = UserRecord(user.username, user.email, name, user.email_verified_at is not None)
+        changed = self.accounts.change(tx, user, record, now)
+        if isinstance(changed, tuple):
+            return Rejected(changed)
+        return {"record": account_record(changed)}
+
+    def _read_client(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        client = tx.clients.find(read.client_id)
+        return _gone() if client is None else {"record": client_record(client)}
+
+    def _change_client(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        changes = _convert(wanted.changes, ClientChanges, _CLIENT_READ_ONLY)
+        if isinstance(changes, Rejected):
+            return changes
+        client = tx.clients.find(read.client_id)
+        if client is None:
+            return _gone()
+        uris = _redirect_uris(client, changes)
+        if isinstance(uris, Rejected):
+            return uris
+        if wanted.verb == "replace" and (missing := _missing(changes)):
+            return Rejected(missing)
+        description = changes.description
+        if isinstance(description, msgspec.UnsetType):
+            description = client.description
+        metadata = replace(metadata_of(client), redirect_uris=uris, description=description)
+        changed = self.registrar.change(tx, client, metadata, now)
+        if isinstance(changed, tuple):
+            return Rejected(changed)
+        return {"record": client_record(changed)}
+
+    def _list_authorizations(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now)
+        return {"records": [authorization_record(tx, grant) for grant in grants]}
+
+    def _read_authorization(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        found = tx.grants.find(wanted.id)
+        if found is None or found.grant.uid != read.uid or found.standing.ended(now):
+            return _gone()
+        return {"record": authorization_record(tx, found.grant)}
+
+    def _delete_authorization(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        if read.uid is None or not withdraw(tx, Uid(read.uid), wanted.id, now):
+            return _gone()
+        return {"record": None}
+
+
+def account_record(user: User) -> Record:
+    """The user's record as the API shows it."""
+    return {
+        "uid": user.uid,
+        "username": user.username,
+        "name": user.name,
+        "email": user.email,
+        "email_verified": user.email_verified_at is not None,
+        "created_at": user.created_at,
+    }
+
+
+def client_record(client: Client) -> Record:
+    """The client's record as the API shows it; no secret is in it, nor the mark of one."""
+    return {
+        "client_id": client.id,
+        "name": client.name,
+        "description": client.description,
+        "redirect_uri": client.redirect_uris[0] if client.redirect_uris else "",
+        "redirect_uris": list(client.redirect_uris),
+        "grant_types": sorted(client.grant_types),
+        "scope": str(client.scope),
+        "created_at": client.created_at,
+    }
+
+
+def authorization_record(tx: Transaction, grant: Grant) -> Record:
+    """What a user let a client do, as the API shows it."""
+    client = tx.clients.find(grant.client_id)
+    return {
+        "id": grant.id,
+        "client_id": grant.client_id,
+        "client_name": "" if client is None else client.name,
+        "scope": str(grant.scope),
+        "created_at": grant.created_at,
+        "last_used_at": grant.last_used_at,
+        "expires_at": grant.expires_at,
+    }
+
+
+def _redirect_uris(client: Client, changes: ClientChanges) -> tuple[str, ...] | Rejected:
+    first, uris = changes.redirect_uri, changes.redirect_uris
+    if isinstance(uris, msgspec.UnsetType):
+        if isinstance(first, msgspec.UnsetType):
+            return client.redirect_uris
+        # The record's redirect_uri is the first of them: the others stay.
+        return (first, *(uri for uri in client.redirect_uris[1:] if uri != first))
+    if not isinstance(first, msgspec.UnsetType) and uris[:1] != (first,):
+        return Rejected((Fault("redirect_uri", "the first of redirect_uris"),))
+    return uris
+
+
+def _missing(changes: ClientChanges) -> tuple[Fault, ...]:
+    said = "is missing: PUT gives every field"
+    faults: list[Fault] = []
+    if changes.redirect_uri is msgspec.UNSET and changes.redirect_uris is msgspec.UNSET:
+        faults.append(Fault("redirect_uri", said))
+    if changes.description is msgspec.UNSET:
+        faults.append(Fault("description", said))
+    return tuple(faults)
+
+
+def _convert(
+    changes: Mapping[str, object], wanted: type[T], read_only: frozenset[str]
+) -> T | Rejected:
+    known = {each.name for each in fields(wanted)}
+    faults = [
+        Fault(name, "cannot be changed here" if name in read_only else "is unknown")
+        for name in changes
+        if name not in known
+    ]
+    for name in known & changes.keys():
+        try:
+            msgspec.convert({name: changes[name]}, type=wanted)
+        except msgspec.ValidationError as error:
+            faults.append(Fault(name, str(error).partition(" - at")[0]))
+    return Rejected(tuple(faults)) if faults else msgspec.convert(dict(changes), type=wanted)
+
+
+def _user(tx: Transaction, read: Read) -> User | None:
+    return None if read.uid is None else tx.users.find(Uid(read.uid))
+
+
+def _insufficient(needed: str, scope: Scope) -> Refusal:
+    return Refusal(
+        ErrorCode.INSUFFICIENT_SCOPE,
+        f"this needs an access token with the scope {needed}",
+        "record.scope",
+        needed,
+        str(scope),
+    )
+
+
+def _gone() -> Refusal:
+    return Refusal(ErrorCode.NOT_FOUND, "there is no such record", "record.missing")
+
+
+_ACCOUNT_READ_ONLY = frozenset({"uid", "username", "email", "email_verified", "created_at"})
+_CLIENT_READ_ONLY = frozenset({"client_id", "name", "grant_types", "scope", "created_at"})
+
+_Act = Callable[[Records, Transaction, Read, Wanted, Instant], Said | Refusal | Rejected]
+
+_ACTS: Mapping[tuple[str, str], _Act] = {
+    ("account", "read"): Records._read_account,  # noqa: SLF001 - the table of this class
+    ("account", "change"): Records._change_account,  # noqa: SLF001
+    ("account", "replace"): Records._change_account,  # noqa: SLF001
+    ("client", "read"): Records._read_client,  # noqa: SLF001
+    ("client", "change"): Records._change_client,  # noqa: SLF001
+    ("client", "replace"): Records._change_client,  # noqa: SLF001
+    ("authorizations", "list"): Records._list_authorizations,  # noqa: SLF001
+    ("authorizations", "read"): Records._read_authorization,  # noqa: SLF001
+    ("authorizations", "delete"): Records._delete_authorization,  # noqa: SLF001
+}

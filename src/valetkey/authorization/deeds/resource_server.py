@@ -1,0 +1,68 @@
+"""The registration of the resource server: made and kept by the authorization server itself."""
+
+from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.model.client import (
+    RESOURCE_SERVER,
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    Client,
+    ClientType,
+)
+from valetkey.authorization.model.event import ClientRegistered
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Secret, same
+
+_OVERLAP = days(1)
+"""So long the credential before the current one still works, for servers not yet restarted."""
+
+
+def keep_registered(
+    tx: Transaction, registrar: Registrar, credential: Secret, now: Instant
+) -> None:
+    """Let the resource server authenticate with this credential. Does nothing where it can."""
+    client = tx.clients.find(RESOURCE_SERVER)
+    if client is None:
+        client = _resource_server(now)
+        if tx.clients.register(client):
+            tx.events.add(ClientRegistered(client.id, "start"), now)
+    wanted = registrar.fingerprints.of(secret_purpose(RESOURCE_SERVER), credential.reveal())
+    known = any(
+        same(secret.fingerprint, wanted) and secret.is_live(now) for secret in client.secrets
+    )
+    if not known:
+        registrar.issue_secret(tx, client, credential, now, others_live=_OVERLAP)
+
+
+def _resource_server(now: Instant) -> Client:
+    return Client(
+        id=RESOURCE_SERVER,
+        name="Resource server",
+        description="Holds what users let clients read and change",
+        type=ClientType.CONFIDENTIAL,
+        application_type=ApplicationType.WEB,
+        profile_name=ProfileName.MODERN,
+        access_token_format=AccessTokenFormat.JWT,
+        access_token_lifetime=None,
+        authentication_method=AuthenticationMethod.CLIENT_SECRET,
+        redirect_uris=(),
+        grant_types=frozenset(),
+        scope=Scope(),
+        default_scope=Scope(),
+        required_scope=Scope(),
+        key_set=KeySet(),
+        requires_pkce=True,
+        rotates_refresh_token=False,
+        ends_with_session=False,
+        logo_uri="",
+        policy_uri="",
+        tos_uri="",
+        created_at=now,
+        changed_at=now,
+        disabled_at=None,
+    )

@@ -1,0 +1,169 @@
+"""Accounts: register, change, switch off and on, and what ends when one of these happens."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.model.event import (
+    GrantRevoked,
+    PasswordChanged,
+    SessionEnded,
+    UserChanged,
+    UserDisabled,
+    UserEnabled,
+    UserRegistered,
+)
+from valetkey.authorization.model.user import LARGEST_UID, Uid, User, fold
+from valetkey.authorization.protocol.client_metadata import Fault
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import fresh_id
+
+_LONGEST = 200
+Faults = tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UserRecord:
+    """Everything about an account that somebody chooses, unchecked."""
+
+    username: str
+    email: str
+    name: str = ""
+    email_verified: bool = True
+
+    def faults(self) -> Faults:
+        """Everything that is wrong, all at once."""
+        found: list[Fault] = []
+        username = fold(self.username)
+        plain = self.username.isprintable() and not set(self.username) & set(" @\u3000\xa0")
+        if not plain or not 0 < len(username) <= _LONGEST or username != fold(username):
+            found.append(Fault("username", f"1 to {_LONGEST} characters without spaces and @"))
+        local, at, domain = self.email.rpartition("@")
+        if (
+            not (local and at and domain)
+            or len(self.email) > _LONGEST
+            or not self.email.isprintable()
+            or " " in self.email
+        ):
+            found.append(Fault("email", "an e-mail address"))
+        if len(self.name) > _LONGEST or not self.name.isprintable():
+            found.append(Fault("name", f"at most {_LONGEST} printable characters"))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountKeeper:
+    """Keeps the register of people. Its methods run inside a transaction."""
+
+    random: Callable[[int], bytes]
+
+    def register(
+        self,
+        tx: Transaction,
+        record: UserRecord,
+        now: Instant,
+        *,
+        uid: int | None = None,
+        password_hash: str | None = None,
+    ) -> User | Faults:
+        """The new account, or what is wrong with it. Without `uid` it gets one at random."""
+        if faults := record.faults():
+            return faults
+        if uid is not None and not 0 < uid <= LARGEST_UID:
+            return (Fault("uid", f"a whole number from 1 to {LARGEST_UID}"),)
+        user = User(
+            uid=Uid(uid) if uid is not None else fresh_uid(self.random),
+            username=record.username,
+            email=record.email,
+            email_verified_at=now if record.email_verified else None,
+            name=record.name,
+            created_at=now,
+            changed_at=now,
+            disabled_at=None,
+        )
+        if not tx.users.register(user):
+            return (Fault("username", "another: uid, username or e-mail address is taken"),)
+        tx.events.add(UserRegistered(user.uid), now)
+        if password_hash is not None:
+            tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), password_hash, now)
+        return user
+
+    def change(
+        self, tx: Transaction, user: User, record: UserRecord, now: Instant
+    ) -> User | Faults:
+        """The account as it is now, or what is wrong with the change."""
+        if faults := record.faults():
+            return faults
+        verified = user.email_verified_at if record.email_verified else None
+        if record.email_verified and (verified is None or record.email != user.email):
+            verified = now
+        wanted = replace(
+            user,
+            username=record.username,
+            email=record.email,
+            name=record.name,
+            email_verified_at=verified,
+        )
+        names = ("username", "email", "name", "email_verified_at")
+        changed = tuple(name for name in names if getattr(wanted, name) != getattr(user, name))
+        if not changed:
+            return user
+        wanted = replace(wanted, changed_at=now)
+        if not tx.users.change(wanted):
+            return (Fault("username", "another: username or e-mail address is taken"),)
+        tx.events.add(UserChanged(user.uid, changed), now)
+        return wanted
+
+    def set_password(self, tx: Transaction, user: User, data: str, now: Instant) -> None:
+        """Give it another password, of which `data` is the hash; sessions and grants end."""
+        tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), data, now)
+        tx.events.add(PasswordChanged(user.uid), now)
+        end_everything(tx, user, now, "password_changed")
+
+    def disable(self, tx: Transaction, user: User, now: Instant) -> bool:
+        """Switch it off; sessions and grants end. False if it was off."""
+        if user.disabled_at is not None:
+            return False
+        tx.users.change(replace(user, disabled_at=now, changed_at=now))
+        tx.events.add(UserDisabled(user.uid), now)
+        end_everything(tx, user, now, "user_disabled")
+        return True
+
+    def enable(self, tx: Transaction, user: User, now: Instant) -> bool:
+        """Switch it on again; nothing that ended comes back. False if it was on."""
+        if user.disabled_at is None:
+            return False
+        tx.users.change(replace(user, disabled_at=None, changed_at=now))
+        tx.events.add(UserEnabled(user.uid), now)
+        return True
+
+
+def end_everything(tx: Transaction, user: User, now: Instant, because: str) -> None:
+    """End every session and every grant of an account, and tell the resource servers."""
+    for session in tx.sessions.live_of(user.uid, now):
+        if tx.sessions.end(session.id, now):
+            tx.events.add(SessionEnded(user.uid, session.id, because), now)
+    for grant in tx.grants.live_of_user(user.uid, now):
+        if tx.grants.revoke(grant.id, now, because):
+            tx.events.add(GrantRevoked(user.uid, grant.client_id, grant.id, because), now)
+
+
+def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
+    """End what a user let a client do with one grant, and ask again next time.
+
+    False if there is no such live grant of this user.
+    """
+    found = tx.grants.find(grant_id)
+    if found is None or found.grant.uid != uid or found.standing.ended(now):
+        return False
+    if not tx.grants.revoke(grant_id, now, "user_withdrew"):
+        return False
+    tx.consents.forget(uid, found.grant.client_id)
+    event = GrantRevoked(uid, found.grant.client_id, grant_id, "user_withdrew")
+    tx.events.add(event, now)
+    return True
+
+
+def fresh_uid(random: Callable[[int], bytes]) -> Uid:
+    """A uid that cannot be guessed from another."""
+    return Uid(1 + int.from_bytes(random(7), "big") % LARGEST_UID)

@@ -1,0 +1,1 @@
+"""What clients call: token, revocation, introspection, metadata."""

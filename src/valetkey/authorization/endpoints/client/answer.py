@@ -1,0 +1,37 @@
+"""How the endpoints for clients say no (RFC 6749 section 5.2), and whom they believe."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.web.exchange import Request, Response, json_response
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRefusal:
+    """A refusal as JSON: code, description, the page that explains it, and a reference."""
+
+    issuer: str
+    decisions: DecisionQueue
+
+    def __call__(
+        self, request: Request, refusal: Refusal, client_id: str | None = None
+    ) -> Response:
+        """The answer; its reason is kept behind the reference."""
+        reference = self.decisions.put(
+            refusal, endpoint=request.path, at=request.at, client_id=client_id
+        )
+        body = {
+            "error": refusal.code.value,
+            "error_description": refusal.description,
+            "error_uri": f"{self.issuer}/errors/{refusal.code.value}",
+            "reference": reference,
+        }
+        headers: list[tuple[str, str]] = [("cache-control", "no-store")]
+        if refusal.code is ErrorCode.INVALID_CLIENT:
+            headers.append(("www-authenticate", f'Basic realm="{self.issuer}", charset="UTF-8"'))
+        if refusal.code is ErrorCode.INVALID_TOKEN:
+            headers.append(("www-authenticate", 'Bearer error="invalid_token"'))
+        if refusal.retry_after:
+            headers.append(("retry-after", str(refusal.retry_after)))
+        return json_response(body, STATUS[refusal.code], tuple(headers))

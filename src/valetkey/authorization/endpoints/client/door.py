@@ -1,0 +1,89 @@
+"""The door of every endpoint for clients: read the parameters, prove who sent them."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.client_authentication.authenticate import ClientAuthentication
+from valetkey.authorization.client_authentication.client_secret import read_basic
+from valetkey.authorization.client_authentication.method import Authenticated, Presented
+from valetkey.authorization.sign_in.authenticate import neighbourhood
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Request
+from valetkey.web.form import Form, read_form, read_query
+
+# Judged by whoever knows them: a password may hold what a name may not.
+_OPAQUE = ("grant_type", "username", "password", "code_verifier")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for a client endpoint, and whether its parameters came in the URL."""
+
+    parameters: Form
+    in_query: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Lets proven clients in. `audiences` are the names by which an assertion may call us."""
+
+    authentication: ClientAuthentication
+    audiences: tuple[str, ...]
+
+    def read(self, request: Request) -> Asked:
+        """The parameters, from the body or from the query string, never from both."""
+        body = read_form(request.body, opaque=_OPAQUE)
+        if not request.hidden_query:
+            return Asked(body, in_query=False)
+        query = read_query(request.hidden_query, opaque=_OPAQUE)
+        if len(body):
+            raise Refused(
+                Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "parameters must come in the body or in the query string, not in both",
+                    "request.two_places",
+                    "one place",
+                    "body and query string",
+                )
+            )
+        return Asked(query, in_query=True)
+
+    async def prove(self, request: Request, asked: Asked) -> Authenticated:
+        """The client that sent it; Refused otherwise."""
+        presented = Presented(
+            parameters=asked.parameters,
+            basic=read_basic(request.headers.get("authorization")),
+            audiences=self.audiences,
+            now=request.at,
+        )
+        return await self.authentication.authenticate(presented, neighbourhood(request.address))
+
+
+def require_query_allowed(asked: Asked, proven: Authenticated) -> None:
+    """Refuse parameters in the URL unless the client's profile allows them (security 10)."""
+    if asked.in_query and not proven.client.profile.token_parameters_in_query:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "this client's profile does not allow parameters in the query string; "
+                "send them in the body",
+                "request.query_profile",
+                "parameters in the body",
+                "parameters in the query string",
+            )
+        )
+
+
+def the_token(asked: Asked) -> str:
+    """The parameter `token`. Refused with `invalid_request` when it is missing or empty."""
+    token = asked.parameters.get("token")
+    if token:
+        return token
+    raise Refused(
+        Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "the parameter token is missing",
+            "parameter.token.missing",
+            "token",
+            "nothing",
+        )
+    )

@@ -1,0 +1,134 @@
+"""POST /oauth/introspect: what a token is worth, to those who may know (RFC 7662)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from valetkey.authorization.client_authentication.authenticate import spend_mark
+from valetkey.authorization.client_authentication.method import Authenticated, not_proven
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.door import (
+    Asked,
+    Door,
+    require_query_allowed,
+    the_token,
+)
+from valetkey.authorization.grant_types.family import fingerprint_of, take_apart
+from valetkey.authorization.model.client import RESOURCE_SERVER
+from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.read import AccessTokenReader, Read
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Refusal, Refused
+from valetkey.kernel.secret import FingerprintKey, same
+from valetkey.web.exchange import Pairs, Request, Response, json_response
+
+_NO_STORE: Pairs = (("cache-control", "no-store"),)
+_INACTIVE: Mapping[str, object] = MappingProxyType({"active": False})
+
+
+@dataclass(frozen=True, slots=True)
+class IntrospectionEndpoint:
+    """The resource server may ask about every token, other confidential clients about their own.
+
+    Anything else, also a code or an expired token, is exactly `{"active":false}`.
+    """
+
+    store: Store
+    door: Door
+    reader: AccessTokenReader
+    fingerprints: FingerprintKey
+    issuer: str
+    refuse: ClientRefusal
+
+    async def __call__(self, request: Request) -> Response:
+        """What RFC 7662 section 2.2 says, and `grant_id` for our own resource servers."""
+        client_id = None
+        try:
+            asked = self.door.read(request)
+            proven = await self.door.prove(request, asked)
+            client_id = proven.client.id
+            require_query_allowed(asked, proven)
+            _require_confidential(proven)
+            token = the_token(asked)
+            await self._spend(proven, asked, request.at)
+            await self.reader.keys.refresh(request.at)
+            read = self.reader.read_by_value(token, request.at)
+            said = await self.store.read(lambda tx: self._say(tx, proven, token, read, request.at))
+        except Refused as refused:
+            return self.refuse(request, refused.refusal, client_id)
+        return json_response(dict(said), 200, _NO_STORE)
+
+    async def _spend(self, proven: Authenticated, asked: Asked, now: Instant) -> None:
+        if proven.mark is None and not asked.in_query:
+            return
+
+        def work(tx: Transaction) -> Refusal | None:
+            if asked.in_query:
+                tx.clients.saw_query(proven.client.id, now)
+            return spend_mark(tx, proven)
+
+        problem = await self.store.write(work)
+        if problem is not None:
+            raise Refused(problem)
+
+    def _say(
+        self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant
+    ) -> Mapping[str, object]:
+        if (parts := take_apart(token)) is not None:
+            return self._say_refresh_token(tx, proven, parts, now)
+        found = self.reader.find_live(tx, token, read, now)
+        if found is None or require_live(found[1], now) is not None:
+            return _INACTIVE
+        live = found[0]
+        if not _may_know(proven, live.client_id):
+            return _INACTIVE
+        said: dict[str, object] = {
+            "active": True,
+            "scope": str(live.scope),
+            "client_id": live.client_id,
+            "token_type": "bearer",
+            "sub": live.subject,
+            "aud": live.audience,
+            "iss": self.issuer,
+            "iat": live.issued_at,
+            "exp": live.expires_at,
+            "jti": live.token_id,
+        }
+        if live.grant_id is not None:
+            said["grant_id"] = live.grant_id
+        return said
+
+    def _say_refresh_token(
+        self, tx: Transaction, proven: Authenticated, parts: tuple[str, str], now: Instant
+    ) -> Mapping[str, object]:
+        secret, grant_id = parts
+        found = tx.grants.find(grant_id)
+        if found is None or require_live(found.standing, now) is not None:
+            return _INACTIVE
+        grant = found.grant
+        if grant.refresh_print is None or not _may_know(proven, grant.client_id):
+            return _INACTIVE
+        if not same(fingerprint_of(self.fingerprints, secret, grant_id), grant.refresh_print):
+            return _INACTIVE
+        if grant.refresh_expires_at is None or grant.refresh_expires_at <= now:
+            return _INACTIVE
+        # No token_type: that member tells how an access token is presented.
+        return {
+            "active": True,
+            "scope": str(grant.scope),
+            "client_id": grant.client_id,
+            "sub": str(grant.uid),
+            "iss": self.issuer,
+            "iat": grant.created_at,
+            "exp": grant.refresh_expires_at,
+        }
+
+
+def _may_know(proven: Authenticated, client_id: str) -> bool:
+    return proven.client.id in (RESOURCE_SERVER, client_id)
+
+
+def _require_confidential(proven: Authenticated) -> None:
+    if proven.client.is_public:
+        raise Refused(not_proven("public", "a confidential client", "a public client"))

@@ -1,0 +1,85 @@
+"""The documents anyone may read: server metadata (RFC 8414) and the key set (RFC 7517)."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import msgspec
+
+from valetkey.authorization.protocol.metadata import ServerFacts, server_metadata
+from valetkey.authorization.storage.clients import revision
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.web.exchange import Pairs, Request, Response
+
+_METADATA_HEADERS: Pairs = (
+    ("content-type", "application/json"),
+    ("cache-control", "public, max-age=60"),
+    ("access-control-allow-origin", "*"),
+)
+_KEYS_HEADERS: Pairs = (
+    ("content-type", "application/jwk-set+json"),
+    ("cache-control", "public, max-age=300"),
+    ("access-control-allow-origin", "*"),
+)
+
+
+@dataclass(slots=True)
+class _Rendered:
+    changed: int = -1
+    revision: int = -1
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataEndpoint:
+    """The server's description of itself, rendered again only after the register changed."""
+
+    store: Store
+    issuer: str
+    scopes: Collection[str]
+    grant_types: Collection[str]
+    authentication_methods: Collection[str]
+    signing_algorithms: Collection[str]
+    rendered: _Rendered = field(default_factory=_Rendered)
+
+    async def __call__(self, request: Request) -> Response:
+        """The document, at most a second behind the register."""
+        changed = self.store.engine.changed()
+        if changed != self.rendered.changed:
+            await self._render(changed)
+        return Response(200, self.rendered.body, _METADATA_HEADERS)
+
+    async def _render(self, changed: int) -> None:
+        number = await self.store.read(lambda tx: revision(tx.db))
+        if number != self.rendered.revision:
+            implicit, password = await self.store.scan(_legacy)
+            document = server_metadata(
+                ServerFacts(
+                    issuer=self.issuer,
+                    scopes=self.scopes,
+                    grant_types=self.grant_types,
+                    authentication_methods=self.authentication_methods,
+                    signing_algorithms=self.signing_algorithms,
+                    implicit=implicit,
+                    password=password,
+                )
+            )
+            self.rendered.body = msgspec.json.encode(document)
+            self.rendered.revision = number
+        self.rendered.changed = changed
+
+
+@dataclass(frozen=True, slots=True)
+class KeysEndpoint:
+    """The public keys: next, current and retiring."""
+
+    keys: SigningKeyRing
+
+    async def __call__(self, request: Request) -> Response:
+        """The key set; it may be kept for five minutes."""
+        await self.keys.refresh(request.at)
+        return Response(200, self.keys.published(request.at).document(), _KEYS_HEADERS)
+
+
+def _legacy(tx: Transaction) -> tuple[bool, bool]:
+    return tx.clients.with_grant_type("implicit"), tx.clients.with_grant_type("password")

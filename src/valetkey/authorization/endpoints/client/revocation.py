@@ -1,0 +1,87 @@
+"""POST /oauth/revoke: a client gives a token back (RFC 7009)."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.client_authentication.authenticate import spend_mark
+from valetkey.authorization.client_authentication.method import Authenticated
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
+from valetkey.authorization.grant_types.family import fingerprint_of, take_apart
+from valetkey.authorization.model.event import AccessTokenRevoked, GrantRevoked
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.read import AccessTokenReader, Read
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Refusal, Refused
+from valetkey.kernel.secret import FingerprintKey, same
+from valetkey.web.exchange import Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationEndpoint:
+    """Answers 200 whatever the token was: who asks learns nothing about other clients' tokens."""
+
+    store: Store
+    door: Door
+    reader: AccessTokenReader
+    fingerprints: FingerprintKey
+    refuse: ClientRefusal
+
+    async def __call__(self, request: Request) -> Response:
+        """200 with nothing in it, after the token has ended on disk."""
+        client_id = None
+        try:
+            asked = self.door.read(request)
+            proven = await self.door.prove(request, asked)
+            client_id = proven.client.id
+            require_query_allowed(asked, proven)
+            token = the_token(asked)
+            await self.reader.keys.refresh(request.at)
+            read = self.reader.read_by_value(token, request.at)
+
+            def work(tx: Transaction) -> Refusal | None:
+                if asked.in_query:
+                    tx.clients.saw_query(proven.client.id, request.at)
+                if problem := spend_mark(tx, proven):
+                    return problem
+                self._end(tx, proven, token, read, request.at)
+                return None
+
+            problem = await self.store.write(work)
+        except Refused as refused:
+            return self.refuse(request, refused.refusal, client_id)
+        if problem is not None:
+            return self.refuse(request, problem, client_id)
+        return Response(200, b"", (("cache-control", "no-store"),))
+
+    def _end(
+        self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant
+    ) -> None:
+        # The hint of RFC 7009 section 2.1 is not needed: each kind of token shows what it is.
+        if (parts := take_apart(token)) is not None:
+            self._end_family(tx, proven, parts, now)
+            return
+        if read is None:
+            read = self.reader.find_by_reference(tx, token)
+        if read is None or read.client_id != proven.client.id or read.expires_at <= now:
+            return
+        if self.reader.revoke(tx, read, token, now):
+            event = AccessTokenRevoked(read.client_id, read.grant_id, read.token_id)
+            tx.events.add(event, now)
+
+    def _end_family(
+        self, tx: Transaction, proven: Authenticated, parts: tuple[str, str], now: Instant
+    ) -> None:
+        secret, grant_id = parts
+        found = tx.grants.find(grant_id)
+        if found is None or found.grant.client_id != proven.client.id:
+            return
+        presented = fingerprint_of(self.fingerprints, secret, grant_id)
+        known = [found.grant.refresh_print]
+        if found.previous is not None:
+            known.append(found.previous.fingerprint)
+        if not any(print_ is not None and same(presented, print_) for print_ in known):
+            return
+        if tx.grants.revoke(grant_id, now, "client_revoked"):
+            grant = found.grant
+            event = GrantRevoked(grant.uid, grant.client_id, grant.id, "client_revoked")
+            tx.events.add(event, now)

@@ -1,0 +1,130 @@
+"""POST /oauth/token and POST /token: grants in, tokens out (RFC 6749 sections 3.2 and 5)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.client_authentication.authenticate import spend_mark
+from valetkey.authorization.client_authentication.method import Authenticated
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.door import Asked, Door, require_query_allowed
+from valetkey.authorization.grant_types.grant_type import Fresh, GrantType, TokenRequest
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
+from valetkey.authorization.tokens.mint import Minter
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.secret import FingerprintKey, Prefix, fresh_id, fresh_secret
+from valetkey.web.exchange import Pairs, Request, Response, json_response
+
+_FORBIDDEN_SINCE = "@1349049600"
+"""October 2012, when RFC 6749 section 2.3.1 said that credentials do not belong in the URL."""
+
+_NO_STORE: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEndpoint:
+    """One path at which these grant types are served.
+
+    `elsewhere` is the path that serves the others, to say so.
+    """
+
+    store: Store
+    door: Door
+    grant_types: Sequence[GrantType]
+    policy: TokenPolicy
+    minter: Minter
+    fingerprints: FingerprintKey
+    runtime: Runtime
+    refuse: ClientRefusal
+    elsewhere: str = ""
+
+    async def __call__(self, request: Request) -> Response:
+        """The token response, after everything it says is on disk."""
+        client_id = None
+        try:
+            asked = self.door.read(request)
+            grant_type = self._grant_type(asked)
+            proven = await self.door.prove(request, asked)
+            client_id = proven.client.id
+            require_query_allowed(asked, proven)
+            _require_registered(grant_type, proven)
+            return await self._answer(request, asked, proven, grant_type)
+        except Refused as refused:
+            return self.refuse(request, refused.refusal, client_id)
+
+    async def _answer(
+        self, request: Request, asked: Asked, proven: Authenticated, grant_type: GrantType
+    ) -> Response:
+        random, client = self.runtime.random, proven.client
+        token_request = TokenRequest(
+            client=client,
+            parameters=asked.parameters,
+            fresh=Fresh(
+                access=Draw.fresh(client, random),
+                refresh=fresh_secret(Prefix.REFRESH_TOKEN, random),
+                grant_id=fresh_id("gr", random),
+                seal_nonce=random,
+            ),
+            policy=self.policy,
+            fingerprints=self.fingerprints,
+            address=request.address,
+            now=request.at,
+        )
+        await self.minter.keys.refresh(request.at)
+        if grant_type.prepare is not None:
+            token_request = await grant_type.prepare(token_request)
+        # Loaded before the transaction: without a key nothing is spent.
+        self.minter.keys.current(request.at)
+
+        def work(tx: Transaction) -> Granted | Refusal:
+            if asked.in_query:
+                tx.clients.saw_query(client.id, request.at)
+            return spend_mark(tx, proven) or grant_type.redeem(tx, token_request)
+
+        granted = await self.store.write(work)
+        if isinstance(granted, Refusal):
+            return self.refuse(request, granted, client.id)
+        return json_response(self.minter.response(granted, request.at), 200, self._headers(asked))
+
+    def _grant_type(self, asked: Asked) -> GrantType:
+        name = asked.parameters.get("grant_type")
+        for grant_type in self.grant_types:
+            if grant_type.name == name:
+                return grant_type
+        served = ", ".join(grant_type.name for grant_type in self.grant_types)
+        hint = f"; {self.elsewhere} serves the others" if self.elsewhere else ""
+        raise Refused(
+            Refusal(
+                ErrorCode.UNSUPPORTED_GRANT_TYPE,
+                f"grant_type must be one of: {served}{hint}",
+                "grant_type.unknown" if name else "grant_type.missing",
+                served,
+                "another" if name else "nothing",
+            )
+        )
+
+    def _headers(self, asked: Asked) -> Pairs:
+        if not asked.in_query:
+            return _NO_STORE
+        page = f"{self.minter.issuer}/errors/invalid_request#query"
+        return (
+            *_NO_STORE,
+            ("deprecation", _FORBIDDEN_SINCE),
+            ("link", f'<{page}>; rel="deprecation"; type="text/html"'),
+        )
+
+
+def _require_registered(grant_type: GrantType, proven: Authenticated) -> None:
+    client = proven.client
+    if client.may_use(grant_type.name):
+        return
+    raise Refused(
+        Refusal(
+            ErrorCode.UNAUTHORIZED_CLIENT,
+            "this client is not registered for this grant type",
+            "grant_type.not_registered",
+            ", ".join(sorted(client.grant_types)),
+            grant_type.name,
+        )
+    )

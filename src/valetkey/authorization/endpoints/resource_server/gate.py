@@ -1,0 +1,23 @@
+"""Only the resource server may ask here; it proves itself by HTTP Basic."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.client_authentication.method import not_proven
+from valetkey.authorization.endpoints.client.door import Asked, Door
+from valetkey.authorization.model.client import RESOURCE_SERVER
+from valetkey.kernel.refusal import Refused
+from valetkey.web.exchange import Request
+from valetkey.web.form import Form
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceServerGate:
+    """Lets the resource server in, and nobody else."""
+
+    door: Door
+
+    async def require(self, request: Request) -> None:
+        """Refused with `invalid_client` unless the resource server sent it."""
+        proven = await self.door.prove(request, Asked(Form({}), in_query=False))
+        if proven.client.id != RESOURCE_SERVER:
+            raise Refused(not_proven("resource_server", RESOURCE_SERVER, "another client"))

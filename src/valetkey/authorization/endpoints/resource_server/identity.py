@@ -1,0 +1,91 @@
+"""POST /oauth/identity: the records that live here, asked for with the token that opens them.
+
+The resource server passes on a caller's access token and says what the caller wants. Whether the
+token is live and wide enough is judged here, on every call.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.authorization.deeds.records import Records, Rejected, Wanted
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
+from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.read import AccessTokenReader, Read
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Request, Response, json_response
+from valetkey.web.json_body import read_json
+
+_READING = frozenset({"read", "list"})
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityEndpoint:
+    """`account`, `client` and `authorizations`, for the resource server alone."""
+
+    store: Store
+    gate: ResourceServerGate
+    reader: AccessTokenReader
+    records: Records
+    refuse: ClientRefusal
+
+    async def __call__(self, request: Request) -> Response:
+        """`{"record": …}` or `{"records": […]}`; a refusal says which field was wrong."""
+        try:
+            await self.gate.require(request)
+            asked = _parse(request.body)
+            await self.reader.keys.refresh(request.at)
+            read = self.reader.read_by_value(asked.access_token, request.at)
+
+            def work(tx: Transaction) -> dict[str, object] | Refusal | Rejected:
+                return self._answer(tx, asked, read, request.at)
+
+            run = self.store.read if asked.verb in _READING else self.store.write
+            said = await run(work)
+        except Refused as refused:
+            return self.refuse(request, refused.refusal)
+        if isinstance(said, Refusal):
+            return self.refuse(request, said)
+        if isinstance(said, Rejected):
+            return self._reject(request, said)
+        return json_response(said, 200, (("cache-control", "no-store"),))
+
+    def _answer(
+        self, tx: Transaction, asked: Wanted, read: Read | None, now: Instant
+    ) -> dict[str, object] | Refusal | Rejected:
+        found = self.reader.find_live(tx, asked.access_token, read, now)
+        if found is None or require_live(found[1], now) is not None:
+            return Refusal(
+                ErrorCode.INVALID_TOKEN,
+                "the access token expired, was revoked, or is not one of ours",
+                "identity.token",
+                "a live access token",
+                "another" if found is None else found[1].ended(now),
+            )
+        return self.records.answer(tx, found[0], asked, now)
+
+    def _reject(self, request: Request, rejected: Rejected) -> Response:
+        response = self.refuse(request, rejected.refusal)
+        body = msgspec.json.decode(response.body, type=dict[str, object])
+        body["errors"] = [
+            {"pointer": f"/{fault.field}", "detail": fault.detail} for fault in rejected.faults
+        ]
+        return json_response(body, response.status, (("cache-control", "no-store"),))
+
+
+def _parse(body: bytes) -> Wanted:
+    try:
+        return msgspec.convert(read_json(body), type=Wanted)
+    except msgspec.ValidationError as error:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "this is not a question about a record",
+                "identity.shape",
+                "access_token, object, verb",
+                str(error),
+            )
+        ) from None

@@ -1,0 +1,178 @@
+"""The authorization code, exchanged once (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
+
+import re
+from dataclasses import replace
+from hashlib import sha256
+
+from valetkey.authorization.grant_types.family import begin, first_refresh_token
+from valetkey.authorization.grant_types.grant_type import GrantType, TokenRequest, wrong_target
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.code import CodePayload
+from valetkey.authorization.model.event import (
+    CodeRedeemed,
+    CodeReplayed,
+    CodeSpoiled,
+    GrantRevoked,
+)
+from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.model.user import User
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Prefix, same, to_base64url, well_formed
+
+CODE = "code"
+"""The purpose under which codes are fingerprinted."""
+
+_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
+
+
+def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
+    """Look, bind, redeem, judge.
+
+    Another client's code is left alone, or anyone could burn it; a wrong verifier or redirect URI
+    from the right client spends it; a second exchange ends the grant of the first (security 8).
+    """
+    text = request.the(CODE)
+    if not well_formed(Prefix.CODE, text):
+        return _unknown("malformed")
+    voucher = tx.vouchers.find(VoucherKind.CODE, request.fingerprints.of(CODE, text))
+    if voucher is None:
+        return _unknown("unknown")
+    if voucher.client_id != request.client.id:
+        return _unknown("another client's")
+    if not tx.vouchers.redeem(voucher, request.now):
+        return _spent(tx, voucher, request.now)
+    code = CodePayload.decode(voucher.payload)
+    user = tx.users.find(code.uid)
+    problem = _judge(code, request) or _still_allowed(tx, code, request.client, user, request.now)
+    if problem or user is None:
+        refusal = problem or _unknown("without user")
+        tx.events.add(CodeSpoiled(voucher.client_id, voucher.grant_id, refusal.check), request.now)
+        return refusal
+    return _exchange(tx, request, voucher, code, user)
+
+
+def _exchange(
+    tx: Transaction, request: TokenRequest, voucher: Voucher, code: CodePayload, user: User
+) -> Granted:
+    scope = Scope.parse(code.scope)
+    grant = begin(request, user, scope, grant_id=voucher.grant_id, auth_time=code.auth_time)
+    if request.client.ends_with_session:
+        grant = replace(grant, session_id=code.session_id)
+    tx.grants.issue(grant)
+    granted = issue_access_token(
+        tx,
+        Issuing(
+            client=request.client,
+            scope=scope,
+            audience=grant.audience,
+            draw=request.fresh.access,
+            lifetime=request.policy.lifetime_of(request.client),
+            now=request.now,
+            user=user,
+            grant_id=grant.id,
+            auth_time=code.auth_time,
+            ends_at=grant.expires_at,
+            refresh_token=first_refresh_token(request, grant),
+        ),
+        request.fingerprints,
+    )
+    event = CodeRedeemed(user.uid, grant.client_id, grant.id, granted.token_id, code.scope)
+    tx.events.add(event, request.now)
+    return granted
+
+
+def _judge(code: CodePayload, request: TokenRequest) -> Refusal | None:
+    given = request.parameters.get("redirect_uri")
+    if (given is not None or code.redirect_uri_given) and given != code.redirect_uri:
+        return Refusal(
+            ErrorCode.INVALID_GRANT,
+            "redirect_uri is not the one that the authorization request named",
+            "code.redirect_uri",
+            code.redirect_uri,
+            "nothing" if given is None else "another redirect URI",
+        )
+    return _judge_verifier(code, request.parameters.get("code_verifier")) or wrong_target(request)
+
+
+def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
+    expected = "the verifier of the code challenge" if code.code_challenge else "no code_verifier"
+    if not code.code_challenge and verifier is None:
+        return None
+    # A verifier without a challenge means that somebody took the challenge away (RFC 9700 4.8.2).
+    if code.code_challenge and verifier is not None and _VERIFIER.fullmatch(verifier):
+        challenge = to_base64url(sha256(verifier.encode("ascii")).digest())
+        if same(challenge, code.code_challenge):
+            return None
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "code_verifier does not fit the code_challenge of the authorization request",
+        "code.verifier",
+        expected,
+        "nothing" if verifier is None else "another verifier",
+    )
+
+
+def _still_allowed(
+    tx: Transaction, code: CodePayload, client: Client, user: User | None, now: Instant
+) -> Refusal | None:
+    session = tx.sessions.find_by_id(code.session_id)
+    standing = Standing(
+        client_disabled=client.disabled_at is not None,
+        user_disabled=user is None or user.disabled_at is not None,
+        session_ended=session is None or session.ended_at is not None,
+        session_ends_at=None if session is None else session.expires_at,
+    )
+    if problem := require_live(standing, now):
+        return problem
+    consent = tx.consents.find(code.uid, client.id)
+    if consent is not None and Scope.parse(code.scope) <= consent.scope:
+        return None
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the user no longer allows what this code was issued for",
+        "code.consent",
+        code.scope,
+        "" if consent is None else str(consent.scope),
+    )
+
+
+def _spent(tx: Transaction, voucher: Voucher, now: Instant) -> Refusal:
+    if voucher.expires_at <= now and voucher.redeemed_at is None:
+        return Refusal(
+            ErrorCode.INVALID_GRANT,
+            "the code has expired",
+            "code.expired",
+            f"before {voucher.expires_at}",
+            f"at {now}",
+        )
+    tx.events.add(CodeReplayed(voucher.client_id, voucher.grant_id), now)
+    found = tx.grants.find(voucher.grant_id)
+    if found is not None and tx.grants.revoke(voucher.grant_id, now, "code_replayed"):
+        grant = found.grant
+        tx.events.add(GrantRevoked(grant.uid, grant.client_id, grant.id, "code_replayed"), now)
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the code was already used; what it gave has been revoked",
+        "code.replayed",
+        "a code not used before",
+        "a used code",
+    )
+
+
+def _unknown(received: str) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the code is unknown or belongs to another client",
+        "code.unknown",
+        "a code issued to this client",
+        received,
+    )
+
+
+GRANT_TYPE = GrantType("authorization_code", redeem)

@@ -1,0 +1,44 @@
+"""Client credentials: an application reaching its own record (RFC 6749 section 4.4)."""
+
+from valetkey.authorization.grant_types.grant_type import (
+    GrantType,
+    TokenRequest,
+    outside_scope,
+    wrong_target,
+)
+from valetkey.authorization.model.client import CLIENT_SCOPE
+from valetkey.authorization.model.event import AccessTokenIssued
+from valetkey.authorization.protocol.liveness import require_live, standing_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
+from valetkey.kernel.refusal import Refusal
+
+
+def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
+    """An access token for the client's own record: no user, no refresh token, no user scope."""
+    client, now = request.client, request.now
+    wanted = request.wanted_scope() or CLIENT_SCOPE
+    if not wanted <= CLIENT_SCOPE:
+        return outside_scope(CLIENT_SCOPE)
+    if problem := wrong_target(request) or require_live(standing_of(client), now):
+        return problem
+    granted = issue_access_token(
+        tx,
+        Issuing(
+            client=client,
+            scope=wanted,
+            audience=request.policy.audience,
+            draw=request.fresh.access,
+            lifetime=request.policy.lifetime_of(client),
+            now=now,
+        ),
+        request.fingerprints,
+    )
+    event = AccessTokenIssued(
+        client.id, None, None, granted.token_id, GRANT_TYPE.name, str(granted.scope)
+    )
+    tx.events.add(event, now)
+    return granted
+
+
+GRANT_TYPE = GrantType("client_credentials", redeem)

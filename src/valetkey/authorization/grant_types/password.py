@@ -1,0 +1,95 @@
+"""The resource owner's password, for the operator's own applications (RFC 6749 section 4.3).
+
+Off for a client until an administrator registers it: the application sees the password.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from valetkey.authorization.grant_types.family import begin, first_refresh_token
+from valetkey.authorization.grant_types.grant_type import (
+    GrantType,
+    TokenRequest,
+    outside_scope,
+    wrong_target,
+)
+from valetkey.authorization.model.client import CLIENT_SCOPE
+from valetkey.authorization.model.event import AccessTokenIssued
+from valetkey.authorization.model.user import User
+from valetkey.authorization.protocol.liveness import require_live, standing_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+NAME = "password"
+
+Authenticate = Callable[[str, str, str, Instant], Awaitable[User | Refusal]]
+"""Who has this username and password, asked from this address: the sign-in page's own deed."""
+
+
+def grant_type(authenticate: Authenticate) -> GrantType:
+    """The grant type, with the throttle and the audit of the sign-in page."""
+
+    async def prepare(request: TokenRequest) -> TokenRequest:
+        if request.client.is_public:
+            raise Refused(
+                Refusal(
+                    ErrorCode.UNAUTHORIZED_CLIENT,
+                    "only a confidential client may send a user's password",
+                    "password.public_client",
+                )
+            )
+        username, password = request.the("username"), request.the("password")
+        user = await authenticate(username, password, request.address, request.now)
+        if isinstance(user, Refusal):
+            raise Refused(user)
+        return replace(request, user=user)
+
+    return GrantType(NAME, redeem, prepare)
+
+
+def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
+    """A grant for the user whose password was right, unless a second factor guards the account."""
+    client, now = request.client, request.now
+    user = None if request.user is None else tx.users.find(request.user.uid)
+    if user is None:
+        return _refused("password.wrong")
+    if problem := require_live(standing_of(client, user), now) or wrong_target(request):
+        return problem
+    if tx.users.has_second_factor(user.uid):
+        return _refused("password.second_factor")
+    allowed = client.scope - CLIENT_SCOPE
+    scope = request.wanted_scope() or client.default_scope or allowed
+    if not scope <= allowed:
+        return outside_scope(allowed)
+    grant = begin(request, user, scope, grant_id=request.fresh.grant_id, auth_time=now)
+    tx.grants.issue(grant)
+    granted = issue_access_token(
+        tx,
+        Issuing(
+            client=client,
+            scope=scope,
+            audience=grant.audience,
+            draw=request.fresh.access,
+            lifetime=request.policy.lifetime_of(client),
+            now=now,
+            user=user,
+            grant_id=grant.id,
+            auth_time=now,
+            ends_at=grant.expires_at,
+            refresh_token=first_refresh_token(request, grant),
+        ),
+        request.fingerprints,
+    )
+    event = AccessTokenIssued(client.id, user.uid, grant.id, granted.token_id, NAME, str(scope))
+    tx.events.add(event, now)
+    return granted
+
+
+def _refused(check: str) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "username and password do not fit, or this account must sign in at the sign-in page",
+        check,
+    )

@@ -1,0 +1,212 @@
+"""Refresh: a new access token without the user (RFC 6749 section 6, RFC 9700 section 4.14)."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.grant_types.family import fingerprint_of, spell, take_apart
+from valetkey.authorization.grant_types.grant_type import (
+    GrantType,
+    TokenRequest,
+    outside_scope,
+    wrong_target,
+)
+from valetkey.authorization.model.event import (
+    GrantRevoked,
+    RefreshTokenRepeated,
+    RefreshTokenReused,
+    RefreshTokenUsed,
+)
+from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.user import User
+from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.storage.grants import Rotation, StandingGrant
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
+from valetkey.kernel.moment import later
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.seal import open_with, seal_with
+from valetkey.kernel.secret import Fingerprint, Secret, same
+
+
+@dataclass(frozen=True, slots=True)
+class _Presented:
+    """A refresh token as it came, and what it would be stored as."""
+
+    text: str
+    fingerprint: Fingerprint
+    found: StandingGrant
+
+
+def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
+    """Exchange the current token; answer a repeated one with the same successor; end on reuse.
+
+    Public clients get a successor. Confidential ones are bound by their authentication and keep
+    their token unless registered otherwise (security 9).
+    """
+    text = request.the("refresh_token")
+    parts = take_apart(text)
+    found = None if parts is None else tx.grants.find(parts[1])
+    if parts is None or found is None or found.grant.client_id != request.client.id:
+        return _unknown()
+    fingerprint = fingerprint_of(request.fingerprints, *parts)
+    presented = _Presented(text, fingerprint, found)
+    grant = found.grant
+    if grant.refresh_print is None:
+        return _unknown()
+    if problem := require_live(found.standing, request.now):
+        return problem
+    scope = request.wanted_scope() or grant.scope
+    if not scope <= grant.scope:
+        return outside_scope(grant.scope)
+    if problem := wrong_target(request):
+        return problem
+    if not same(fingerprint, grant.refresh_print):
+        return _not_current(tx, request, presented, scope)
+    if grant.refresh_expires_at is None or grant.refresh_expires_at <= request.now:
+        return _idle(grant)
+    return _use(tx, request, presented, scope)
+
+
+def _use(
+    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope
+) -> Granted | Refusal:
+    grant, now = presented.found.grant, request.now
+    until = min(later(now, request.policy.refresh_token_idle_lifetime), grant.expires_at)
+    rotates = request.client.is_public or request.client.rotates_refresh_token
+    if rotates:
+        successor = spell(request.fresh.refresh, grant.id)
+        rotation = Rotation(
+            grant_id=grant.id,
+            presented=presented.fingerprint,
+            successor=fingerprint_of(
+                request.fingerprints, request.fresh.refresh.reveal(), grant.id
+            ),
+            sealed=seal_with(
+                presented.text,
+                f"{scope}\n{successor.reveal()}".encode(),
+                _place(grant),
+                request.fresh.seal_nonce,
+            ),
+            expires_at=until,
+        )
+        won = tx.grants.rotate(rotation, now)
+    else:
+        successor = Secret(presented.text)
+        won = tx.grants.use(grant.id, presented.fingerprint, until, now)
+    if not won:
+        return _lost(tx, request, presented, scope)
+    granted = _grant_again(tx, request, grant, scope, successor)
+    if isinstance(granted, Refusal):
+        return granted
+    event = RefreshTokenUsed(grant.uid, grant.client_id, grant.id, granted.token_id, rotates)
+    tx.events.add(event, now)
+    return granted
+
+
+def _lost(
+    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope
+) -> Granted | Refusal:
+    # Another transaction was faster: look again, the token is now the previous one.
+    found = tx.grants.find(presented.found.grant.id)
+    if found is None or found.grant.revoked_at is not None:
+        return _unknown()
+    return _not_current(
+        tx, request, _Presented(presented.text, presented.fingerprint, found), scope
+    )
+
+
+def _not_current(
+    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope
+) -> Granted | Refusal:
+    grant, previous, now = presented.found.grant, presented.found.previous, request.now
+    if (
+        previous is not None
+        and same(previous.fingerprint, presented.fingerprint)
+        and later(previous.rotated_at, request.policy.refresh_reuse_window) > now
+    ):
+        opened = open_with(presented.text, previous.sealed, _place(grant))
+        if opened is not None:
+            return _repeat(tx, request, grant, scope, opened.decode())
+    tx.events.add(RefreshTokenReused(grant.client_id, grant.id), now)
+    if tx.grants.revoke(grant.id, now, "refresh_token_reused"):
+        event = GrantRevoked(grant.uid, grant.client_id, grant.id, "refresh_token_reused")
+        tx.events.add(event, now)
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the refresh token was replaced before; the whole authorization has been ended",
+        "refresh_token.reused",
+        "the current refresh token",
+        f"one of an earlier generation than {grant.generation}",
+    )
+
+
+def _repeat(
+    tx: Transaction, request: TokenRequest, grant: Grant, scope: Scope, opened: str
+) -> Granted | Refusal:
+    first_scope, _, successor = opened.partition("\n")
+    if scope != Scope.parse(first_scope):
+        return Refusal(
+            ErrorCode.INVALID_GRANT,
+            "the refresh token was just used with another scope",
+            "refresh_token.repeated_scope",
+            first_scope,
+            str(scope),
+        )
+    granted = _grant_again(tx, request, grant, scope, Secret(successor))
+    if isinstance(granted, Refusal):
+        return granted
+    event = RefreshTokenRepeated(grant.client_id, grant.id, granted.token_id)
+    tx.events.add(event, request.now)
+    return granted
+
+
+def _grant_again(
+    tx: Transaction, request: TokenRequest, grant: Grant, scope: Scope, refresh_token: Secret
+) -> Granted | Refusal:
+    user: User | None = tx.users.find(grant.uid)
+    if user is None:
+        return _unknown()
+    return issue_access_token(
+        tx,
+        Issuing(
+            client=request.client,
+            scope=scope,
+            audience=grant.audience,
+            draw=request.fresh.access,
+            lifetime=request.policy.lifetime_of(request.client),
+            now=request.now,
+            user=user,
+            grant_id=grant.id,
+            auth_time=grant.auth_time,
+            ends_at=grant.expires_at,
+            refresh_token=refresh_token,
+        ),
+        request.fingerprints,
+    )
+
+
+def _place(grant: Grant) -> str:
+    return f"grants.successor:{grant.id}"
+
+
+def _idle(grant: Grant) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the refresh token was not used for too long",
+        "refresh_token.idle",
+        f"before {grant.refresh_expires_at}",
+        "later",
+    )
+
+
+def _unknown() -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the refresh token is unknown, has ended, or belongs to another client",
+        "refresh_token.unknown",
+        "a refresh token issued to this client",
+        "something else",
+    )
+
+
+GRANT_TYPE = GrantType("refresh_token", redeem)

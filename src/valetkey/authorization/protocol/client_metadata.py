@@ -1,0 +1,212 @@
+"""What a client may register, and the rules that every door applies (RFC 7591 section 2)."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from valetkey.authorization.model.client import (
+    CLIENT_SCOPE,
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    ClientType,
+    GrantTypeName,
+)
+from valetkey.authorization.model.profile import PROFILES, ProfileName
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Lifetime, days
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.url import check_redirect_uri, origin
+
+MOST_REDIRECT_URIS = 20
+LONGEST_NAME = 80
+LONGEST_DESCRIPTION = 500
+_LONGEST_URL = 2_000
+_LONGEST_LIFETIME = days(1)
+_WITH_REDIRECT = frozenset({GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.IMPLICIT})
+_WITH_SECRET = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.PASSWORD})
+_GRANT_TYPES = tuple(name.value for name in GrantTypeName)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with what was asked: which field, and what would be right."""
+
+    field: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientMetadata:
+    """Everything about a client that somebody chooses, as it was said, unchecked.
+
+    `profile` may be "" for the server's default, `authentication_method` for what fits the type.
+    An `access_token_lifetime` of None is the server's.
+    """
+
+    name: str
+    description: str = ""
+    redirect_uris: tuple[str, ...] = ()
+    grant_types: tuple[str, ...] = ("authorization_code", "refresh_token")
+    scopes: tuple[str, ...] = ()
+    default_scopes: tuple[str, ...] = ()
+    required_scopes: tuple[str, ...] = ()
+    profile: str = ""
+    type: str = "confidential"
+    application_type: str = "web"
+    access_token_format: str = "jwt"
+    access_token_lifetime: Lifetime | None = None
+    authentication_method: str = ""
+    key_set: str = ""
+    requires_pkce: bool = False
+    rotates_refresh_token: bool = False
+    ends_with_session: bool = False
+    logo_uri: str = ""
+    policy_uri: str = ""
+    tos_uri: str = ""
+
+    @property
+    def proof(self) -> str:
+        """How it authenticates: as said, or as its type suggests."""
+        if self.authentication_method:
+            return self.authentication_method
+        if self.type == ClientType.PUBLIC:
+            return AuthenticationMethod.NONE.value
+        if self.key_set:
+            return AuthenticationMethod.PRIVATE_KEY_JWT.value
+        return AuthenticationMethod.CLIENT_SECRET.value
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRules:
+    """What the rules need to know of this server: its own addresses, its scopes, its default."""
+
+    own_origins: Collection[str]
+    scopes: Collection[str]
+    default_profile: ProfileName
+
+    def faults(self, metadata: ClientMetadata) -> tuple[Fault, ...]:
+        """Everything that is wrong, all at once; empty when the client may be registered so."""
+        return (
+            *_text_faults(metadata),
+            *_word_faults(metadata),
+            *self._redirect_faults(metadata),
+            *_grant_type_faults(metadata, self.profile_of(metadata)),
+            *self._scope_faults(metadata),
+            *_proof_faults(metadata),
+        )
+
+    def profile_of(self, metadata: ClientMetadata) -> str:
+        """The profile it will have."""
+        return metadata.profile or self.default_profile.value
+
+    def _redirect_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
+        uris = metadata.redirect_uris
+        if len(uris) > MOST_REDIRECT_URIS:
+            yield Fault("redirect_uris", f"at most {MOST_REDIRECT_URIS}")
+            return
+        if len(set(uris)) != len(uris):
+            yield Fault("redirect_uris", "each only once")
+        if not uris and _WITH_REDIRECT.intersection(metadata.grant_types):
+            yield Fault("redirect_uris", "at least one: users are sent back to it")
+        native = metadata.application_type == ApplicationType.NATIVE
+        for number, uri in enumerate(uris):
+            try:
+                check_redirect_uri(uri, native=native, own_origins=self.own_origins)
+            except Refused as refused:
+                yield Fault(f"redirect_uris/{number}", refused.refusal.description)
+                continue
+            if GrantTypeName.IMPLICIT in metadata.grant_types and "://" not in origin(uri):
+                yield Fault(
+                    f"redirect_uris/{number}",
+                    "the implicit grant needs https or a loopback address",
+                )
+
+    def _scope_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
+        known = [name for name in self.scopes if name not in CLIENT_SCOPE]
+        for number, name in enumerate(metadata.scopes):
+            if name not in known:
+                yield Fault(f"scopes/{number}", f"one of: {', '.join(known)}")
+        if len(set(metadata.scopes)) != len(metadata.scopes):
+            yield Fault("scopes", "each only once")
+        for field in ("default_scopes", "required_scopes"):
+            chosen: tuple[str, ...] = getattr(metadata, field)
+            if not set(chosen) <= set(metadata.scopes):
+                yield Fault(field, "only scopes that the client has")
+
+
+def _text_faults(metadata: ClientMetadata) -> Iterator[Fault]:
+    if not 0 < len(metadata.name) <= LONGEST_NAME or not _is_plain(metadata.name):
+        yield Fault("name", f"1 to {LONGEST_NAME} printable characters")
+    if len(metadata.description) > LONGEST_DESCRIPTION or not _is_plain(metadata.description):
+        yield Fault("description", f"at most {LONGEST_DESCRIPTION} printable characters")
+    for field in ("logo_uri", "policy_uri", "tos_uri"):
+        uri: str = getattr(metadata, field)
+        if uri and not _is_link(uri):
+            yield Fault(field, "an https address")
+    lifetime = metadata.access_token_lifetime
+    if lifetime is not None and not 0 < lifetime <= _LONGEST_LIFETIME:
+        yield Fault("access_token_lifetime", "from one second to one day")
+
+
+def _word_faults(metadata: ClientMetadata) -> Iterator[Fault]:
+    words = (
+        ("profile", metadata.profile, ("", *PROFILES)),
+        ("type", metadata.type, tuple(ClientType)),
+        ("application_type", metadata.application_type, tuple(ApplicationType)),
+        ("access_token_format", metadata.access_token_format, tuple(AccessTokenFormat)),
+        ("authentication_method", metadata.authentication_method, ("", *AuthenticationMethod)),
+    )
+    for field, word, known in words:
+        if word not in known:
+            yield Fault(field, f"one of: {', '.join(name for name in known if name)}")
+
+
+def _grant_type_faults(metadata: ClientMetadata, profile: str) -> Iterator[Fault]:
+    names = metadata.grant_types
+    for number, name in enumerate(names):
+        if name not in _GRANT_TYPES:
+            yield Fault(f"grant_types/{number}", f"one of: {', '.join(_GRANT_TYPES)}")
+        elif name in _WITH_SECRET and metadata.type == ClientType.PUBLIC:
+            yield Fault(f"grant_types/{number}", f"{name} is for confidential clients only")
+        elif (
+            name in {GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD}
+            and profile in PROFILES
+            and not PROFILES[profile].implicit_and_password
+        ):
+            yield Fault(f"grant_types/{number}", f"the profile {profile} has no {name} grant")
+    if not names or len(set(names)) != len(names):
+        yield Fault("grant_types", "at least one, each only once")
+    refreshing = {GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.PASSWORD}
+    if GrantTypeName.REFRESH_TOKEN in names and not refreshing.intersection(names):
+        yield Fault("grant_types", "refresh_token comes with authorization_code or password")
+
+
+def _proof_faults(metadata: ClientMetadata) -> Iterator[Fault]:
+    if (metadata.type == ClientType.PUBLIC) != (metadata.proof == AuthenticationMethod.NONE):
+        yield Fault("authentication_method", "none for public clients, and for no other")
+    needs_keys = metadata.proof == AuthenticationMethod.PRIVATE_KEY_JWT
+    if needs_keys != bool(metadata.key_set):
+        yield Fault("key_set", "the client's public keys, for private_key_jwt and nothing else")
+    elif metadata.key_set:
+        try:
+            keys = KeySet.parse(metadata.key_set.encode("utf-8", "surrogatepass"))
+        except Refused as refused:
+            yield Fault("key_set", refused.refusal.description)
+        else:
+            if len(keys) == 0:
+                yield Fault("key_set", "at least one key")
+
+
+def _is_plain(text: str) -> bool:
+    # isprintable refuses controls, separators, surrogates and the bidi controls that reorder text.
+    return text.isprintable() and text.strip() == text
+
+
+def _is_link(uri: str) -> bool:
+    return (
+        len(uri) <= _LONGEST_URL
+        and uri.startswith("https://")
+        and uri.isascii()
+        and uri.isprintable()
+        and not any(letter in " \"'<>\\^`{|}" for letter in uri)
+    )

@@ -1,0 +1,32 @@
+"""The one rule of life: nothing works once its client, user, grant or session has ended."""
+
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.model.user import User
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+
+
+def require_live(standing: Standing, now: Instant) -> Refusal | None:
+    """None while everything behind a code, a grant or a token lives; else why it must be refused.
+
+    Every path that issues, exchanges, introspects or answers goes through here (security 5).
+    """
+    ended = standing.ended(now)
+    if not ended:
+        return None
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the authorization has ended: it expired, was revoked, or its account or app is closed",
+        f"live.{ended}",
+        "everything behind it to be live",
+        ended,
+    )
+
+
+def standing_of(client: Client, user: User | None = None) -> Standing:
+    """The standing of a client and a user between whom there is no grant yet."""
+    return Standing(
+        client_disabled=client.disabled_at is not None,
+        user_disabled=user is not None and user.disabled_at is not None,
+    )

@@ -1,0 +1,120 @@
+"""Issue access tokens: who gets what until when, written down where it must be."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.model.client import AccessTokenFormat, Client
+from valetkey.authorization.model.user import User
+from valetkey.authorization.storage.access_tokens import ReferenceToken
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
+
+ACCESS_TOKEN = "access_token"
+"""The purpose under which access tokens by reference are fingerprinted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPolicy:
+    """How long things work, and for which API: what issuing needs to know of the settings."""
+
+    audience: str
+    access_token_lifetime: Lifetime
+    implicit_token_lifetime: Lifetime
+    refresh_token_idle_lifetime: Lifetime
+    refresh_token_lifetime: Lifetime
+    refresh_reuse_window: Lifetime
+
+    def lifetime_of(self, client: Client) -> Lifetime:
+        """How long this client's access tokens work."""
+        return client.access_token_lifetime or self.access_token_lifetime
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The answer yes: everything a token response says. Strings that must be signed come later.
+
+    `user` and `grant_id` are None for a client's own access. `reference` is the token itself where
+    the client gets tokens by reference.
+    """
+
+    client: Client
+    scope: Scope
+    audience: str
+    token_id: str
+    issued_at: Instant
+    expires_at: Instant
+    user: User | None = None
+    grant_id: str | None = None
+    auth_time: Instant | None = None
+    reference: Secret | None = None
+    refresh_token: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The random strings one access token needs, drawn before the transaction."""
+
+    token_id: str
+    reference: Secret | None
+
+    @staticmethod
+    def fresh(client: Client, random: Callable[[int], bytes]) -> "Draw":
+        """What this client's format of access tokens needs."""
+        by_reference = client.access_token_format is AccessTokenFormat.REFERENCE
+        return Draw(
+            fresh_id("at", random),
+            fresh_secret(Prefix.ACCESS_TOKEN, random) if by_reference else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Issuing:
+    """One access token to issue. It never outlives `ends_at`, the end of its grant."""
+
+    client: Client
+    scope: Scope
+    audience: str
+    draw: Draw
+    lifetime: Lifetime
+    now: Instant
+    user: User | None = None
+    grant_id: str | None = None
+    auth_time: Instant | None = None
+    ends_at: Instant | None = None
+    refresh_token: Secret | None = None
+
+
+def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> Granted:
+    """The token's record. One by reference is written down; one by value is signed later."""
+    expires_at = Instant(asked.now + asked.lifetime)
+    if asked.ends_at is not None:
+        expires_at = min(expires_at, asked.ends_at)
+    if asked.draw.reference is not None:
+        tx.access_tokens.issue(
+            key.of(ACCESS_TOKEN, asked.draw.reference.reveal()),
+            ReferenceToken(
+                id=asked.draw.token_id,
+                client_id=asked.client.id,
+                grant_id=asked.grant_id,
+                uid=None if asked.user is None else asked.user.uid,
+                scope=asked.scope,
+                audience=asked.audience,
+                issued_at=asked.now,
+                expires_at=expires_at,
+            ),
+        )
+    return Granted(
+        client=asked.client,
+        scope=asked.scope,
+        audience=asked.audience,
+        token_id=asked.draw.token_id,
+        issued_at=asked.now,
+        expires_at=expires_at,
+        user=asked.user,
+        grant_id=asked.grant_id,
+        auth_time=asked.auth_time,
+        reference=asked.draw.reference,
+        refresh_token=asked.refresh_token,
+    )

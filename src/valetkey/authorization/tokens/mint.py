@@ -1,0 +1,63 @@
+"""Granted -> strings: sign, and say what the client may know (RFC 6749 section 5.1, RFC 9068)."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.model.user import User
+from valetkey.authorization.tokens.issue import Granted
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.kernel.access_token import AccessToken
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Minter:
+    """Turns what was granted into what is sent. Runs after the commit: no lock is held."""
+
+    issuer: str
+    keys: SigningKeyRing
+
+    def access_token(self, granted: Granted, now: Instant) -> str:
+        """The access token: by reference as it was drawn, by value signed."""
+        if granted.reference is not None:
+            return granted.reference.reveal()
+        subject = granted.client.id if granted.user is None else granted.user.subject
+        return AccessToken(
+            issuer=self.issuer,
+            subject=subject,
+            client_id=granted.client.id,
+            audience=granted.audience,
+            scope=granted.scope,
+            token_id=granted.token_id,
+            issued_at=granted.issued_at,
+            expires_at=granted.expires_at,
+            grant_id=granted.grant_id,
+            auth_time=granted.auth_time,
+        ).sign(self.keys.current(now))
+
+    def response(self, granted: Granted, now: Instant) -> dict[str, object]:
+        """The token response, field by field as the specification's section 4 says."""
+        body: dict[str, object] = {
+            "access_token": self.access_token(granted, now),
+            "token_type": "bearer",
+            "expires_in": granted.expires_at - granted.issued_at,
+        }
+        if granted.refresh_token is not None:
+            body["refresh_token"] = granted.refresh_token.reveal()
+        body["scope"] = str(granted.scope)
+        if granted.user is not None:
+            body["uid"] = granted.user.uid
+            body["info"] = info(granted.user, granted.scope)
+        return body
+
+
+def info(user: User, scope: Scope) -> dict[str, object]:
+    """Name and e-mail address, where the granted scope lets the client read them."""
+    if "read" not in scope and "account:read" not in scope:
+        return {}
+    return {
+        "name": user.name,
+        "email": user.email,
+        # An address that nobody proved must not be taken for an identity (security 14).
+        "email_verified": user.email_verified_at is not None,
+    }

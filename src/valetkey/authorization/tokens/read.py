@@ -1,0 +1,125 @@
+"""Read access tokens that come back: by value and by reference, with everything behind them."""
+
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.storage.access_tokens import ReferenceToken
+from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.issue import ACCESS_TOKEN
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.kernel import access_token
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import FingerprintKey, Prefix, well_formed
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What an access token says, whichever way it says it. `uid` is None for a client's own."""
+
+    token_id: str
+    client_id: str
+    grant_id: str | None
+    subject: str
+    uid: int | None
+    scope: Scope
+    audience: str
+    issued_at: Instant
+    expires_at: Instant
+    by_reference: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AccessTokenReader:
+    """Knows our own access tokens, and what they still stand on."""
+
+    issuer: str
+    audience: str
+    keys: SigningKeyRing
+    fingerprints: FingerprintKey
+
+    def read_by_value(self, token: str, now: Instant) -> Read | None:
+        """What a signed token says, unless it is not ours or has expired."""
+        if token.count(".") != 2:  # noqa: PLR2004 - header, claims, signature
+            return None
+        try:
+            said = access_token.verify(
+                token,
+                self.keys.published(now),
+                issuer=self.issuer,
+                audience=self.audience,
+                now=now,
+            )
+        except Refused:
+            return None
+        return Read(
+            token_id=said.token_id,
+            client_id=said.client_id,
+            grant_id=said.grant_id,
+            subject=said.subject,
+            uid=int(said.subject) if said.grant_id is not None else None,
+            scope=said.scope,
+            audience=said.audience,
+            issued_at=said.issued_at,
+            expires_at=said.expires_at,
+            by_reference=False,
+        )
+
+    def find_by_reference(self, tx: Transaction, token: str) -> Read | None:
+        """What a token by reference refers to, live or not."""
+        found = self._look_up(tx, token)
+        return None if found is None else _read(found[0])
+
+    def find_live(
+        self, tx: Transaction, token: str, read: Read | None, now: Instant
+    ) -> tuple[Read, Standing] | None:
+        """A token and its standing; `read` is what `read_by_value` made of the same token."""
+        if read is None:
+            found = self._look_up(tx, token)
+            if found is None or found[0].expires_at <= now:
+                return None
+            return _read(found[0]), found[1]
+        return read, _standing_by_value(tx, read)
+
+    def revoke(self, tx: Transaction, read: Read, token: str, now: Instant) -> bool:
+        """End one token before its time. Of all who try, exactly one is told True."""
+        if read.by_reference:
+            return tx.access_tokens.revoke(
+                read.token_id, self.fingerprints.of(ACCESS_TOKEN, token), now
+            )
+        return tx.revocations.add_once(RevokedKind.TOKEN, read.token_id, now)
+
+    def _look_up(self, tx: Transaction, token: str) -> tuple[ReferenceToken, Standing] | None:
+        if not well_formed(Prefix.ACCESS_TOKEN, token):
+            return None
+        return tx.access_tokens.find(self.fingerprints.of(ACCESS_TOKEN, token))
+
+
+def _standing_by_value(tx: Transaction, read: Read) -> Standing:
+    revoked = tx.revocations.covers(read.token_id, read.client_id, read.issued_at)
+    if read.grant_id is None:
+        client = tx.clients.find(read.client_id)
+        disabled = client is None or client.disabled_at is not None
+        return Standing(client_disabled=disabled, token_revoked=revoked)
+    found = tx.grants.find(read.grant_id)
+    # A grant that was swept away has ended.
+    if found is None:
+        return Standing(grant_revoked=True)
+    return replace(found.standing, token_revoked=revoked)
+
+
+def _read(token: ReferenceToken) -> Read:
+    return Read(
+        token_id=token.id,
+        client_id=token.client_id,
+        grant_id=token.grant_id,
+        subject=token.client_id if token.uid is None else str(token.uid),
+        uid=token.uid,
+        scope=token.scope,
+        audience=token.audience,
+        issued_at=token.issued_at,
+        expires_at=token.expires_at,
+        by_reference=True,
+    )

@@ -1,0 +1,88 @@
+"""What a server does by itself: write down refusals, sweep out what expired, renew its keys."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.kernel.moment import Instant, days, hours
+from valetkey.kernel.runtime import Runtime
+
+BATCH = 500
+"""Rows deleted in one transaction: few enough to hold nobody up."""
+
+_WRITE_EVERY = 0.1
+_SWEEP_EVERY = 10.0
+_KEYS_EVERY = 30.0
+_REPLAY_MEMORY = hours(1)
+"""So long after its end a code is known as used, and its replay ends the grant."""
+
+_GRANT_MEMORY = days(3)
+"""So long after its end a grant is there for those who ask why."""
+
+_IDLE_BUCKET = days(1)
+
+Sweep = Callable[[Transaction, Instant], int]
+
+SWEEPS: tuple[Sweep, ...] = (
+    lambda tx, now: tx.vouchers.sweep(Instant(now - _REPLAY_MEMORY), BATCH),
+    lambda tx, now: tx.access_tokens.sweep(now, BATCH),
+    lambda tx, now: tx.grants.sweep(Instant(now - _GRANT_MEMORY), BATCH),
+    lambda tx, now: tx.sessions.sweep(now, BATCH),
+    lambda tx, now: tx.revocations.sweep(now, BATCH),
+    lambda tx, now: tx.decisions.sweep(now, BATCH),
+    lambda tx, now: tx.throttles.sweep(Instant(now - _IDLE_BUCKET), BATCH),
+    lambda tx, now: tx.signing_keys.sweep(now, BATCH),
+    lambda tx, now: tx.clients.sweep_secrets(now, BATCH),
+)
+"""Every table whose rows end; what is not here is kept for ever, on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Runs beside the requests, in every worker; nothing here needs to run only once."""
+
+    store: Store
+    decisions: DecisionQueue
+    keys: SigningKeyRing
+    runtime: Runtime
+
+    async def write_decisions(self) -> None:
+        """Write what waits, every tenth of a second."""
+        while True:
+            await asyncio.sleep(_WRITE_EVERY)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write down every refusal that waits."""
+        waiting = self.decisions.drain()
+        if waiting:
+            await self.store.write(lambda tx: [tx.decisions.add(each) for each in waiting])
+
+    async def sweep(self) -> None:
+        """Delete what expired, a little at a time."""
+        while True:
+            await asyncio.sleep(_SWEEP_EVERY)
+            await sweep_all(self.store, self.runtime.now(), SWEEPS)
+
+    async def keep_keys(self) -> None:
+        """Publish and retire signing keys when it is time."""
+        while True:
+            await self.keys.keep(self.runtime.now())
+            await asyncio.sleep(_KEYS_EVERY)
+
+
+async def sweep_all(store: Store, now: Instant, sweeps: Sequence[Sweep]) -> int:
+    """Delete everything that expired, in transactions of at most `BATCH` rows; how many it was."""
+    swept = 0
+    for sweep in sweeps:
+        while True:
+            gone = await store.write(lambda tx, sweep=sweep: sweep(tx, now))  # type: ignore[misc]
+            swept += gone
+            if gone < BATCH:
+                break
+            # Others first: this can wait.
+            await asyncio.sleep(0)
+    return swept
