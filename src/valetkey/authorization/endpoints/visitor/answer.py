@@ -1,0 +1,220 @@
+"""The one write that ends an authorization request: everything is looked at again, then spent.
+
+A finished interaction is a voucher, and so is a nonce: whatever is sent twice, at most one code
+comes of it.
+"""
+
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.endpoints.visitor.pending import Pending, what_is_known
+from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.grant_types.authorization_code import CODE
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.code import CodePayload
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.event import CodeIssued, ConsentDenied, ConsentGiven
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.protocol.authorization_request import (
+    AuthorizationRequest,
+    parse,
+    prove,
+    require_client,
+)
+from valetkey.authorization.protocol.interaction import (
+    DENIED,
+    Interaction,
+    Known,
+    Person,
+    Refuse,
+    Respond,
+    Step,
+    next_step,
+)
+from valetkey.authorization.sign_in.session import SignedIn, find_still_signed_in
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.issue import Draw, Granted
+from valetkey.kernel.moment import Instant, days, later
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_id, fresh_secret
+
+NONCE_KEPT = days(1)
+"""How long a client's nonce counts as used (security 21)."""
+
+_ANSWERED = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    "this request was already answered; go back to the app",
+    "interaction.answered",
+    "a request that is still open",
+    "one that was answered",
+)
+_NONCE_USED = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    "nonce was used before; every request needs a fresh one",
+    "nonce.used",
+    "a nonce this client did not use in the last 24 hours",
+    "a used nonce",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Everything random that an answer may need, drawn before its transaction."""
+
+    code: Secret
+    grant_id: str
+    access: Draw
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """The answer yes: the code, or what became an access token."""
+
+    asked: AuthorizationRequest
+    code: Secret | None = None
+    granted: Granted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answer no, for the client."""
+
+    asked: AuthorizationRequest
+    refusal: Refusal
+
+
+Answer = Issued | Told | Step
+"""What came of it; a Step says that the person must be asked again."""
+
+
+async def answer(site: Site, pending: Pending, now: Instant) -> Answer:
+    """Give the answer that `pending` has earned, unless something ended meanwhile.
+
+    Raises Refused for what only the person may be told.
+    """
+    drawn = Drawn(
+        fresh_secret(Prefix.CODE, site.random),
+        fresh_id("gr", site.random),
+        Draw.fresh(pending.client, site.random),
+    )
+    return await site.store.write(lambda tx: _answer(tx, site, pending, drawn, now))
+
+
+def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: Instant) -> Answer:
+    interaction = pending.interaction
+    client = require_client(tx.clients.find(pending.client.id))
+    returns = prove(interaction.parameters, client)
+    try:
+        asked = parse(
+            interaction.parameters,
+            client,
+            returns,
+            known=site.scopes,
+            resource=site.policy.audience,
+        )
+    except Refused as refused:
+        return Told(pending.asked, refused.refusal)
+    signed_in = None
+    known = Known(client)
+    if pending.signed_in is not None:
+        signed_in = find_still_signed_in(tx, pending.signed_in.session.id, site.sessions, now)
+    if signed_in is not None:
+        consent = tx.consents.find(signed_in.user.uid, client.id)
+        person = Person(signed_in.session.id, signed_in.session.auth_time, consent)
+        known = what_is_known(interaction, asked, replace(known, person=person))
+    step = next_step(asked, replace(known, denied=interaction.denied), now)
+    if isinstance(step, Refuse):
+        return _tell(tx, site, pending, asked, step.refusal, now)
+    if not isinstance(step, Respond) or signed_in is None:
+        return step
+    if not _claim(tx, site, interaction, now):
+        raise Refused(_ANSWERED)
+    if asked.nonce and not _claim_nonce(tx, site, asked, now):
+        return Told(asked, _NONCE_USED)
+    if step.asked:
+        _remember(tx, client, signed_in, step.scope, now)
+    return _issue(tx, site, asked, signed_in, step.scope, drawn, now)
+
+
+def _tell(
+    tx: Transaction,
+    site: Site,
+    pending: Pending,
+    asked: AuthorizationRequest,
+    refusal: Refusal,
+    now: Instant,
+) -> Told:
+    if not _claim(tx, site, pending.interaction, now):
+        raise Refused(_ANSWERED)
+    if refusal is DENIED:
+        uid = None if pending.signed_in is None else pending.signed_in.user.uid
+        tx.events.add(ConsentDenied(uid, asked.client_id), now)
+    return Told(asked, refusal)
+
+
+def _claim(tx: Transaction, site: Site, interaction: Interaction, now: Instant) -> bool:
+    """Whether this is the first answer to the interaction; one nobody saw needs no mark."""
+    if not interaction.browser:
+        return True
+    mark = site.keyring.fingerprint_key.of("interaction", interaction.id)
+    client_id = interaction.parameters["client_id"]
+    return _mark(tx, VoucherKind.INTERACTION, mark, client_id, interaction.expires_at, now)
+
+
+def _claim_nonce(tx: Transaction, site: Site, asked: AuthorizationRequest, now: Instant) -> bool:
+    mark = site.keyring.fingerprint_key.of("nonce", f"{asked.client_id}\0{asked.nonce}")
+    return _mark(tx, VoucherKind.NONCE, mark, asked.client_id, later(now, NONCE_KEPT), now)
+
+
+def _mark(
+    tx: Transaction,
+    kind: VoucherKind,
+    mark: Fingerprint,
+    client_id: str,
+    expires_at: Instant,
+    now: Instant,
+) -> bool:
+    return tx.vouchers.issue(Voucher(kind, mark, client_id, "", "", expires_at, now))
+
+
+def _remember(
+    tx: Transaction, client: Client, signed_in: SignedIn, scope: Scope, now: Instant
+) -> None:
+    uid = signed_in.user.uid
+    before = tx.consents.find(uid, client.id)
+    whole = scope if before is None else before.scope | scope
+    tx.consents.put(Consent(uid, client.id, whole, client.appearance, now))
+    tx.events.add(ConsentGiven(uid, client.id, str(scope)), now)
+
+
+def _issue(
+    tx: Transaction,
+    site: Site,
+    asked: AuthorizationRequest,
+    signed_in: SignedIn,
+    scope: Scope,
+    drawn: Drawn,
+    now: Instant,
+) -> Issued:
+    payload = CodePayload(
+        uid=signed_in.user.uid,
+        scope=str(scope),
+        redirect_uri=asked.returns.redirect_uri,
+        redirect_uri_given=asked.returns.given,
+        code_challenge=asked.code_challenge,
+        nonce=asked.nonce,
+        session_id=signed_in.session.id,
+        auth_time=signed_in.session.auth_time,
+    )
+    tx.vouchers.issue(
+        Voucher(
+            kind=VoucherKind.CODE,
+            fingerprint=site.keyring.fingerprint_key.of(CODE, drawn.code.reveal()),
+            client_id=asked.client_id,
+            grant_id=drawn.grant_id,
+            payload=payload.encode(),
+            expires_at=later(now, site.code_lifetime),
+        )
+    )
+    tx.events.add(CodeIssued(signed_in.user.uid, asked.client_id, drawn.grant_id), now)
+    return Issued(asked, code=drawn.code)

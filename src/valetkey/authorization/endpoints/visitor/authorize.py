@@ -1,0 +1,143 @@
+"""GET and POST /oauth/authorize: what a client asks a person for (RFC 6749 section 3.1).
+
+Decides; the pages only collect, and send the browser back here to have it decided again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.endpoints.visitor.answer import Issued, Told, answer
+from valetkey.authorization.endpoints.visitor.pending import (
+    Pending,
+    address,
+    decides_again,
+    find_client,
+    judge,
+    open_interaction,
+)
+from valetkey.authorization.endpoints.visitor.site import CONSENT, SIGN_IN, Site
+from valetkey.authorization.protocol.authorization_request import (
+    PARAMETERS,
+    UNSUPPORTED,
+    prove,
+    understood,
+)
+from valetkey.authorization.protocol.authorization_response import success_url
+from valetkey.authorization.protocol.interaction import (
+    LONGEST,
+    Interaction,
+    Refuse,
+    Respond,
+    SignIn,
+    Step,
+)
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import fresh_id
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import Form, read_form, read_query
+
+_INTERACTION = "interaction"
+# Judged one by one, so that what is wrong with them can be told to the client.
+_OPAQUE = (*PARAMETERS, *UNSUPPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Authorize:
+    """The authorization endpoint."""
+
+    site: Site
+
+    async def get(self, request: Request) -> Response:
+        """Answer a client's request, or lead its person to the next page."""
+        form = read_query(request.query, opaque=_OPAQUE)
+        sealed = form.get(_INTERACTION)
+        if sealed:
+            interaction = open_interaction(self.site, request, sealed)
+        else:
+            interaction = self._begin(request, _values(form))
+        return await self._go_on(request, interaction)
+
+    async def post(self, request: Request) -> Response:
+        """The same request in a form (RFC 6749 section 3.1), sent on to GET.
+
+        Browsers keep our cookies back from another site's form, and send them with the GET.
+        """
+        query = read_query(request.query, opaque=_OPAQUE)
+        form = read_form(request.body, opaque=_OPAQUE)
+        if len(query) and len(form):
+            raise Refused(
+                Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "parameters came in the query and in the body; send all of them in one place",
+                    "authorize.split",
+                    "one place",
+                    "two places",
+                )
+            )
+        interaction = self._begin(request, _values(form if len(form) else query))
+        client = await find_client(self.site, interaction.parameters.get("client_id"))
+        returns = prove(interaction.parameters, client)
+        url = decides_again(self.site, interaction)
+        if len(url) > LONGEST:
+            return self.site.back(returns, _TOO_LONG, client, request.at)
+        return self.site.goes_to(url)
+
+    def _begin(self, request: Request, parameters: Mapping[str, str]) -> Interaction:
+        return Interaction(
+            id=fresh_id("in", self.site.random),
+            parameters=understood(parameters),
+            browser="",
+            started_at=request.at,
+        )
+
+    async def _go_on(self, request: Request, interaction: Interaction) -> Response:
+        pending = await judge(self.site, request, interaction)
+        if isinstance(pending, Response):
+            return pending
+        if not isinstance(pending.step, Respond | Refuse):
+            return self._ask(request, pending, pending.step)
+        if isinstance(pending.step, Refuse) and not interaction.browser:
+            # Nobody was asked anything: there is nothing to spend and nothing to note.
+            return self._told(request, pending, pending.step.refusal)
+        outcome = await answer(self.site, pending, request.at)
+        if isinstance(outcome, Told):
+            return self._told(request, replace(pending, asked=outcome.asked), outcome.refusal)
+        if isinstance(outcome, Issued):
+            return await self._issued(outcome)
+        return self._ask(request, pending, outcome)
+
+    def _ask(self, request: Request, pending: Pending, step: Step) -> Response:
+        browser, headers = self.site.browser(request)
+        interaction = replace(
+            pending.interaction,
+            # What a default meant when the request came, it means until it is answered.
+            parameters={**pending.interaction.parameters, "scope": str(pending.asked.scope)},
+            browser=self.site.cookies.browser_print(browser) or "",
+        )
+        path = SIGN_IN if isinstance(step, SignIn) else CONSENT
+        url = address(self.site, path, interaction)
+        if len(url) > LONGEST:
+            return self._told(request, pending, _TOO_LONG)
+        return self.site.goes_to(url, *headers)
+
+    def _told(self, request: Request, pending: Pending, refusal: Refusal) -> Response:
+        return self.site.back(pending.asked.returns, refusal, pending.client, request.at)
+
+    async def _issued(self, issued: Issued) -> Response:
+        pairs: tuple[tuple[str, str], ...] = ()
+        if issued.code is not None:
+            pairs = (("code", issued.code.reveal()),)
+        return self.site.goes_to(success_url(issued.asked.returns, self.site.issuer, pairs))
+
+
+def _values(form: Form) -> dict[str, str]:
+    return {name: form.get(name) or "" for name in form.names}
+
+
+_TOO_LONG = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    "the request is too long; use a shorter state",
+    "authorize.long",
+    f"at most {LONGEST} characters when sealed",
+    "more",
+)

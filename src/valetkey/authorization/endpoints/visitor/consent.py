@@ -1,0 +1,170 @@
+"""GET and POST /oauth/consent: may the app do this? And the way to another account."""
+
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from valetkey.authorization.endpoints.visitor.pending import (
+    Pending,
+    address,
+    decides_again,
+    open_pending,
+    sealed_in,
+)
+from valetkey.authorization.endpoints.visitor.site import (
+    CONSENT,
+    SIGN_IN,
+    SWITCH_ACCOUNT,
+    Site,
+    asking_app,
+    shown_person,
+)
+from valetkey.authorization.model.client import GrantTypeName
+from valetkey.authorization.pages.visitor.consent import (
+    Change,
+    ChangedPart,
+    ConsentPage,
+    ScopeLine,
+)
+from valetkey.authorization.protocol.authorization_request import ResponseType
+from valetkey.authorization.protocol.interaction import Ask, chosen_places
+from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import read_form
+
+PURPOSE = "consent"
+"""The purpose of the form's token."""
+
+_NOTHING_CHOSEN = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentEndpoint:
+    """The consent page."""
+
+    site: Site
+
+    async def get(self, request: Request) -> Response:
+        """The page; whatever else is due first is decided at the authorization endpoint."""
+        pending = await open_pending(self.site, request)
+        if isinstance(pending, Response):
+            return pending
+        if not isinstance(pending.step, Ask) or pending.signed_in is None:
+            return self.site.goes_to(decides_again(self.site, pending.interaction))
+        return self._page(request, pending, pending.signed_in)
+
+    async def post(self, request: Request) -> Response:
+        """Note the yes or no, and have the authorization endpoint act on it.
+
+        Only what was ticked counts; every other field of the form is ignored, because the sealed
+        interaction says what was asked.
+        """
+        self.site.check_origin(request)
+        form = read_form(request.body, multiple=("scope",))
+        pending = await open_pending(self.site, request)
+        if isinstance(pending, Response):
+            return pending
+        if pending.signed_in is None:
+            return self.site.goes_to(decides_again(self.site, pending.interaction))
+        browser = self.site.cookies.browser(request)
+        about = _about(pending, pending.signed_in)
+        self.site.check_form(request, form, browser, PURPOSE, *about)
+        decision = form.get("decision")
+        if decision == "deny":
+            denied = replace(pending.interaction, denied=True)
+            return self.site.goes_to(decides_again(self.site, denied))
+        if decision != "allow":
+            raise Refused(
+                Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "the form was sent without a decision; go back and press Allow or Deny",
+                    "consent.decision",
+                    "allow or deny",
+                    "something else",
+                )
+            )
+        ticked = Scope(form.all("scope")) | pending.client.required_scope
+        allowed = chosen_places(pending.asked, ticked)
+        if not allowed:
+            return self._page(request, pending, pending.signed_in, nothing_chosen=True)
+        session_id = pending.signed_in.session.id
+        decided = replace(pending.interaction, decided=session_id, allowed=allowed)
+        return self.site.goes_to(decides_again(self.site, decided))
+
+    async def switch_account(self, request: Request) -> Response:
+        """Somebody else wants to decide: sign in first. Nothing else changes."""
+        self.site.check_origin(request)
+        form = read_form(request.body)
+        pending = await open_pending(self.site, request)
+        if isinstance(pending, Response):
+            return pending
+        if pending.signed_in is not None:
+            browser = self.site.cookies.browser(request)
+            about = _about(pending, pending.signed_in)
+            self.site.check_form(request, form, browser, PURPOSE, *about)
+        return self.site.goes_to(address(self.site, SIGN_IN, pending.interaction))
+
+    def _page(
+        self,
+        request: Request,
+        pending: Pending,
+        signed_in: SignedIn,
+        *,
+        nothing_chosen: bool = False,
+    ) -> Response:
+        app = asking_app(pending.client, pending.asked)
+        sealed = quote(sealed_in(request), safe="")
+        browser = self.site.cookies.browser(request)
+        required = pending.client.required_scope
+        page = ConsentPage(
+            action=f"{CONSENT}?interaction={sealed}",
+            switch_account_action=f"{SWITCH_ACCOUNT}?interaction={sealed}",
+            csrf=self.site.csrf(browser, PURPOSE, *_about(pending, signed_in)),
+            app=app,
+            person=shown_person(signed_in),
+            scopes=tuple(
+                ScopeLine(name, self.site.scopes[name], name in required, not nothing_chosen)
+                for name in pending.asked.scope
+            ),
+            lasts=self._lasts(pending),
+            changes=_changes(pending),
+            nothing_chosen=nothing_chosen,
+        )
+        return self.site.page(
+            page,
+            _NOTHING_CHOSEN if nothing_chosen else 200,
+            app=app,
+            returns_to=pending.asked.returns.redirect_uri,
+        )
+
+    def _lasts(self, pending: Pending) -> int:
+        policy, client = self.site.policy, pending.client
+        once = policy.lifetime_of(client)
+        if pending.asked.response_type is ResponseType.TOKEN:
+            return min(once, policy.implicit_token_lifetime)
+        if client.may_use(GrantTypeName.REFRESH_TOKEN):
+            return policy.refresh_token_lifetime
+        return once
+
+
+def _about(pending: Pending, signed_in: SignedIn) -> tuple[str, str]:
+    return pending.interaction.id, signed_in.session.id
+
+
+def _changes(pending: Pending) -> tuple[Change, ...]:
+    person = pending.known.person
+    if person is None or person.consent is None:
+        return ()
+    before = person.consent.appearance.split("\n")
+    after = pending.client.appearance.split("\n")
+    if before == after or len(before) != len(after):
+        return ()
+    changes: list[Change] = []
+    if before[0] != after[0]:
+        changes.append(Change(ChangedPart.NAME, before[0]))
+    if before[1] != after[1]:
+        changes.append(Change(ChangedPart.LOGO))
+    if before[2:] != after[2:]:
+        changes.append(Change(ChangedPart.TERMS))
+    return tuple(changes)

@@ -1,0 +1,33 @@
+"""GET /errors/<code> and /errors/: what each error code means, for anyone."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
+from valetkey.authorization.pages.page import Page, content_security_policy, render
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Request, Response, html_response
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPages:
+    """The explanations that `error_uri` leads to."""
+
+    brand: Brand
+
+    async def index(self, request: Request) -> Response:
+        """All codes, each with its meaning."""
+        return self._page(error_index())
+
+    async def explanation(self, request: Request) -> Response:
+        """One code."""
+        page = explanation_of(request.arguments["code"])
+        if page is None:
+            raise Refused(
+                Refusal(ErrorCode.NOT_FOUND, "there is no error of that name", "errors.code")
+            )
+        return self._page(page)
+
+    def _page(self, page: Page) -> Response:
+        policy = content_security_policy(brand=self.brand)
+        return html_response(render(page, brand=self.brand), 200, policy)

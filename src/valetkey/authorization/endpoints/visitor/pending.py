@@ -1,0 +1,138 @@
+"""A pending request: the sealed interaction in the address, opened and judged again."""
+
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.protocol.authorization_request import (
+    AuthorizationRequest,
+    parse,
+    plausible_client_id,
+    prove,
+    require_client,
+)
+from valetkey.authorization.protocol.interaction import (
+    Interaction,
+    Known,
+    Person,
+    Step,
+    chosen_scope,
+    is_bound_to,
+    next_step,
+)
+from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import read_query
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A request on its way: what was asked, by whom, of whom, and how far it is."""
+
+    interaction: Interaction
+    asked: AuthorizationRequest
+    client: Client
+    signed_in: SignedIn | None
+    known: Known
+    step: Step
+
+
+async def find_client(site: Site, client_id: str | None) -> Client:
+    """The client that this parameter names; refused if it is unknown or disabled."""
+    plausible = plausible_client_id(client_id)
+    return require_client(None if plausible is None else await site.directory.find(plausible))
+
+
+def sealed_in(request: Request) -> str:
+    """The sealed interaction in the address of the request, "" for none."""
+    return read_query(request.query).get("interaction") or ""
+
+
+def open_interaction(site: Site, request: Request, sealed: str) -> Interaction:
+    """The interaction, if it lives and began in this browser, or in none yet.
+
+    Refused with `invalid_request` when it is over, with `forbidden` in another browser.
+    """
+    interaction = Interaction.open(sealed, site.keyring.sealer)
+    if interaction is None:
+        raise _refused("the address is not complete; go back to the app and start again", "sealed")
+    if not interaction.is_live(request.at):
+        raise _refused("this took too long; go back to the app and start again", "expired")
+    cookies = site.cookies
+    bound = is_bound_to(interaction, cookies.browser_print(cookies.browser(request)))
+    if interaction.browser and not bound:
+        raise Refused(
+            Refusal(
+                ErrorCode.FORBIDDEN,
+                "this request began in another browser, or cookies are off; start again here",
+                "interaction.browser",
+                "the browser in which it began",
+                "another browser",
+            )
+        )
+    return interaction
+
+
+async def open_pending(site: Site, request: Request) -> Pending | Response:
+    """The request behind a page of ours; a Response when the client must be told no instead.
+
+    Raises Refused for what only the person may be told.
+    """
+    interaction = open_interaction(site, request, sealed_in(request))
+    if not interaction.browser:
+        raise _refused("the address is not complete; go back to the app and start again", "unbound")
+    return await judge(site, request, interaction)
+
+
+async def judge(site: Site, request: Request, interaction: Interaction) -> Pending | Response:
+    """The same for an interaction at hand: everything about it is judged anew."""
+    client = await find_client(site, interaction.parameters.get("client_id"))
+    returns = prove(interaction.parameters, client)
+    try:
+        asked = parse(
+            interaction.parameters,
+            client,
+            returns,
+            known=site.scopes,
+            resource=site.policy.audience,
+        )
+    except Refused as refused:
+        return site.back(returns, refused.refusal, client, request.at)
+    signed_in = await site.signed_in(request)
+    known = Known(client)
+    if signed_in is not None:
+        uid = signed_in.user.uid
+        consent = await site.store.read(lambda tx: tx.consents.find(uid, client.id))
+        person = Person(signed_in.session.id, signed_in.session.auth_time, consent)
+        known = what_is_known(interaction, asked, replace(known, person=person))
+    known = replace(known, denied=interaction.denied)
+    step = next_step(asked, known, request.at)
+    return Pending(interaction, asked, client, signed_in, known, step)
+
+
+def what_is_known(interaction: Interaction, asked: AuthorizationRequest, known: Known) -> Known:
+    """What the interaction says of the person who is signed in now, and of nobody else."""
+    if known.person is None:
+        return known
+    session_id = known.person.session_id
+    decided = interaction.decided == session_id
+    return replace(
+        known,
+        signed_in_here=interaction.signed_in == session_id,
+        allowed=chosen_scope(asked, interaction.allowed) if decided else None,
+    )
+
+
+def address(site: Site, path: str, interaction: Interaction) -> str:
+    """The page at `path` for this interaction."""
+    return f"{path}?interaction={interaction.seal(site.keyring.sealer, site.random)}"
+
+
+def decides_again(site: Site, interaction: Interaction) -> str:
+    """Where every form of ours leads: the authorization endpoint, which decides what is next."""
+    return address(site, AUTHORIZE, interaction)
+
+
+def _refused(description: str, check: str) -> Refused:
+    return Refused(Refusal(ErrorCode.INVALID_REQUEST, description, f"interaction.{check}"))

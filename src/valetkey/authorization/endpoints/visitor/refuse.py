@@ -1,0 +1,38 @@
+"""How the pages say no: a page that says what is wrong, who can mend it, and a reference."""
+
+import re
+from dataclasses import dataclass
+
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
+from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.authorization.pages.page import content_security_policy, render
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.kernel.refusal import STATUS, Refusal
+from valetkey.web.exchange import Request, Response, html_response
+
+# Addresses that look like ours may be written down; any other could hold what is nobody's business.
+_OURS = re.compile(r"(?:/[a-z-]{1,20}){1,3}/?")
+_BY_VISITOR = ("interaction.", "csrf.", "consent.")
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseWithPage:
+    """Refuse for routes that people visit."""
+
+    decisions: DecisionQueue
+    brand: Brand
+
+    def __call__(self, request: Request, refusal: Refusal) -> Response:
+        """The problem page, with a reference to the record of what exactly was wrong."""
+        endpoint = request.path if _OURS.fullmatch(request.path) else ""
+        reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
+        page = ProblemPage(refusal.code, refusal.description, _mender(refusal), reference)
+        policy = content_security_policy(brand=self.brand)
+        return html_response(render(page, brand=self.brand), STATUS[refusal.code], policy)
+
+
+def _mender(refusal: Refusal) -> Mender:
+    if refusal.check.startswith(_BY_VISITOR):
+        return Mender.VISITOR
+    return TEXTS[refusal.code].remedies[0].mender

@@ -1,0 +1,46 @@
+"""The pages' routes: which address is whose."""
+
+from valetkey.authorization.endpoints.visitor.assets import asset_routes
+from valetkey.authorization.endpoints.visitor.authorize import Authorize
+from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
+from valetkey.authorization.endpoints.visitor.errors import ErrorPages
+from valetkey.authorization.endpoints.visitor.home import HomeEndpoint
+from valetkey.authorization.endpoints.visitor.sign_in import SignInEndpoint
+from valetkey.authorization.endpoints.visitor.sign_out import SignOutEndpoint
+from valetkey.authorization.endpoints.visitor.site import (
+    AUTHORIZE,
+    CONSENT,
+    HOME,
+    SIGN_IN,
+    SIGN_OUT,
+    SWITCH_ACCOUNT,
+    Site,
+)
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.web.exchange import Endpoint, Refuse
+from valetkey.web.router import Body, Route
+
+
+def routes(site: Site, password: PasswordSignIn, refuse: Refuse) -> tuple[Route, ...]:
+    """Every page for people and what pages refer to."""
+    authorize, consent = Authorize(site), ConsentEndpoint(site)
+    sign_in, sign_out = SignInEndpoint(site, password), SignOutEndpoint(site)
+    home, errors = HomeEndpoint(site), ErrorPages(site.brand)
+
+    def form(path: str, **methods: Endpoint) -> Route:
+        return Route(path, methods, refuse, Body.FORM)
+
+    def page(path: str, endpoint: Endpoint) -> Route:
+        return Route(path, {"GET": endpoint, "HEAD": endpoint}, refuse)
+
+    return (
+        form(AUTHORIZE, GET=authorize.get, POST=authorize.post),
+        form(SIGN_IN, GET=sign_in.get, POST=sign_in.post),
+        form(CONSENT, GET=consent.get, POST=consent.post),
+        form(SWITCH_ACCOUNT, POST=consent.switch_account),
+        form(SIGN_OUT, GET=sign_out.get, POST=sign_out.post),
+        page(HOME, home.get),
+        page("/errors/", errors.index),
+        page("/errors/{code}", errors.explanation),
+        *asset_routes(site.brand, refuse),
+    )

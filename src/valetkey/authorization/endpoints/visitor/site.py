@@ -1,0 +1,138 @@
+"""The site: what every page for people needs, and the few ways in which all of them answer."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.page import Page, content_security_policy, render
+from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+from valetkey.authorization.protocol.authorization_request import (
+    AuthorizationRequest,
+    ReturnAddress,
+)
+from valetkey.authorization.protocol.authorization_response import error_url
+from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
+from valetkey.authorization.sign_in.cookies import Cookies
+from valetkey.authorization.sign_in.session import SignedIn, find_signed_in
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.issue import TokenPolicy
+from valetkey.config.settings import SessionSettings
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.kernel.url import origin
+from valetkey.web.exchange import Pairs, Request, Response, html_response, redirect
+from valetkey.web.form import Form
+
+AUTHORIZE = "/oauth/authorize"
+SIGN_IN = "/oauth/sign-in"
+CONSENT = "/oauth/consent"
+SWITCH_ACCOUNT = "/oauth/switch-account"
+SIGN_OUT = "/oauth/sign-out"
+HOME = "/"
+
+_NO_REFERRER = ("referrer-policy", "no-referrer")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Everything shared. `issuer` is this server's URL, `scopes` says what each scope means."""
+
+    issuer: str
+    store: Store
+    directory: ClientDirectory
+    keyring: Keyring
+    sessions: SessionSettings
+    policy: TokenPolicy
+    code_lifetime: Lifetime
+    brand: Brand
+    decisions: DecisionQueue
+    random: Callable[[int], bytes]
+    scopes: Mapping[str, str]
+
+    @property
+    def cookies(self) -> Cookies:
+        """How this server's cookies are called and sent."""
+        return Cookies(self.issuer.startswith("https://"), self.keyring.fingerprint_key)
+
+    def page(
+        self,
+        page: Page,
+        status: int = 200,
+        *,
+        app: AskingApp | None = None,
+        returns_to: str = "",
+        headers: Pairs = (),
+    ) -> Response:
+        """A page of ours; its forms may end at `returns_to`."""
+        policy = content_security_policy(brand=self.brand, app=app, returns_to=returns_to)
+        return html_response(render(page, brand=self.brand), status, policy, headers)
+
+    def goes_to(self, url: str, *headers: tuple[str, str]) -> Response:
+        """The browser is sent there and tells nobody where it comes from."""
+        return redirect(url, (_NO_REFERRER, *headers))
+
+    def back(
+        self, returns: ReturnAddress, refusal: Refusal, client: Client, at: Instant
+    ) -> Response:
+        """The client is told no; its owner can look up why."""
+        reference = self.decisions.put(refusal, endpoint=AUTHORIZE, at=at, client_id=client.id)
+        return self.goes_to(error_url(returns, self.issuer, refusal, reference))
+
+    def browser(self, request: Request) -> tuple[str, Pairs]:
+        """The cookie of this browser, and the header that sets it where it has none yet."""
+        known = self.cookies.browser(request)
+        if known:
+            return known, ()
+        cookie = fresh_secret(Prefix.BROWSER, self.random)
+        return cookie.reveal(), (self.cookies.set_browser(cookie),)
+
+    def csrf(self, browser: str, purpose: str, *about: str) -> str:
+        """The token of a form in this browser."""
+        return csrf_token(self.keyring.fingerprint_key, browser, purpose, *about)
+
+    def check_form(
+        self, request: Request, form: Form, browser: str, purpose: str, *about: str
+    ) -> None:
+        """Refuse with `forbidden` a form that was not sent from a page of ours to this browser."""
+        self.check_origin(request)
+        expected = self.csrf(browser, purpose, *about)
+        check_csrf_token(expected, form.all("csrf") if browser else ())
+
+    def check_origin(self, request: Request) -> None:
+        """Refuse with `forbidden` what a browser says came from another site."""
+        check_origin(request.headers, origin(self.issuer))
+
+    async def signed_in(self, request: Request) -> SignedIn | None:
+        """Who is signed in in this browser; that they were here is noted once a minute."""
+        cookie = self.cookies.session(request)
+        if not cookie:
+            return None
+        key, sessions, now = self.keyring.fingerprint_key, self.sessions, request.at
+        found = await self.store.read(lambda tx: find_signed_in(tx, cookie, key, sessions, now))
+        if found is not None and found.is_stale(now):
+            seen = found.session.id
+            await self.store.write(lambda tx: tx.sessions.touch(seen, now))
+        return found
+
+
+def asking_app(client: Client, asked: AuthorizationRequest) -> AskingApp:
+    """The client as a person sees it, with the host that will get the answer."""
+    place = origin(asked.returns.redirect_uri)
+    return AskingApp(
+        name=client.name or client.id,
+        domain=place.partition("://")[2] or place,
+        logo_url=client.logo_uri,
+        policy_url=client.policy_uri,
+        terms_url=client.tos_uri,
+    )
+
+
+def shown_person(signed_in: SignedIn) -> SignedInPerson:
+    """The person as the pages name them."""
+    user = signed_in.user
+    return SignedInPerson(user.username, user.name, user.email)

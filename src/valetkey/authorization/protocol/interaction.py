@@ -1,0 +1,186 @@
+"""The interaction: the part of an authorization request that needs a person.
+
+Nothing of it is stored. It travels sealed in the address of our own pages, bound to the browser it
+began in, and says what was asked and what the person did so far; what comes next is decided anew
+at every step by one pure function.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.protocol.authorization_request import (
+    AuthorizationRequest,
+    Prompt,
+    ResponseType,
+)
+from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.seal import Sealer
+from valetkey.kernel.secret import Fingerprint
+
+LIFETIME = minutes(15)
+"""How long a person may take."""
+
+LONGEST = 7_000
+"""Characters of a sealed interaction just begun; with what is added later it fits in an address."""
+
+_CONTEXT = "interaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """What was asked, by which browser, and what its person did so far.
+
+    `parameters` are the request as it came; they are judged again at every step. `browser` is ""
+    until a browser picked it up. `signed_in` and `decided` are ids of sessions: whose person signed
+    in for this very request, and whose decided to allow the scopes at the places in `allowed`.
+    """
+
+    id: str
+    parameters: Mapping[str, str] = field(repr=False)
+    browser: str
+    started_at: Instant
+    signed_in: str = ""
+    decided: str = ""
+    allowed: tuple[int, ...] = ()
+    denied: bool = False
+
+    def is_live(self, now: Instant) -> bool:
+        """Whether the person may still act."""
+        return self.expires_at > now
+
+    @property
+    def expires_at(self) -> Instant:
+        """When it is too late."""
+        return later(self.started_at, LIFETIME)
+
+    def seal(self, sealer: Sealer, random: Callable[[int], bytes]) -> str:
+        """As it travels in an address: characters that need no encoding."""
+        return sealer.seal(msgspec.msgpack.encode(self), _CONTEXT, random)
+
+    @staticmethod
+    def open(sealed: str, sealer: Sealer) -> "Interaction | None":
+        """What `seal` gave; None for anything else."""
+        plain = sealer.open(sealed, _CONTEXT)
+        return None if plain is None else msgspec.msgpack.decode(plain, type=Interaction)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who is signed in: which session, since when, and what they allowed this client before."""
+
+    session_id: str
+    auth_time: Instant
+    consent: Consent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Every fact that decides what comes next; the defaults say that nothing happened yet.
+
+    `signed_in_here` is true of a person who signed in for this very request; `allowed` is what this
+    person just ticked, None while they have not decided.
+    """
+
+    client: Client
+    person: Person | None = None
+    signed_in_here: bool = False
+    allowed: Scope | None = None
+    denied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """Ask who it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask for consent. `changed` says that the client looks different from last time."""
+
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """Give the client what it asked for, as far as `scope` goes. `asked` says that a person was."""
+
+    scope: Scope
+    asked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Tell the client no."""
+
+    refusal: Refusal
+
+
+Step = SignIn | Ask | Respond | Refuse
+
+
+def next_step(request: AuthorizationRequest, known: Known, now: Instant) -> Step:
+    """What happens next with this request."""
+    if known.denied:
+        return Refuse(DENIED)
+    person = known.person
+    if person is None or (
+        request.wants_fresh_sign_in(person.auth_time, now) and not known.signed_in_here
+    ):
+        return SignIn() if request.may_interact else Refuse(_LOGIN_REQUIRED)
+    if known.allowed is not None:
+        return Respond(known.allowed & request.scope, asked=True)
+    consent = person.consent
+    changed = consent is not None and consent.appearance != known.client.appearance
+    covered = consent is not None and request.scope <= consent.scope and not changed
+    if covered and Prompt.CONSENT not in request.prompt and identity_is_assured(request, known):
+        return Respond(request.scope, asked=False)
+    return Ask(changed) if request.may_interact else Refuse(_CONSENT_REQUIRED)
+
+
+def identity_is_assured(request: AuthorizationRequest, known: Known) -> bool:
+    """Whether an answer given without asking can only reach the client that was once allowed.
+
+    A web address belongs to who controls it, and a code is worth nothing without the secret of a
+    confidential client. A private scheme or a loopback port belongs to whichever program on the
+    device takes it, so there the person is asked every time (RFC 8252 section 8.6, RFC 6749
+    section 10.2).
+    """
+    if request.returns.redirect_uri.startswith("https://"):
+        return True
+    return request.response_type is ResponseType.CODE and not known.client.is_public
+
+
+def chosen_places(request: AuthorizationRequest, ticked: Scope) -> tuple[int, ...]:
+    """The places in the request of what was ticked; what was not asked for has none."""
+    return tuple(place for place, name in enumerate(request.scope) if name in ticked)
+
+
+def chosen_scope(request: AuthorizationRequest, places: tuple[int, ...]) -> Scope:
+    """What stands at these places of the request."""
+    return Scope(tuple(name for place, name in enumerate(request.scope) if place in places))
+
+
+def is_bound_to(interaction: Interaction, browser: Fingerprint | None) -> bool:
+    """Whether it began in the browser whose cookie has this fingerprint."""
+    return browser is not None and interaction.browser == browser
+
+
+DENIED = Refusal(
+    ErrorCode.ACCESS_DENIED, "the person said no", "interaction.denied", "consent", "a no"
+)
+_LOGIN_REQUIRED = Refusal(
+    ErrorCode.LOGIN_REQUIRED,
+    "nobody is signed in, or must sign in again, and prompt=none forbids to ask",
+    "interaction.login_required",
+)
+_CONSENT_REQUIRED = Refusal(
+    ErrorCode.CONSENT_REQUIRED,
+    "the person must be asked for consent, and prompt=none forbids to ask",
+    "interaction.consent_required",
+)

@@ -1,0 +1,154 @@
+"""Who has this password: the one deed behind the sign-in page and the password grant.
+
+Attempts are counted before they are judged, for the account and for the address, so that parallel
+guesses count too; a good one is given back (security 17, 26).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from valetkey.authorization.model.event import SignInFailed
+from valetkey.authorization.model.user import Uid, User, fold
+from valetkey.authorization.sign_in.password import hash_prepared, is_current, prepare, verify
+from valetkey.authorization.storage.throttles import Limit
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.config.settings import LimitSettings, PasswordSettings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.secret import FingerprintKey
+from valetkey.web.offload import Offload
+
+_LONGEST_NAME = 320
+_WRONG = "username and password do not fit, or this account must sign in at the sign-in page"
+
+AfterSignIn = Callable[[Transaction, User], object]
+"""What else happens in the transaction that accepts the password."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What was found before the password is judged."""
+
+    user: User | None
+    stored: str | None
+    bucket: str
+    wait: int
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordSignIn:
+    """Finds the person who has a username (or e-mail address) and a password.
+
+    `door` names who asks, for the audit: "page" or "password_grant". Argon2 runs on `offload`,
+    whose `Busy` passes through when too many wait.
+    """
+
+    store: Store
+    offload: Offload
+    key: FingerprintKey
+    passwords: PasswordSettings
+    limits: LimitSettings
+    random: Callable[[int], bytes]
+    door: str = "page"
+
+    async def authenticate(
+        self,
+        username: str,
+        password: str,
+        address: str,
+        now: Instant,
+        then: AfterSignIn | None = None,
+    ) -> User | Refusal:
+        """The user, or a refusal that does not tell whether there is such a user.
+
+        `slow_down` with `retry_after` when account or address must wait (nothing is hashed then),
+        `invalid_grant` otherwise. `then` runs in the transaction that accepts the password.
+        """
+        places = (self._address_bucket(address), username, now)
+        attempt = await self.store.write(lambda tx: self._count(tx, *places))
+        if attempt.wait:
+            return Refusal(
+                ErrorCode.SLOW_DOWN,
+                "too many attempts for this account or from this address; try again later",
+                "password.throttled",
+                f"{self.limits.sign_in_failures} failures at most",
+                f"wait {attempt.wait} seconds",
+                attempt.wait,
+            )
+        prepared = prepare(password)
+        good = prepared is not None and await self.offload.run(
+            verify, prepared, attempt.stored, self.passwords
+        )
+        if not good or prepared is None or attempt.user is None or attempt.stored is None:
+            return await self._fail(attempt, now)
+        renewed = await self._renewed(prepared, attempt.stored)
+        accept = partial(self._accept, attempt.user.uid, attempt, renewed, places[0], then)
+        user = await self.store.write(accept)
+        return await self._fail(attempt, now) if user is None else user
+
+    def _count(self, tx: Transaction, address_bucket: str, username: str, now: Instant) -> _Attempt:
+        user = tx.users.find_by_name(username) if len(username) <= _LONGEST_NAME else None
+        # One counter for all names of one account; unknown names are counted all the same.
+        name = f"uid:{user.uid}" if user else fold(username[:_LONGEST_NAME])
+        bucket = f"sign_in:{self.key.of('throttle', name)}"
+        account = Limit(self.limits.sign_in_failures, self.limits.sign_in_window)
+        place = Limit(self.limits.sign_in_failures_per_address, self.limits.sign_in_window)
+        wait = tx.throttles.take(address_bucket, place, now)
+        if not wait:
+            wait = tx.throttles.take(bucket, account, now)
+            if wait:
+                tx.throttles.give_back(address_bucket)
+        stored = tx.users.password_hash(user.uid) if user else None
+        return _Attempt(user, stored, bucket, wait)
+
+    def _accept(
+        self,
+        uid: Uid,
+        attempt: _Attempt,
+        renewed: str | None,
+        address_bucket: str,
+        then: AfterSignIn | None,
+        tx: Transaction,
+    ) -> User | None:
+        user = tx.users.find(uid)
+        # Hashing took a while: the account may have been closed or its password changed.
+        if user is None or user.disabled_at is not None:
+            return None
+        if attempt.stored is None or tx.users.password_hash(uid) != attempt.stored:
+            return None
+        if renewed is not None:
+            tx.users.renew_password_hash(uid, attempt.stored, renewed)
+        tx.throttles.give_back(attempt.bucket)
+        tx.throttles.give_back(address_bucket)
+        if then is not None:
+            then(tx, user)
+        return user
+
+    async def _renewed(self, prepared: bytes, stored: str) -> str | None:
+        if is_current(stored, self.passwords):
+            return None
+        return await self.offload.run(hash_prepared, prepared, self.passwords, self.random(16))
+
+    async def _fail(self, attempt: _Attempt, now: Instant) -> Refusal:
+        uid = None if attempt.user is None else attempt.user.uid
+        await self.store.write(lambda tx: tx.events.add(SignInFailed(uid, self.door), now))
+        return Refusal(ErrorCode.INVALID_GRANT, _WRONG, "password.wrong")
+
+    def _address_bucket(self, address: str) -> str:
+        return f"sign_in_from:{self.key.of('throttle', neighbourhood(address))}"
+
+
+def neighbourhood(address: str) -> str:
+    """The network that one person can be assumed to control: /24, or /56 of IPv6.
+
+    An unknown address is a neighbourhood of its own: it is counted, never let through.
+    """
+    try:
+        ip: IPv4Address | IPv6Address = ip_address(address)
+    except ValueError:
+        return "unknown"
+    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
+        ip = ip.ipv4_mapped
+    return str(ip_network((ip, 24 if ip.version == 4 else 56), strict=False))  # noqa: PLR2004

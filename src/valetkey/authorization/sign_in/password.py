@@ -1,0 +1,90 @@
+"""Passwords: Argon2id hashes as PHC strings (RFC 9106), and what may be one at all.
+
+A password is normalised to NFC first, as keyboards differ in how they compose letters (RFC 8265).
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+from cryptography.exceptions import InvalidKey
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+from valetkey.config.settings import PasswordSettings
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+SHORTEST = 8
+"""Characters in a new password."""
+
+LONGEST = 1_024
+"""Bytes in a password, in UTF-8."""
+
+_SALT = 16
+_LENGTH = 32
+_KIB_PER_MIB = 1_024
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def password_problem(text: str) -> str:
+    """What keeps `text` from being a new password, as the end of a sentence; "" for nothing."""
+    if len(text) < SHORTEST:
+        return f"must have at least {SHORTEST} characters"
+    prepared = prepare(text)
+    if prepared is None:
+        return f"must have at most {LONGEST} bytes and no control characters"
+    return ""
+
+
+def hash_password(text: str, settings: PasswordSettings, random: Callable[[int], bytes]) -> str:
+    """The PHC string to store for a new password; takes tens of milliseconds of one core.
+
+    Raises Refused (invalid_request) for what `password_problem` objects to.
+    """
+    prepared = prepare(text)
+    problem = password_problem(text)
+    if prepared is None or problem:
+        raise Refused(
+            Refusal(ErrorCode.INVALID_REQUEST, f"the password {problem}", "password.rule")
+        )
+    return hash_prepared(prepared, settings, random(_SALT))
+
+
+def prepare(text: str) -> bytes | None:
+    """The bytes that are hashed; None for what cannot be a password."""
+    # Cut first: normalising a megabyte for somebody unknown costs us more than them.
+    if not text or len(text) > LONGEST or _CONTROL.search(text):
+        return None
+    try:
+        prepared = unicodedata.normalize("NFC", text).encode()
+    except UnicodeEncodeError:
+        return None
+    return prepared if len(prepared) <= LONGEST else None
+
+
+def hash_prepared(prepared: bytes, settings: PasswordSettings, salt: bytes) -> str:
+    """The PHC string of what `prepare` gave."""
+    return Argon2id(
+        salt=salt,
+        length=_LENGTH,
+        iterations=settings.passes,
+        lanes=1,
+        memory_cost=settings.memory * _KIB_PER_MIB,
+    ).derive_phc_encoded(prepared)
+
+
+def verify(prepared: bytes, stored: str | None, settings: PasswordSettings) -> bool:
+    """Whether the password is the stored one; without a stored one, False at the same cost."""
+    if stored is None:
+        hash_prepared(prepared, settings, bytes(_SALT))
+        return False
+    try:
+        Argon2id.verify_phc_encoded(prepared, stored)
+    except InvalidKey:
+        return False
+    return True
+
+
+def is_current(stored: str, settings: PasswordSettings) -> bool:
+    """Whether the hash was made with today's parameters."""
+    memory = settings.memory * _KIB_PER_MIB
+    return stored.startswith(f"$argon2id$v=19$m={memory},t={settings.passes},p=1$")

@@ -1,0 +1,117 @@
+"""Sessions: who is signed in here, how that begins, and everything that ends with it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.model.event import GrantRevoked, SessionEnded, SessionStarted
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import User
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import SessionSettings
+from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.secret import (
+    FingerprintKey,
+    Prefix,
+    Secret,
+    fresh_id,
+    fresh_secret,
+    well_formed,
+)
+
+PURPOSE = "session"
+"""The purpose under which session cookies are fingerprinted."""
+
+_SEEN_EVERY = minutes(1)
+_LONGEST_AGENT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A session that lives, and whose it is."""
+
+    session: Session
+    user: User
+
+    def is_stale(self, now: Instant) -> bool:
+        """Whether its last use should be noted again; at most once a minute."""
+        return self.session.last_seen_at + _SEEN_EVERY <= now
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session about to begin: its public id and its cookie, drawn before the transaction."""
+
+    id: str
+    cookie: Secret
+    user_agent: str
+
+    @staticmethod
+    def fresh(user_agent: str, random: Callable[[int], bytes]) -> "NewSession":
+        """For a browser that calls itself `user_agent`."""
+        shown = "".join(c for c in user_agent[:_LONGEST_AGENT] if c.isascii() and c.isprintable())
+        return NewSession(fresh_id("se", random), fresh_secret(Prefix.SESSION, random), shown)
+
+
+def find_signed_in(
+    tx: Transaction, cookie: str, key: FingerprintKey, settings: SessionSettings, now: Instant
+) -> SignedIn | None:
+    """Who is signed in with this cookie: the session has not ended, the account is open."""
+    if not well_formed(Prefix.SESSION, cookie):
+        return None
+    return _alive(tx, tx.sessions.find(key.of(PURPOSE, cookie)), settings, now)
+
+
+def find_still_signed_in(
+    tx: Transaction, session_id: str, settings: SessionSettings, now: Instant
+) -> SignedIn | None:
+    """The same for a session already met, asked again inside a transaction that decides."""
+    return _alive(tx, tx.sessions.find_by_id(session_id), settings, now)
+
+
+def start_session(
+    tx: Transaction,
+    new: NewSession,
+    user: User,
+    key: FingerprintKey,
+    settings: SessionSettings,
+    now: Instant,
+) -> None:
+    """Sign `user` in by password."""
+    session = Session(
+        id=new.id,
+        uid=user.uid,
+        auth_time=now,
+        methods=("pwd",),
+        user_agent=new.user_agent,
+        created_at=now,
+        last_seen_at=now,
+        expires_at=later(now, settings.lifetime),
+        ended_at=None,
+    )
+    tx.sessions.start(session, key.of(PURPOSE, new.cookie.reveal()))
+    tx.events.add(SessionStarted(user.uid, new.id, session.methods), now)
+
+
+def end_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:
+    """End it and the grants that were to end with it. Of all who try, one is told True."""
+    if not tx.sessions.end(session.id, now):
+        return False
+    for grant in tx.grants.live_of_user(session.uid, now):
+        if grant.session_id == session.id and tx.grants.revoke(grant.id, now, "session_ended"):
+            event = GrantRevoked(grant.uid, grant.client_id, grant.id, "session_ended")
+            tx.events.add(event, now)
+    tx.events.add(SessionEnded(session.uid, session.id, because), now)
+    return True
+
+
+def _alive(
+    tx: Transaction, session: Session | None, settings: SessionSettings, now: Instant
+) -> SignedIn | None:
+    if session is None or session.ended_at is not None or session.expires_at <= now:
+        return None
+    if later(session.last_seen_at, settings.idle) <= now:
+        return None
+    user = tx.users.find(session.uid)
+    if user is None or user.disabled_at is not None:
+        return None
+    return SignedIn(session, user)
