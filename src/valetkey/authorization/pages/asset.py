@@ -16,6 +16,8 @@ LIGHT_CARD = "#ffffff"
 DARK_CARD = "#191c20"
 """The grounds the accent is computed for; the same values stand in style.css."""
 
+_STYLES = ("style.css", "controls.css", "visitor.css", "errors.css")
+
 
 @dataclass(frozen=True, slots=True)
 class Asset:
@@ -49,9 +51,10 @@ def assets(brand: Brand) -> Assets:
         f":root{{--fill:{dark.fill};--on-fill:{dark.on_fill};"
         f"--edge:{dark.edge};--accent:{dark.text}}}}}\n"
     )
+    own = "\n".join(map(_read, _STYLES))
     icon = _read("icon.svg").replace("FILL", light.fill).replace("INK", light.on_fill)
     return Assets(
-        style=_asset("style", "css", "text/css; charset=utf-8", colours + _read("style.css")),
+        style=_asset("style", "css", "text/css; charset=utf-8", colours + own),
         icon=_asset("icon", "svg", "image/svg+xml", icon),
     )
 
@@ -63,4 +66,6 @@ def _asset(name: str, ending: str, content_type: str, text: str) -> Asset:
 
 
 def _read(name: str) -> str:
-    return (resources.files(__package__) / "assets" / name).read_text(encoding="utf-8")
+    return (resources.files("valetkey.authorization.pages") / "assets" / name).read_text(
+        encoding="utf-8"
+    )

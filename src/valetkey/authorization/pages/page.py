@@ -17,6 +17,7 @@ _HTTPS = re.compile(r"(https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?)(?:[/?#][!#-&(-;=?
 # Browsers read a backslash as a slash, and two slashes as another server.
 _OWN_PATH = re.compile(r"/(?:[!-.0-\[\]-~][!-~]*)?")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?=[/?#]|$)")
+_TRANSLATIONS = NullTranslations()
 _ADDRESSES = {
     "home": "/",
     "errors": "/errors/",
@@ -54,7 +55,8 @@ def render(page: Page, *, brand: Brand) -> bytes:
     the page does not say.
     """
     said = {field.name: getattr(page, field.name) for field in fields(page)}
-    html = _TEMPLATES.get_template(page.template).render(said, brand=brand, assets=assets(brand))
+    template = _TEMPLATES.get_template(page.template)
+    html = template.render(said, brand=brand, assets=assets(brand), address=_ADDRESSES)
     return html.encode()
 
 
@@ -126,17 +128,17 @@ def _environment() -> Environment:
         extensions=["jinja2.ext.i18n"],
         auto_reload=False,
         finalize=_visible,
-        trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["address"] = _ADDRESSES
     environment.filters["initial"] = initial
+    # For sentences that are values: `_` would take a percent sign in them for a place to fill.
+    environment.filters["translated"] = _TRANSLATIONS.gettext
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
     # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is
     # put into a translated sentence.
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-        NullTranslations(), newstyle=True
+        _TRANSLATIONS, newstyle=True
     )
     return environment
 

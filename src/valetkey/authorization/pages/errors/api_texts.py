@@ -96,8 +96,8 @@ Origin: https://auth.example""",
             Example(
                 "A call that can be repeated without doing it twice",
                 """\
-curl -X POST https://api.example/v2/notes -H "Authorization: Bearer $TOKEN" \\
-    -H "Idempotency-Key: $(uuidgen)" \\
+curl -X POST https://api.example/v2/notes \\
+    -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: $(uuidgen)" \\
     -H "Content-Type: application/json" -d '{"title": "Milk"}'""",
             ),
             *rfc(9110, "15.5.10"),
@@ -117,8 +117,9 @@ curl -X POST https://api.example/v2/notes -H "Authorization: Bearer $TOKEN" \\
             Example(
                 "A change that cannot overwrite another",
                 """\
-curl -X PATCH https://api.example/v2/notes/$ID -H "Authorization: Bearer $TOKEN" \\
-    -H "If-Match: $ETAG" -H "Content-Type: application/merge-patch+json" \\
+curl -X PATCH https://api.example/v2/notes/$ID \\
+    -H "Authorization: Bearer $TOKEN" -H "If-Match: $ETAG" \\
+    -H "Content-Type: application/merge-patch+json" \\
     -d '{"title": "Milk and bread"}'""",
             ),
             *rfc(9110, "15.5.13"),

@@ -182,9 +182,7 @@ Location: https://app.example/cb?error=access_denied
         ),
         ErrorCode.SERVER_ERROR: ErrorText(
             "Something broke on this server. The request may have been right.",
-            (
-                "An error in the server or in what it depends on, logged under the reference.",
-            ),
+            ("An error in the server or in what it depends on, logged under the reference.",),
             (
                 operator(
                     "Look for the reference in the log of the authorization server, then run"

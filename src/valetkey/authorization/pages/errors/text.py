@@ -23,7 +23,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
-    """A code in plain words. Its sentences are message ids: none holds a percent sign."""
+    """A code in plain words. Its sentences are message ids of the catalogue."""
 
     #: One sentence, shown in the list of all codes.
     meaning: str

@@ -86,9 +86,7 @@ curl -u "$CLIENT_ID:$CLIENT_SECRET" https://auth.example/oauth/token \\
         ),
         ErrorCode.UNSUPPORTED_TOKEN_TYPE: ErrorText(
             "This server cannot revoke tokens of this kind.",
-            (
-                "The token that was sent is of a kind that cannot be called back.",
-            ),
+            ("The token that was sent is of a kind that cannot be called back.",),
             (
                 developer(
                     "Revoke the refresh token: the access tokens that came from it end with it."
@@ -162,7 +160,8 @@ com.example.app:/callback        (native apps)""",
                 "A change of a client's own record",
                 """\
 curl -X PATCH https://api.example/v2/client \\
-    -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/merge-patch+json" \\
+    -H "Authorization: Bearer $TOKEN" \\
+    -H "Content-Type: application/merge-patch+json" \\
     -d '{"description": "Prints your notes"}'""",
             ),
             *rfc(7591, "3.2.2"),

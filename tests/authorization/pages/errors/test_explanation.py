@@ -1,0 +1,43 @@
+"""The pages that explain codes, and their list."""
+
+import pytest
+
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
+from valetkey.authorization.pages.page import render
+from valetkey.kernel.refusal import ErrorCode
+
+
+@pytest.mark.parametrize("code", ["", "nope", "INVALID_GRANT", "invalid_grant/", "../etc"])
+def test_a_code_that_is_not_ours_has_no_page(code: str) -> None:
+    assert explanation_of(code) is None
+
+
+def test_says_code_status_and_where_it_is_defined() -> None:
+    page = explanation_of("invalid_grant")
+    assert page is not None
+
+    reading = Reading(render(page, brand=Brand()))
+
+    assert reading.the("h1").text == "invalid_grant"
+    assert "HTTP status 400" in reading.the("main").text
+    links = [link.attributes["href"] for link in reading.all("a")]
+    assert links == ["https://www.rfc-editor.org/rfc/rfc6749.html#section-5.2", "/errors/"]
+
+
+def test_the_example_keeps_its_lines() -> None:
+    page = explanation_of("invalid_grant")
+    assert page is not None
+
+    example = next(iter(Reading(render(page, brand=Brand())).all("pre")))
+
+    assert "".join(example.texts) == page.text.example.code
+
+
+def test_the_list_leads_to_every_code() -> None:
+    reading = Reading(render(error_index(), brand=Brand()))
+
+    links = [link.attributes["href"] for link in reading.all("a")]
+
+    assert links == [f"/errors/{code}" for code in ErrorCode]

@@ -1,0 +1,43 @@
+"""The problem page."""
+
+import pytest
+
+from tests.authorization.pages.examples import EXAMPLES
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.page import render
+
+
+def _read(name: str) -> Reading:
+    return Reading(render(EXAMPLES[f"problem_{name}"], brand=Brand()))
+
+
+def test_says_what_is_wrong_with_code_and_reference() -> None:
+    text = _read("developer").the("main").text
+
+    assert "The redirect_uri is not registered for this client." in text
+    assert "Error invalid_request Reference VK-7F3K-9QXM-2RTD" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("developer", "for the makers of the app to mend"),
+        ("operator", "for the people who run Valetkey to mend"),
+        ("visitor", "You can mend this yourself"),
+    ],
+)
+def test_says_who_can_mend_it(name: str, said: str) -> None:
+    assert said in _read(name).the("main").text
+
+
+def test_leads_to_the_explanation() -> None:
+    assert _read("developer").the("a").attributes["href"] == "/errors/invalid_request"
+
+
+def test_shows_no_reference_where_there_is_no_record() -> None:
+    assert "Reference" not in _read("visitor").the("main").text
+
+
+def test_says_plainly_that_an_address_leads_nowhere() -> None:
+    assert _read("not_found").the("h1").text == "There is nothing at this address"

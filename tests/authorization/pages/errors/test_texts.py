@@ -1,0 +1,36 @@
+"""Every error code is explained."""
+
+import pytest
+
+from valetkey.authorization.pages.errors.text import ErrorText
+from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.kernel.refusal import ErrorCode
+
+every_text = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+
+
+def test_no_code_is_without_a_text() -> None:
+    assert set(TEXTS) == set(ErrorCode)
+
+
+@every_text
+def test_says_what_leads_to_it_who_mends_it_and_shows_an_example(text: ErrorText) -> None:
+    assert text.causes
+    assert text.remedies
+    assert text.example.caption
+    assert text.example.code.strip() == text.example.code
+    assert text.specification_url.startswith("https://")
+
+
+@every_text
+def test_speaks_to_each_reader_once_in_whole_sentences(text: ErrorText) -> None:
+    readers = [remedy.mender for remedy in text.remedies]
+    sentences = [text.meaning, *text.causes, *(remedy.advice for remedy in text.remedies)]
+
+    assert len(readers) == len(set(readers))
+    assert all(sentence.endswith(".") for sentence in sentences)
+
+
+@every_text
+def test_example_fits_the_page(text: ErrorText) -> None:
+    assert max(map(len, text.example.code.split("\n"))) <= 74

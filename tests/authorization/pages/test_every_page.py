@@ -1,0 +1,142 @@
+"""What holds for every page there is, and for every template."""
+
+from dataclasses import fields
+from importlib import resources
+from itertools import pairwise
+
+import pytest
+from jinja2 import meta
+
+from tests.authorization.pages.examples import EXAMPLES, HOSTILE
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.pages.asset import assets
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.page import _TEMPLATES, Page, render
+
+BRAND = Brand(
+    "Acme & Söhne",
+    logo_url="https://acme.example/logo.svg",
+    terms_url="/terms",
+    privacy_url="https://acme.example/privacy",
+)
+GIVEN = {"brand", "assets", "address", "parts", "_", "gettext", "ngettext"}
+
+every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.keys())
+
+
+def _templates() -> list[str]:
+    root = resources.files("valetkey.authorization.pages")
+    folders = ("visitor", "errors")
+    return [
+        f"{folder}/{file.name}"
+        for folder in folders
+        for file in (root / folder).iterdir()
+        if file.name.endswith(".html") and file.name != "parts.html"
+    ]
+
+
+@every_page
+def test_is_well_formed_and_says_where_one_is(page: Page) -> None:
+    reading = Reading(render(page, brand=BRAND))
+
+    title, heading = reading.the("title").text, reading.the("h1").text
+
+    assert title.endswith(" – Acme & Söhne")
+    assert heading
+    assert reading.the("html").attributes["lang"] == "en"
+    assert reading.the("main").text
+
+
+@every_page
+def test_holds_no_script_and_no_style_of_its_own(page: Page) -> None:
+    reading = Reading(render(page, brand=BRAND))
+
+    assert not list(reading.all("script", "style", "iframe", "object", "base"))
+    for element in reading.elements:
+        assert not [n for n in element.attributes if n.startswith("on") or n == "style"]
+        for name in ("href", "src", "action"):
+            assert not element.attributes.get(name, "").lower().startswith(("javascript:", "data:"))
+
+
+@every_page
+def test_has_headings_in_order(page: Page) -> None:
+    reading = Reading(render(page, brand=BRAND))
+
+    levels = [int(heading.name[1]) for heading in reading.all("h1", "h2", "h3", "h4")]
+
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+@every_page
+def test_sends_every_form_here_by_post_with_the_csrf_value(page: Page) -> None:
+    reading = Reading(render(page, brand=BRAND))
+
+    for form in reading.all("form"):
+        hidden = [i for i in reading.inside(form, "input") if i.attributes["name"] == "csrf"]
+        assert form.attributes["method"] == "post"
+        assert form.attributes["action"].startswith("/")
+        assert [i.attributes["value"] for i in hidden] == ["csrf-value"]
+        assert list(reading.inside(form, "button"))
+
+
+@every_page
+def test_labels_every_input_and_gives_each_id_once(page: Page) -> None:
+    reading = Reading(render(page, brand=BRAND))
+    ids = [e.attributes["id"] for e in reading.elements if "id" in e.attributes]
+    labelled = {label.attributes["for"]: label.text for label in reading.all("label")}
+
+    assert len(ids) == len(set(ids))
+    for entry in reading.all("input"):
+        if entry.attributes.get("type") != "hidden":
+            assert labelled[entry.attributes["id"]]
+    for element in reading.elements:
+        assert set(element.attributes.get("aria-describedby", "").split()) <= set(ids)
+
+
+@every_page
+def test_gives_every_image_its_size_so_that_nothing_moves(page: Page) -> None:
+    for image in Reading(render(page, brand=BRAND)).all("img"):
+        assert {"alt", "width", "height"} <= set(image.attributes)
+
+
+@every_page
+def test_weighs_less_than_50_kilobytes_with_all_it_loads(page: Page) -> None:
+    loaded = sum(len(asset.body) for asset in assets(BRAND))
+
+    assert len(render(page, brand=BRAND)) + loaded < 50_000
+
+
+@pytest.mark.parametrize("name", [n for n in EXAMPLES if n.endswith("hostile")])
+def test_shows_a_hostile_name_as_text(name: str) -> None:
+    page = render(EXAMPLES[name], brand=BRAND)
+
+    assert b"<script>" not in page
+    assert HOSTILE.name.encode() not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.decode()
+    assert "{{ 7*7 }} %(name)s %s" in page.decode()
+
+
+@pytest.mark.parametrize("name", [n for n in EXAMPLES if n.endswith("hostile")])
+def test_isolates_names_and_takes_out_what_turns_the_direction_of_text(name: str) -> None:
+    page = render(EXAMPLES[name], brand=BRAND).decode()
+    reading = Reading(page.encode())
+
+    assert not {"\u202e", "\u2066", "\u2067", "\u2069"} & set(page)
+    holding = [e for e in reading.elements if "alert(1)" in e.text]
+    innermost = [e for e in holding if not any(e in other.holders for other in holding)]
+    # A title has no elements; there, taking out the controls is all that can be done.
+    assert {e.name for e in innermost} - {"title"} == {"bdi"}
+
+
+@pytest.mark.parametrize("template", _templates())
+def test_template_says_nothing_but_the_fields_of_its_page(template: str) -> None:
+    loader = _TEMPLATES.loader
+    assert loader is not None
+    source, _, _ = loader.get_source(_TEMPLATES, template)
+    pages = [page for page in EXAMPLES.values() if page.template == template]
+
+    asked = meta.find_undeclared_variables(_TEMPLATES.parse(source))
+
+    assert pages, "no example of this page"
+    assert asked <= {field.name for field in fields(pages[0])} | GIVEN

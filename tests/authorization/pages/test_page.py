@@ -1,0 +1,157 @@
+"""Rendering, and the policy that goes with a page."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from jinja2 import UndefinedError
+
+from tests.authorization.pages.examples import HOSTILE, PRINTER, consent
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
+from valetkey.authorization.pages.page import (
+    content_security_policy,
+    https_only,
+    https_or_own,
+    initial,
+    render,
+)
+from valetkey.authorization.pages.visitor.consent import ScopeLine
+from valetkey.authorization.pages.who import AskingApp
+from valetkey.kernel.refusal import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetful:
+    """A page that does not say what its template asks for."""
+
+    template: ClassVar[str] = "visitor/sign_out.html"
+
+    csrf: str = ""
+
+
+def test_refuses_to_render_what_a_page_does_not_say() -> None:
+    with pytest.raises(UndefinedError):
+        render(Forgetful(), brand=Brand())
+
+
+def test_shows_a_percent_sign_in_a_sentence() -> None:
+    problem = ProblemPage(ErrorCode.INVALID_REQUEST, "100% of %s, %(x)s", Mender.DEVELOPER)
+    asked = consent(scopes=(ScopeLine("a", "use 50% of it"),))
+
+    assert b"100% of %s, %(x)s" in render(problem, brand=Brand())
+    assert b"use 50% of it" in render(asked, brand=Brand())
+
+
+def test_allows_nothing_but_our_own_stylesheet_images_and_forms() -> None:
+    assert content_security_policy(brand=Brand()) == (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self';"
+        " frame-ancestors 'none'; base-uri 'none'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("redirect_uri", "source"),
+    [
+        ("https://app.example/cb?x=1", "https://app.example"),
+        ("https://app.example:8443/cb", "https://app.example:8443"),
+        ("http://127.0.0.1:52011/cb", "http://127.0.0.1:52011"),
+        ("https://app.example", "https://app.example"),
+        ("com.example.app:/cb", "com.example.app:"),
+        ("http://[::1]:8080/cb", "http:"),
+    ],
+)
+def test_lets_a_form_end_at_the_redirect_uri(redirect_uri: str, source: str) -> None:
+    policy = content_security_policy(brand=Brand(), returns_to=redirect_uri)
+
+    assert f"; form-action 'self' {source};" in policy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://app.example; script-src *",
+        "https://app.example\nx: y",
+        "javascript:alert(1) 'unsafe-inline'",
+        "*",
+        "",
+    ],
+)
+def test_lets_no_address_add_to_the_policy(text: str) -> None:
+    app = AskingApp("A", "a", logo_url=text)
+
+    policy = content_security_policy(brand=Brand(logo_url=text), app=app, returns_to=text)
+
+    assert len(policy.split("; ")) == 6
+    assert "*" not in policy
+    assert "script-src" not in policy
+    assert "unsafe" not in policy
+    assert "\n" not in policy
+
+
+def test_lets_the_logos_of_brand_and_app_load_each_once() -> None:
+    brand = Brand(logo_url="https://acme.example/logo.svg")
+    app = AskingApp("A", "a", logo_url="https://cdn.example/a.png")
+
+    assert "; img-src 'self' https://acme.example https://cdn.example;" in content_security_policy(
+        brand=brand, app=app
+    )
+    assert "; img-src 'self' https://acme.example;" in content_security_policy(
+        brand=brand, app=AskingApp("A", "a", logo_url=brand.logo_url)
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("https://app.example/privacy?x=1#y", True),
+        ("http://app.example/", False),
+        ("https://app.example\\@evil.example/", False),
+        ("https://app.example/'><script>", False),
+        ("https://user@app.example/", False),
+        ("javascript:alert(1)", False),
+        (" https://app.example/", False),
+    ],
+)
+def test_links_to_https_alone(address: str, kept: bool) -> None:
+    assert https_only(address) == (address if kept else "")
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("/", True),
+        ("/legal/terms", True),
+        ("https://acme.example/terms", True),
+        ("//evil.example", False),
+        ("/\\evil.example", False),
+        ("/a b", False),
+        ("terms", False),
+    ],
+)
+def test_links_of_the_operator_may_be_paths(address: str, kept: bool) -> None:
+    assert https_or_own(address) == (address if kept else "")
+
+
+def test_leaves_out_links_and_logos_that_are_not_https() -> None:
+    reading = Reading(render(consent(HOSTILE), brand=Brand()))
+
+    assert not [a for a in reading.all("a") if "evil" in a.attributes["href"]]
+    assert [image.attributes["class"] for image in reading.all("img")] == ["brand-icon"]
+
+
+def test_links_to_the_papers_of_the_app() -> None:
+    reading = Reading(render(consent(), brand=Brand()))
+
+    links = [link.attributes["href"] for link in reading.all("a")]
+
+    assert links == [PRINTER.policy_url, PRINTER.terms_url]
+
+
+@pytest.mark.parametrize(
+    ("name", "letter"),
+    [("notes", "N"), ("  «x»", "X"), ("ßig", "S"), ("طابعة", "ط"), ("\u202e!", "·"), ("", "·")],
+)
+def test_stands_for_an_app_with_one_letter(name: str, letter: str) -> None:
+    assert initial(name) == letter

@@ -1,0 +1,111 @@
+"""The consent page."""
+
+import pytest
+
+from tests.authorization.pages.examples import HOSTILE, consent, scopes
+from tests.authorization.pages.reading import Element, Reading
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.page import render
+from valetkey.authorization.pages.visitor.consent import Change, ChangedPart, ConsentPage
+
+
+def _read(page: ConsentPage) -> Reading:
+    return Reading(render(page, brand=Brand()))
+
+
+def _boxes(reading: Reading) -> list[Element]:
+    return [e for e in reading.all("input") if e.attributes.get("type") == "checkbox"]
+
+
+def test_has_the_names_that_automation_relies_on() -> None:
+    reading = _read(consent())
+
+    for decision in ("allow", "deny"):
+        button = reading.by_id(decision)
+        assert button.name == "button"
+        assert button.attributes["type"] == "submit"
+        assert (button.attributes["name"], button.attributes["value"]) == ("decision", decision)
+    assert {box.attributes["name"] for box in _boxes(reading)} == {"scope"}
+
+
+def test_pressing_enter_in_a_box_denies() -> None:
+    # A browser sends a form with its first submit button.
+    reading = _read(consent())
+
+    form = reading.by_id("allow").holders[-2]
+
+    assert next(reading.inside(form, "button")).attributes["id"] == "deny"
+
+
+def test_gives_a_box_to_what_is_optional_alone() -> None:
+    reading = _read(consent(scopes=scopes(4, required=2)))
+
+    assert [box.attributes["value"] for box in _boxes(reading)] == ["notes:write", "files:read"]
+    assert all("checked" in box.attributes for box in _boxes(reading))
+    assert reading.the("fieldset").text.count("always needed") == 2
+
+
+def test_remembers_the_boxes_that_were_cleared() -> None:
+    reading = _read(consent(scopes=scopes(3, chosen=False), nothing_chosen=True))
+
+    assert not any("checked" in box.attributes for box in _boxes(reading))
+    assert reading.by_id("message").attributes["role"] == "alert"
+    assert reading.the("fieldset").attributes["aria-describedby"] == "message"
+
+
+def test_says_every_scope_as_a_sentence_and_never_as_a_name() -> None:
+    text = _read(consent(scopes=scopes(12))).the("main").text
+
+    assert "It wants to" in text
+    assert "read your notes" in text
+    assert "notes:read" not in text
+
+
+def test_says_who_asks_whom_and_where_the_answer_goes() -> None:
+    reading = _read(consent())
+
+    assert reading.the("h1").text == "Notes Printer wants to use your Valetkey account"
+    assert "Ada Lovelace ada@example.com" in reading.the("main").text
+    assert "Either way you go back to app.example." in reading.the("main").text
+
+
+def test_says_that_an_app_is_not_verified() -> None:
+    text = _read(consent(HOSTILE)).the("main").text
+
+    assert "Not verified by Valetkey" in text
+
+
+@pytest.mark.parametrize(
+    ("lasts", "said"),
+    [(3_600, "1 hour"), (86_400, "24 hours"), (2_592_000, "30 days"), (15_552_000, "180 days")],
+)
+def test_says_how_long_access_lasts(lasts: int, said: str) -> None:
+    assert f"This lasts for {said} at most." in _read(consent(lasts=lasts)).the("main").text
+
+
+def test_says_where_access_can_be_ended() -> None:
+    reading = _read(consent(account_url="/account/applications"))
+
+    assert "You can end it earlier in your account. Either way" in reading.the("main").text
+    assert "/account/applications" in [a.attributes["href"] for a in reading.all("a")]
+
+
+def test_says_what_the_app_changed() -> None:
+    changes = (
+        Change(ChangedPart.NAME, "Old Printer"),
+        Change(ChangedPart.LOGO),
+        Change(ChangedPart.TERMS),
+    )
+
+    text = _read(consent(changes=changes)).the("main").text
+
+    assert "its name, which was Old Printer its logo its terms or privacy policy" in text
+    assert "its name" in _read(consent(changes=(Change(ChangedPart.NAME),))).the("main").text
+
+
+def test_switching_the_account_is_a_form_of_its_own() -> None:
+    reading = _read(consent())
+    form = reading.by_id("switch-account").holders[-1]
+
+    assert form.attributes["action"] == "/oauth/sign-in?interaction=1"
+    assert [i.attributes["name"] for i in reading.inside(form, "input")] == ["csrf"]
