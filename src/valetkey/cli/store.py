@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from valetkey.authorization.storage.transaction import Store
-from valetkey.config.paths import keyring_path
+from valetkey.config.paths import database_file, keyring_path
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
@@ -60,6 +60,12 @@ def with_store(settings: Settings, work: Callable[[Opened], Awaitable[T]]) -> T:
 def open_database(settings: Settings, server: ServerSettings) -> Engine:
     """This server's database, with one connection where it counts them; close it."""
     return connect(server.database, directory=settings.source.directory, pool_size=1)
+
+
+def is_begun(settings: Settings, server: ServerSettings) -> bool:
+    """Whether this server's database may exist: only for a file is that known without asking."""
+    file = database_file(settings, server)
+    return file is None or file.exists()
 
 
 def keyring_of(settings: Settings) -> Keyring:

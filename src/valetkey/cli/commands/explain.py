@@ -3,6 +3,7 @@
 import asyncio
 import re
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,11 +12,10 @@ from valetkey.authorization.storage.records import Decisions
 from valetkey.cli import options, say
 from valetkey.cli.moments import shown
 from valetkey.cli.say import Exit
-from valetkey.cli.store import SCHEMAS, open_database
+from valetkey.cli.store import is_begun, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.settings import Settings
 from valetkey.database.engine import Connection
-from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.resource.storage.decisions import Decisions as ResourceDecisions
@@ -80,13 +80,11 @@ def _plain(reference: str) -> str:
 
 async def _find(settings: Settings, reference: str) -> _Told | None:
     for name, server in servers(settings):
+        if not is_begun(settings, server):
+            continue
         engine = open_database(settings, server)
+        look = partial(_look, server=name, reference=reference, url=settings.authorization.url)
         try:
-            await migrate(engine, SCHEMAS[name])
-
-            def look(db: Connection, name: str = name) -> _Told | None:
-                return _look(db, name, reference, settings.authorization.url)
-
             if told := await engine.read(look):
                 return told
         finally:

@@ -82,7 +82,6 @@ async def _answer(
         sockets=[socket.socket(fileno=listening)],
         tls_certificate=files[0] if files else None,
         tls_key=files[1] if files else None,
-        trusted_proxies=server.trusted_proxies,
         limits=Limits(
             connections=settings.limits.connections,
             connections_per_address=settings.limits.connections_per_address,

@@ -1,0 +1,333 @@
+"""`valetkey client`: register, show, change and switch off applications."""
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+
+import click
+
+from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.model.client import (
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    Client,
+    ClientType,
+    GrantTypeName,
+)
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli import clients, options, say
+from valetkey.cli.register import (
+    confirmed,
+    done,
+    every_client,
+    fresh_client_secret,
+    refused,
+    registrar,
+    the_client,
+)
+from valetkey.cli.store import Opened, with_store
+from valetkey.config.settings import Settings
+from valetkey.kernel.moment import Lifetime, parse_lifetime
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
+
+
+def _words(names: type[StrEnum]) -> click.Choice[str]:
+    # Of an enum itself, click would want the names in capitals.
+    return click.Choice([name.value for name in names])
+
+
+@click.group()
+def command() -> None:
+    """Register, show, change and switch off applications.
+
+    Works with the servers running or stopped; a change counts everywhere within seconds.
+
+    Example: valetkey client create --name "Notes Printer" --redirect-uri https://app.example/cb
+    """
+
+
+@command.command()
+@click.option("--name", required=True, help="What people read when they are asked.")
+@click.option("--description", default="", help="One sentence about it.")
+@click.option("--id", "client_id", default="", help="Its client_id; made without this.")
+@click.option("--redirect-uri", "redirect_uris", multiple=True, help="Where users go back to.")
+@click.option(
+    "--grant-type",
+    "grant_types",
+    multiple=True,
+    default=("authorization_code", "refresh_token"),
+    show_default=True,
+    type=_words(GrantTypeName),
+)
+@click.option("--scope", "scopes", multiple=True, help="What it may ask for at most.")
+@click.option("--profile", default="", type=_words(ProfileName))
+@click.option("--type", default="confidential", type=_words(ClientType))
+@click.option("--application-type", default="web", type=_words(ApplicationType))
+@click.option("--access-token-format", default="jwt", type=_words(AccessTokenFormat))
+@click.option("--key-set", type=click.Path(path_type=Path), help="File with its public JWK set.")
+@options.config_file
+@options.as_json
+def create(
+    name: str,
+    description: str,
+    client_id: str,
+    redirect_uris: tuple[str, ...],
+    grant_types: tuple[str, ...],
+    scopes: tuple[str, ...],
+    profile: str,
+    type: str,
+    application_type: str,
+    access_token_format: str,
+    key_set: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Register an application. Its secret is made and printed once.
+
+    Implicit and password grants are turned on afterwards, with allow-implicit and allow-password.
+
+    Example: valetkey client create --name "Notes Printer" --redirect-uri https://app.example/cb
+    --scope notes:read
+    """
+    if {"implicit", "password"}.intersection(grant_types):
+        raise Mistake("register it first, then see: valetkey client allow-implicit --help")
+    metadata = ClientMetadata(
+        name=name,
+        description=description,
+        redirect_uris=redirect_uris,
+        grant_types=grant_types,
+        scopes=scopes,
+        profile=profile,
+        type=type,
+        application_type=application_type,
+        access_token_format=access_token_format,
+        key_set=clients.read_key_set(key_set),
+    )
+    settings = options.settings_of(config)
+    chosen = client_id or fresh_id("client", SYSTEM.random)
+
+    async def work(opened: Opened) -> tuple[Client, Secret | None]:
+        needs = metadata.proof == AuthenticationMethod.CLIENT_SECRET
+        secret = fresh_client_secret(opened) if needs else None
+        keeper = registrar(opened)
+
+        def deed(tx: Transaction) -> Client:
+            made = keeper.register(tx, metadata, opened.now, client_id=chosen, secret=secret)
+            return done(made)
+
+        return await opened.store.write(deed), secret
+
+    client, secret = with_store(settings, work)
+    if as_json:
+        told = {"client_secret": secret.reveal()} if secret else {}
+        say.as_json({**clients.as_json(client), **told})
+        return
+    say.line(f"{say.strong(client.name)} is registered")
+    say.fields(
+        [("client_id", client.id), *([("client_secret", secret.reveal())] if secret else [])]
+    )
+    if secret:
+        say.note("The secret is shown only now.")
+
+
+@command.command("list")
+@options.config_file
+@options.as_json
+def list_(config: Path | None, as_json: bool) -> None:
+    """Every application.
+
+    Example: valetkey client list
+    """
+
+    async def work(opened: Opened) -> list[Client]:
+        return list(await opened.store.scan(every_client))
+
+    found = with_store(options.settings_of(config), work)
+    if as_json:
+        say.as_json([clients.as_json(client) for client in found])
+    elif found:
+        say.table(clients.HEAD, [clients.row(client) for client in found])
+    else:
+        say.note("There are no clients yet. Next: valetkey client create --help")
+
+
+@command.command()
+@click.argument("client_id")
+@options.config_file
+@options.as_json
+def show(client_id: str, config: Path | None, as_json: bool) -> None:
+    """Everything about one application but its secrets, and what its choices cost.
+
+    Example: valetkey client show printer
+    """
+
+    async def work(opened: Opened) -> clients.Shown:
+        def look(tx: Transaction) -> clients.Shown:
+            client = the_client(tx, client_id)
+            grants = len(tx.grants.live_of_client(client.id, opened.now))
+            return clients.Shown(client, grants, tx.clients.query_sighting(client.id), opened.now)
+
+        return await opened.store.scan(look)
+
+    shown = with_store(options.settings_of(config), work)
+    if as_json:
+        say.as_json(shown.as_json())
+        return
+    say.line(say.strong(shown.client.name))
+    say.fields(shown.pairs())
+    for cost in clients.costs(shown.client):
+        say.line(f"{say.coloured('!', 'yellow')} {cost}")
+
+
+@command.command()
+@click.argument("client_id")
+@options.yes
+@options.config_file
+def disable(client_id: str, yes: bool, config: Path | None) -> None:
+    """Switch an application off: everything it holds ends within seconds.
+
+    Example: valetkey client disable printer
+    """
+    settings = options.settings_of(config)
+
+    async def look(opened: Opened) -> tuple[Client, int]:
+        def work(tx: Transaction) -> tuple[Client, int]:
+            client = the_client(tx, client_id)
+            return client, len(tx.grants.live_of_client(client.id, opened.now))
+
+        return await opened.store.scan(work)
+
+    async def work(opened: Opened) -> bool:
+        keeper = registrar(opened)
+        return await opened.store.write(
+            lambda tx: keeper.disable(tx, the_client(tx, client_id), opened.now)
+        )
+
+    client, grants = with_store(settings, look)
+    holds = f"{grants} authorization{'' if grants == 1 else 's'}"
+    if not confirmed(f"Switch {client.name} off? It loses {holds}.", yes=yes):
+        raise click.Abort
+    was_on = with_store(settings, work)
+    say.line(f"{client_id} is off; it lost {holds}" if was_on else f"{client_id} was off already")
+
+
+@command.command()
+@click.argument("client_id")
+@options.config_file
+def enable(client_id: str, config: Path | None) -> None:
+    """Switch an application on again. What had ended stays ended.
+
+    Example: valetkey client enable printer
+    """
+
+    async def work(opened: Opened) -> bool:
+        keeper = registrar(opened)
+        return await opened.store.write(
+            lambda tx: keeper.enable(tx, the_client(tx, client_id), opened.now)
+        )
+
+    was_off = with_store(options.settings_of(config), work)
+    say.line(f"{client_id} is on" if was_off else f"{client_id} was on already")
+
+
+@command.command()
+@click.argument("client_id", default="")
+@click.option("--generate", is_flag=True, help="Only print a good secret, for a file of yours.")
+@click.option(
+    "--others-live",
+    default="1d",
+    show_default=True,
+    help='How long the secrets it has go on working, or "0" to end them now.',
+)
+@options.config_file
+@options.as_json
+def secret(
+    client_id: str, generate: bool, others_live: str, config: Path | None, as_json: bool
+) -> None:
+    """Give an application another secret, printed once. The others end after a day.
+
+    Example: valetkey client secret printer --others-live 0
+    """
+    if generate == bool(client_id):
+        raise Mistake("name a client, or say --generate to get a secret that belongs to nobody yet")
+    if generate:
+        made = fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random)
+        say.as_json({"client_secret": made.reveal()}) if as_json else say.line(made.reveal())
+        return
+    live = Lifetime(0) if others_live == "0" else parse_lifetime(others_live)
+
+    async def work(opened: Opened) -> Secret:
+        keeper, made = registrar(opened), fresh_client_secret(opened)
+
+        def deed(tx: Transaction) -> None:
+            client = the_client(tx, client_id)
+            if faults := keeper.issue_secret(tx, client, made, opened.now, others_live=live):
+                raise refused(faults)
+
+        await opened.store.write(deed)
+        return made
+
+    made = with_store(options.settings_of(config), work)
+    if as_json:
+        say.as_json({"client_id": client_id, "client_secret": made.reveal()})
+        return
+    say.line(f"client_secret: {made.reveal()}")
+    ends = f"end in {others_live}" if live else "have ended"
+    say.note(f"The secret is shown only now. The others {ends}.")
+
+
+_off = click.option("--off", is_flag=True, help="Turn it off instead.")
+
+
+@command.command("allow-implicit")
+@click.argument("client_id")
+@_off
+@options.yes
+@options.config_file
+def allow_implicit(client_id: str, off: bool, yes: bool, config: Path | None) -> None:
+    """Turn the implicit grant on for an application, knowing what it costs.
+
+    Example: valetkey client allow-implicit old-viewer
+    """
+    _turn(GrantTypeName.IMPLICIT, client_id, options.settings_of(config), off=off, yes=yes)
+
+
+@command.command("allow-password")
+@click.argument("client_id")
+@_off
+@options.yes
+@options.config_file
+def allow_password(client_id: str, off: bool, yes: bool, config: Path | None) -> None:
+    """Turn the password grant on for an application of your own, knowing what it costs.
+
+    Example: valetkey client allow-password own-app
+    """
+    _turn(GrantTypeName.PASSWORD, client_id, options.settings_of(config), off=off, yes=yes)
+
+
+def _turn(
+    grant_type: GrantTypeName, client_id: str, settings: Settings, *, off: bool, yes: bool
+) -> None:
+    if not off:
+        say.note(clients.COSTS[grant_type])
+        if not confirmed(f"Turn the {grant_type} grant on for {client_id}?", yes=yes):
+            raise click.Abort
+
+    async def work(opened: Opened) -> Client:
+        keeper = registrar(opened)
+
+        def deed(tx: Transaction) -> Client:
+            client = the_client(tx, client_id)
+            names = client.grant_types - {grant_type} if off else client.grant_types | {grant_type}
+            wanted = replace(metadata_of(client), grant_types=tuple(sorted(names)))
+            return done(keeper.change(tx, client, wanted, opened.now))
+
+        return await opened.store.write(deed)
+
+    client = with_store(settings, work)
+    say.line(f"{client.id} has the grant types {', '.join(sorted(client.grant_types))}")

@@ -1,0 +1,225 @@
+"""`valetkey user`: make accounts, set passwords, switch accounts off and on."""
+
+from pathlib import Path
+
+import click
+
+from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.model.user import User
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli import options, passwords, say
+from valetkey.cli.moments import shown
+from valetkey.cli.register import (
+    account_keeper,
+    confirmed,
+    done,
+    every_user,
+    refused,
+    the_user,
+)
+from valetkey.cli.store import Opened, with_store
+
+_from_stdin = click.option(
+    "--password-stdin", "from_stdin", is_flag=True, help="Read the password from standard input."
+)
+_generate = click.option(
+    "--generate-password", "generate", is_flag=True, help="Make a password and print it once."
+)
+
+
+@click.group()
+def command() -> None:
+    """Make accounts, set passwords, switch accounts off and on.
+
+    Works with the servers running or stopped.
+
+    Example: valetkey user create ada --email ada@example.com --name "Ada Lovelace"
+    """
+
+
+@command.command()
+@click.argument("username")
+@click.option("--email", required=True, help="Signs in as well as the username does.")
+@click.option("--name", default="", help="How the person is called.")
+@click.option("--uid", type=int, help="The number that identifies the person; random without it.")
+@_from_stdin
+@_generate
+@options.config_file
+@options.as_json
+def create(
+    username: str,
+    email: str,
+    name: str,
+    uid: int | None,
+    from_stdin: bool,
+    generate: bool,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Make an account. The password is asked for, read from a pipe, or made and printed once.
+
+    Example: valetkey user create ada --email ada@example.com --generate-password
+    """
+    settings = options.settings_of(config)
+    record = UserRecord(username, email, name)
+    if faults := record.faults():
+        raise refused(faults)
+    password = passwords.obtain(from_stdin=from_stdin, generate=generate)
+
+    async def work(opened: Opened) -> User:
+        keeper, data = account_keeper(opened), passwords.hashed(opened, password)
+
+        def deed(tx: Transaction) -> User:
+            made = keeper.register(tx, record, opened.now, uid=uid, password_hash=data)
+            return done(made)
+
+        return await opened.store.write(deed)
+
+    user = with_store(settings, work)
+    shown_once = password.reveal() if generate else None
+    if as_json:
+        made = {"password": shown_once} if shown_once else {}
+        say.as_json({**_json(user), **made})
+        return
+    say.line(f"{say.strong(user.username)} has an account; uid {user.uid}")
+    if shown_once:
+        say.line(f"password: {shown_once}")
+        say.note("The password is shown only now.")
+
+
+@command.command("list")
+@options.config_file
+@options.as_json
+def list_(config: Path | None, as_json: bool) -> None:
+    """Every account.
+
+    Example: valetkey user list --json
+    """
+
+    async def work(opened: Opened) -> list[User]:
+        return list(await opened.store.scan(every_user))
+
+    users = with_store(options.settings_of(config), work)
+    if as_json:
+        say.as_json([_json(user) for user in users])
+    elif users:
+        say.table(
+            ("UID", "USERNAME", "E-MAIL", "NAME", "STATE", "SINCE"),
+            [
+                (
+                    str(user.uid),
+                    user.username,
+                    user.email,
+                    user.name,
+                    _state(user),
+                    shown(user.created_at),
+                )
+                for user in users
+            ],
+        )
+    else:
+        say.note("There are no accounts yet. Next: valetkey user create --help")
+
+
+@command.command()
+@click.argument("user")
+@options.yes
+@options.config_file
+def disable(user: str, yes: bool, config: Path | None) -> None:
+    """Switch an account off: its sessions and everything it allowed end within seconds.
+
+    USER is a username, an e-mail address or a uid.
+
+    Example: valetkey user disable ada
+    """
+    settings = options.settings_of(config)
+
+    async def look(opened: Opened) -> tuple[User, int]:
+        def work(tx: Transaction) -> tuple[User, int]:
+            found = the_user(tx, user)
+            return found, len(tx.grants.live_of_user(found.uid, opened.now))
+
+        return await opened.store.scan(work)
+
+    async def work(opened: Opened) -> bool:
+        keeper = account_keeper(opened)
+        return await opened.store.write(
+            lambda tx: keeper.disable(tx, the_user(tx, user), opened.now)
+        )
+
+    found, grants = with_store(settings, look)
+    ends = f"{grants} connected app{'' if grants == 1 else 's'} will lose access"
+    if not confirmed(f"Switch {found.username} off? {ends}.", yes=yes):
+        raise click.Abort
+    if with_store(settings, work):
+        say.line(f"{found.username} is off; {ends.replace('will lose', 'lost')}")
+    else:
+        say.line(f"{found.username} was off already")
+
+
+@command.command()
+@click.argument("user")
+@options.config_file
+def enable(user: str, config: Path | None) -> None:
+    """Switch an account on again. What had ended stays ended.
+
+    Example: valetkey user enable ada
+    """
+
+    async def work(opened: Opened) -> tuple[User, bool]:
+        keeper = account_keeper(opened)
+
+        def deed(tx: Transaction) -> tuple[User, bool]:
+            found = the_user(tx, user)
+            return found, keeper.enable(tx, found, opened.now)
+
+        return await opened.store.write(deed)
+
+    found, was_off = with_store(options.settings_of(config), work)
+    say.line(f"{found.username} is on" if was_off else f"{found.username} was on already")
+
+
+@command.command()
+@click.argument("user")
+@_from_stdin
+@_generate
+@options.config_file
+def password(user: str, from_stdin: bool, generate: bool, config: Path | None) -> None:
+    """Set an account's password; its sessions and everything it allowed end.
+
+    Example: valetkey user password ada --generate-password
+    """
+    settings = options.settings_of(config)
+    chosen = passwords.obtain(from_stdin=from_stdin, generate=generate)
+
+    async def work(opened: Opened) -> User:
+        keeper, data = account_keeper(opened), passwords.hashed(opened, chosen)
+
+        def deed(tx: Transaction) -> User:
+            found = the_user(tx, user)
+            keeper.set_password(tx, found, data, opened.now)
+            return found
+
+        return await opened.store.write(deed)
+
+    found = with_store(settings, work)
+    say.line(f"{found.username} has another password, and is signed out everywhere")
+    if generate:
+        say.line(f"password: {chosen.reveal()}")
+        say.note("The password is shown only now.")
+
+
+def _state(user: User) -> str:
+    return "on" if user.disabled_at is None else "off"
+
+
+def _json(user: User) -> dict[str, object]:
+    return {
+        "uid": user.uid,
+        "username": user.username,
+        "email": user.email,
+        "email_verified": user.email_verified_at is not None,
+        "name": user.name,
+        "created_at": user.created_at,
+        "disabled_at": user.disabled_at,
+    }

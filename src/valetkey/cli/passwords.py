@@ -1,0 +1,38 @@
+"""Passwords at the command line: typed twice, read from a pipe, or made; never an argument."""
+
+import sys
+
+import click
+
+from valetkey.authorization.sign_in.password import hash_password, password_problem
+from valetkey.cli.store import Opened
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Secret, to_base64url
+
+_BYTES = 15  # 120 random bits in twenty characters
+_MOST_BYTES = 4_096
+
+
+def obtain(*, from_stdin: bool, generate: bool) -> Secret:
+    """A password in the way the operator chose. Raises Mistake for one that will not do."""
+    if from_stdin and generate:
+        raise Mistake("choose one of --password-stdin and --generate-password")
+    if generate:
+        return Secret(to_base64url(SYSTEM.random(_BYTES)))
+    if from_stdin:
+        text = sys.stdin.read(_MOST_BYTES).removesuffix("\n").removesuffix("\r")
+    elif sys.stdin.isatty():
+        text = str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    else:
+        raise Mistake(
+            "nobody can type a password here: say --password-stdin or --generate-password"
+        )
+    if problem := password_problem(text):
+        raise Mistake(f"the password {problem}")
+    return Secret(text)
+
+
+def hashed(opened: Opened, password: Secret) -> str:
+    """What is stored of it; takes tens of milliseconds, so never inside a transaction."""
+    return hash_password(password.reveal(), opened.settings.passwords, opened.runtime.random)

@@ -1,0 +1,115 @@
+"""The register as the command line keeps it: the deeds and rules behind every door."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import click
+
+from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.model.user import LARGEST_UID, Uid, User
+from valetkey.authorization.protocol.client_metadata import ClientRules, Fault
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.store import Opened
+from valetkey.config.settings import Settings
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Prefix, Secret, fresh_secret
+from valetkey.resource.scopes import SCOPES
+
+T = TypeVar("T")
+DOOR = "cli"
+_PAGE = 500
+
+
+def registrar(opened: Opened) -> Registrar:
+    """Who keeps the clients."""
+    return Registrar(
+        client_rules(opened.settings), opened.keyring.fingerprint_key, opened.runtime.random, DOOR
+    )
+
+
+def account_keeper(opened: Opened) -> AccountKeeper:
+    """Who keeps the accounts."""
+    return AccountKeeper(opened.runtime.random)
+
+
+def client_rules(settings: Settings) -> ClientRules:
+    """The rules that every client is held to."""
+    return ClientRules(
+        own_origins=(settings.authorization.url,),
+        scopes=tuple(SCOPES),
+        default_profile=ProfileName(settings.clients.default_profile.value),
+    )
+
+
+def fresh_client_secret(opened: Opened) -> Secret:
+    """A secret that nobody can guess."""
+    return fresh_secret(Prefix.CLIENT_SECRET, opened.runtime.random)
+
+
+def done(result: T | tuple[Fault, ...]) -> T:
+    """What a deed gave. Raises Mistake if it was refused, which rolls its transaction back."""
+    if isinstance(result, tuple):
+        raise refused(result)
+    return result
+
+
+def refused(faults: Iterable[Fault]) -> Mistake:
+    """The Mistake that says all of them, each with the name of its field."""
+    lines = [f"{fault.field}: {fault.detail}" for fault in faults]
+    if len(lines) == 1:
+        return Mistake(lines[0])
+    return Mistake(f"{len(lines)} things are to be mended:" + "".join(f"\n  {x}" for x in lines))
+
+
+def the_user(tx: Transaction, name: str) -> User:
+    """The account of this username, e-mail address or uid. Raises Mistake if there is none."""
+    found = tx.users.find_by_name(name)
+    if found is None and name.isascii() and name.isdigit() and int(name) <= LARGEST_UID:
+        found = tx.users.find(Uid(int(name)))
+    if found is None:
+        raise Mistake(f"there is no account {name!r}; see: valetkey user list")
+    return found
+
+
+def the_client(tx: Transaction, client_id: str) -> Client:
+    """The client of this id. Raises Mistake if there is none."""
+    found = tx.clients.find(client_id)
+    if found is None:
+        raise Mistake(f"there is no client {client_id!r}; see: valetkey client list")
+    return found
+
+
+def every_user(tx: Transaction) -> Sequence[User]:
+    """All accounts in the order of their uids."""
+    return _every(lambda last: tx.users.page(last.uid if last else 0, _PAGE))
+
+
+def every_client(tx: Transaction) -> Sequence[Client]:
+    """All clients in the order of their ids."""
+    return _every(lambda last: tx.clients.page(last.id if last else "", _PAGE))
+
+
+def granted(scope: Scope) -> str:
+    """A scope as one cell of a table."""
+    return str(scope) or "-"
+
+
+def confirmed(question: str, *, yes: bool) -> bool:
+    """Whether the operator agrees: asked on a terminal, else only `--yes` counts."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise Mistake("nothing was changed: say --yes where nobody can be asked")
+    return click.confirm(question, default=False, err=True)
+
+
+def _every(page: Callable[[T | None], Sequence[T]]) -> Sequence[T]:
+    found: list[T] = []
+    while more := page(found[-1] if found else None):
+        found += more
+    return found
