@@ -181,7 +181,7 @@ class Issuer:
 
     def _identity(self, asked: dict[str, Any]) -> tuple[int, object]:
         subject = str(_claims(asked["access_token"])["sub"])
-        id, changes = asked.get("id", ""), asked.get("changes", {})
+        name, changes = asked.get("id", ""), asked.get("changes", {})
         if asked["object"] == "authorizations":
             own = {key: value for key, value in self.grants.items() if value["uid"] == subject}
             shown = {key: {"id": key, **value} for key, value in own.items()}
@@ -189,16 +189,16 @@ class Issuer:
                 del each["uid"]
             if asked["verb"] == "list":
                 return 200, {"records": list(shown.values())}
-            if id not in shown:
+            if name not in shown:
                 return 404, {
                     "error": "not_found",
                     "error_description": "no such authorization",
                     "reference": "VK-AAAA-BBBB-CCCC",
                 }
             if asked["verb"] == "delete":
-                del self.grants[id]
+                del self.grants[name]
                 return 200, {"record": None}
-            return 200, {"record": shown[id]}
+            return 200, {"record": shown[name]}
         home = self.accounts if asked["object"] == "account" else self.clients
         record = home[subject]
         if changes.get("redirect_uri", "https://").startswith("javascript:"):
@@ -214,4 +214,7 @@ class Issuer:
 
 def _claims(token: str) -> dict[str, Any]:
     payload = token.split(".")[1]
-    return msgspec.json.decode(b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_"))
+    claims: dict[str, Any] = msgspec.json.decode(
+        b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_")
+    )
+    return claims

@@ -1,0 +1,175 @@
+"""The whole server: outages, restarts, revocation, health, what it keeps."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.resource.api import Api, api, serving, settings_for
+from tests.resource.issuer import SECRET, Clock, Issuer
+from valetkey.config.settings import ResourceSettings, Settings, Source
+from valetkey.database.connect import connect
+from valetkey.kernel.key import KeySet, SigningKey
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.resource.app import CLIENT_ID, build, prepare
+from valetkey.resource.storage.decisions import Decisions
+
+
+def test_notes_go_on_while_the_issuer_is_away(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            call.issuer.accounts["1001"] = {"uid": 1001, "name": "Ada"}
+            assert (await call("GET", "/v2/notes")).status == 200
+            await call.issuer.stop()
+            fresh = call.issuer.token("read write")
+            assert (await call("POST", "/v2/notes", {"title": "x"}, token=fresh)).status == 201
+            away = await call("GET", "/v2/account")
+            assert (away.status, away.headers["retry-after"]) == (503, "5")
+            assert away.headers["content-type"] == "application/problem+json"
+            by_reference = call.issuer.reference("read")
+            unknown = await call("GET", "/v2/notes", token=by_reference)
+            assert (unknown.status, unknown.headers["retry-after"]) == (503, "2")
+            await call.issuer.start()
+            assert (await call("GET", "/v2/account")).status == 200
+            call.issuer.clock.at += 2
+            assert (await call("GET", "/v2/notes", token=by_reference)).status == 200
+
+    asyncio.run(story())
+
+
+def test_a_restart_while_the_issuer_is_away_forgets_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        issuer = Issuer(Clock())
+        async with issuer.running():
+            settings = settings_for(tmp_path, issuer)
+            good, ended = issuer.token("read"), issuer.draft("read")
+            assert ended.grant_id is not None
+            issuer.revoke("grant", ended.grant_id)
+            revoked = ended.sign(issuer.key)
+            async with serving(settings, issuer) as call:
+                assert await _becomes(call, revoked, 401)
+            await issuer.stop()
+            async with serving(settings, issuer) as call:
+                assert (await call("GET", "/v2/notes", token=good)).status == 200
+                assert (await call("GET", "/v2/notes", token=revoked)).status == 401
+
+    asyncio.run(story())
+
+
+def test_without_any_key_nobody_can_say_whether_a_token_is_good(tmp_path: Path) -> None:
+    async def story() -> None:
+        issuer = Issuer(Clock())
+        async with issuer.running():
+            await issuer.stop()
+            async with serving(settings_for(tmp_path, issuer), issuer) as call:
+                answer = await call("GET", "/v2/notes", token=issuer.token("read"))
+                assert answer.status == 503
+                assert (await call("GET", "/v2/notes", token="")).status == 401
+                await issuer.start()
+                issuer.clock.at += 1
+                assert await _becomes(call, issuer.token("read"), 200)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["grant", "token", "client"])
+def test_a_revocation_is_felt_within_five_seconds(tmp_path: Path, kind: str) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            draft = call.issuer.draft("read")
+            token = draft.sign(call.issuer.key)
+            assert (await call("GET", "/v2/notes", token=token)).status == 200
+            names = {"grant": draft.grant_id, "token": draft.token_id, "client": draft.client_id}
+            call.issuer.revoke(kind, str(names[kind]))
+            assert await _becomes(call, token, 401)
+            call.issuer.clock.at += 1
+            later = call.issuer.token("read")
+            assert (await call("GET", "/v2/notes", token=later)).status == 200
+
+    asyncio.run(story())
+
+
+def test_a_new_signing_key_is_learned_when_it_is_first_met(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            assert (await call("GET", "/v2/notes")).status == 200
+            call.issuer.key = SigningKey.generate()
+            call.issuer.keys = KeySet.of(*call.issuer.keys, call.issuer.key.public)
+            call.issuer.clock.at += 10
+            assert (await call("GET", "/v2/notes", token=call.issuer.token("read"))).status == 200
+
+    asyncio.run(story())
+
+
+def test_a_token_ends_with_its_second(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            token = call.issuer.token("read", lifetime=60)
+            call.issuer.clock.at += 59
+            assert (await call("GET", "/v2/notes", token=token)).status == 200
+            call.issuer.clock.at += 1
+            answer = await call("GET", "/v2/notes", token=token)
+            assert answer.status == 401
+            assert answer.json["title"] == "Invalid Token Error"
+            assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+
+    asyncio.run(story())
+
+
+def test_health_tells_life_from_readiness(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            assert (await call("GET", "/health/live", token="")).json == {"status": "live"}
+            assert (await call("GET", "/health/ready", token="")).json == {"status": "ready"}
+            await call.issuer.stop()
+            assert (await call("GET", "/health/ready", token="")).status == 200
+
+    asyncio.run(story())
+
+
+def test_a_refusal_leaves_its_reasons_behind_its_reference(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            token = call.issuer.token("account:read")
+            answer = await call("GET", "/v2/notes/note_hidden", token=token)
+            reference = answer.json["reference"]
+            settings = call.settings
+        engine = connect(settings.resource.database, directory=settings.source.directory)
+        try:
+            decision = await engine.read(lambda db: Decisions(db).find(reference))
+        finally:
+            await engine.close()
+        assert decision is not None
+        assert (decision.endpoint, decision.check) == ("/v2/notes/{id}", "scope.missing")
+        assert decision.received == "account:read"
+        assert decision.expires_at - decision.at == 7 * 86_400
+
+    asyncio.run(story())
+
+
+def test_without_its_credential_the_server_does_not_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        settings = Settings(
+            resource=ResourceSettings(database="sqlite:///r.db"), source=Source(directory=tmp_path)
+        )
+        await prepare(settings, SYSTEM)
+        with pytest.raises(Mistake, match="start the authorization server once"):
+            await build(settings, SYSTEM)
+        file = tmp_path / "resource-server.credential"
+        file.write_text(f"{SECRET}\n")
+        file.chmod(0o600)
+        app = await build(settings, SYSTEM)
+        async with app.running():
+            pass
+        assert CLIENT_ID == "resource-server"
+
+    asyncio.run(story())
+
+
+async def _becomes(call: Api, token: str, status: int) -> bool:
+    for _ in range(50):
+        if (await call("GET", "/v2/notes", token=token)).status == status:
+            return True
+        await asyncio.sleep(0.1)
+    return False

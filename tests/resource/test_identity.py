@@ -1,0 +1,118 @@
+"""What lives at the authorization server, seen through this API."""
+
+import asyncio
+from pathlib import Path
+
+from tests.resource.api import api
+
+
+def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            call.issuer.accounts["1001"] = {"uid": 1001, "name": "Ada", "email": "a@example.com"}
+            get = await call("GET", "/v2/account")
+            post = await call("POST", "/v2/account")
+            assert (get.status, get.json["name"], post.body) == (200, "Ada", get.body)
+            assert (
+                await call("GET", "/v2/account", if_none_match=get.headers["etag"])
+            ).status == 304
+            old = get.headers["etag"]
+            patch = await call("PATCH", "/v2/account", {"name": "Ada L."}, if_match=old)
+            assert (patch.status, patch.json["name"]) == (200, "Ada L.")
+            assert (await call("PUT", "/v2/account", {"name": "x"}, if_match=old)).status == 412
+            assert (await call("PUT", "/v2/account", {"name": "Ada"})).json["name"] == "Ada"
+
+    asyncio.run(story())
+
+
+def test_only_the_name_of_an_account_can_be_written(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            call.issuer.accounts["1001"] = {"uid": 1001, "name": "Ada", "email_verified": False}
+            for field in ("uid", "email", "email_verified", "created_at", "username"):
+                answer = await call("PATCH", "/v2/account", {field: 1})
+                assert answer.status == 400
+                assert answer.json["errors"][0]["pointer"] == f"/{field}"
+            assert call.issuer.accounts["1001"] == {
+                "uid": 1001,
+                "name": "Ada",
+                "email_verified": False,
+            }
+
+    asyncio.run(story())
+
+
+def test_a_client_reads_and_changes_itself(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            own = {"client_id": "printer", "redirect_uri": "https://a/cb", "description": "old"}
+            call.issuer.clients["printer"] = own
+            call.token = call.issuer.token("client:read client:write", uid=None)
+            assert (await call("POST", "/v2/client")).json["description"] == "old"
+            new = {"redirect_uri": "https://b/cb", "description": "new"}
+            put = await call("PUT", "/v2/client", new)
+            assert (put.status, put.json["redirect_uri"]) == (200, "https://b/cb")
+            several = {"redirect_uris": ["https://c/cb"], "description": "new"}
+            assert (await call("PUT", "/v2/client", several)).status == 200
+            patch = await call("PATCH", "/v2/client", {"description": None})
+            assert patch.json["description"] == ""
+            short = await call("PUT", "/v2/client", {"description": "x"})
+            assert [e["pointer"] for e in short.json["errors"]] == ["/redirect_uri"]
+            removed = await call("PATCH", "/v2/client", {"redirect_uri": None})
+            assert removed.status == 400
+            secret = await call("PATCH", "/v2/client", {"client_secret": "x" * 40})
+            assert secret.json["errors"][0]["pointer"] == "/client_secret"
+
+    asyncio.run(story())
+
+
+def test_what_the_issuer_refuses_keeps_its_pointers_and_its_reference(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            call.issuer.clients["printer"] = {"client_id": "printer"}
+            token = call.issuer.token("client:write", uid=None)
+            change = {"redirect_uri": "javascript:alert(1)"}
+            answer = await call("PATCH", "/v2/client", change, token=token)
+            assert answer.status == 400
+            assert answer.json["errors"] == [{"pointer": "/redirect_uri", "detail": "use https"}]
+            assert answer.json["reference"] == "VK-DDDD-EEEE-FFFF"
+
+    asyncio.run(story())
+
+
+def test_authorizations_are_listed_read_and_ended(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            for number in range(5):
+                call.issuer.grants[f"gr_{number}"] = {
+                    "uid": "1001",
+                    "client_id": "printer",
+                    "created_at": 10 - number,
+                }
+            call.issuer.grants["gr_other"] = {"uid": "1002", "created_at": 1}
+            first = (await call("GET", "/v2/authorizations?limit=3")).json
+            assert [each["id"] for each in first["items"]] == ["gr_4", "gr_3", "gr_2"]
+            rest = (await call("GET", first["next"].removeprefix("http://127.0.0.1:8401"))).json
+            assert [each["id"] for each in rest["items"]] == ["gr_1", "gr_0"]
+            assert "next" not in rest
+            one = await call("GET", "/v2/authorizations/gr_2")
+            assert one.json["client_id"] == "printer"
+            assert (await call("DELETE", "/v2/authorizations/gr_2")).status == 204
+            gone = await call("GET", "/v2/authorizations/gr_2")
+            assert (gone.status, gone.json["reference"]) == (404, "VK-AAAA-BBBB-CCCC")
+            assert (await call("GET", "/v2/authorizations/gr_other")).status == 404
+            assert (await call("DELETE", "/v2/authorizations/gr_other")).status == 404
+            assert "gr_other" in call.issuer.grants
+
+    asyncio.run(story())
+
+
+def test_an_issuer_that_fails_is_503_not_500(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            assert (await call("GET", "/v2/notes")).status == 200
+            call.issuer.broken = True
+            answer = await call("GET", "/v2/account")
+            assert (answer.status, answer.json["code"]) == (503, "temporarily_unavailable")
+
+    asyncio.run(story())

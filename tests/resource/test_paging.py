@@ -1,0 +1,109 @@
+"""Pages of a list and their cursors."""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.resource.api import Api, api
+from tests.resource.issuer import API
+
+
+def test_pages_hold_every_record_once_in_the_order_of_creation(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            await _fill(call, 7)
+            titles: list[str] = []
+            target, pages = "/v2/notes?limit=3", 0
+            while target:
+                page = await call("GET", target)
+                titles += [note["title"] for note in page.json["items"]]
+                following = page.json.get("next", "")
+                link = page.headers.get("link")
+                assert link == (f'<{following}>; rel="next"' if following else None)
+                target = following.removeprefix(API)
+                pages += 1
+            assert (pages, titles) == (3, [str(number) for number in range(7)])
+
+    asyncio.run(story())
+
+
+def test_a_page_that_is_just_full_is_the_last(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            await _fill(call, 3)
+            assert "next" not in (await call("GET", "/v2/notes?limit=3")).json
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0",
+        "limit=201",
+        "limit=-1",
+        "limit=1e1",
+        "limit=+5",
+        "limit=",
+        "limit=%D9%A1",
+        "limit=1&limit=2",
+        "sort=title",
+        "access_token=x",
+        "cursor=",
+        "cursor=v1.AAAA",
+    ],
+)
+def test_another_query_is_refused(tmp_path: Path, query: str) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            assert (await call("GET", f"/v2/notes?{query}")).status == 400
+
+    asyncio.run(story())
+
+
+def test_only_lists_take_a_query(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            await _fill(call, 1)
+            note = (await call("GET", "/v2/notes")).json["items"][0]
+            path = f"/v2/notes/{note['id']}?x=1"
+            for method, json in (("GET", None), ("PATCH", {"text": ""}), ("DELETE", None)):
+                assert (await call(method, path, json)).status == 400
+            assert (await call("POST", "/v2/notes?limit=3", {"title": "x"})).status == 400
+
+    asyncio.run(story())
+
+
+def test_a_cursor_is_too_old_after_a_day(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            await _fill(call, 2)
+            target = (await call("GET", "/v2/notes?limit=1")).json["next"].removeprefix(API)
+            token = call.issuer.token("read", lifetime=200_000)
+            call.issuer.clock.at += 86_399
+            assert (await call("GET", target, token=token)).status == 200
+            call.issuer.clock.at += 1
+            assert (await call("GET", target, token=token)).status == 400
+
+    asyncio.run(story())
+
+
+def test_a_cursor_says_nothing_to_who_reads_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            await _fill(call, 2)
+            page = (await call("GET", "/v2/notes?limit=1")).json
+            cursor = parse_qs(urlsplit(page["next"]).query)["cursor"][0]
+            assert page["items"][0]["id"] not in cursor
+            again = (await call("GET", "/v2/notes?limit=1")).json
+            assert again["next"] != page["next"]
+
+    asyncio.run(story())
+
+
+async def _fill(call: Api, count: int) -> None:
+    for number in range(count):
+        await call("POST", "/v2/notes", {"title": str(number)})
+        call.issuer.clock.at += 1

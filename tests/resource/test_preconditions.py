@@ -1,0 +1,107 @@
+"""No update is lost, no POST counts twice."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.resource.api import Api, api
+from valetkey.kernel.refusal import Refused
+from valetkey.resource.preconditions import Preconditions, read_preconditions
+from valetkey.web.exchange import Headers
+
+
+def test_a_matching_tag_spares_the_body(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            path = await _note(call)
+            for tags in ('"1"', 'W/"1"', '"0", "1"', "*"):
+                answer = await call("GET", path, if_none_match=tags)
+                assert (answer.status, answer.body) == (304, b""), tags
+                assert answer.headers["etag"] == '"1"'
+            assert (await call("GET", path, if_none_match='"2"')).status == 200
+            listed = await call("GET", "/v2/notes")
+            tag = listed.headers["etag"]
+            assert (await call("GET", "/v2/notes", if_none_match=tag)).status == 304
+            await call("PATCH", path, {"text": "more"})
+            assert (await call("GET", "/v2/notes", if_none_match=tag)).status == 200
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("tags", "status"),
+    [('"1"', 200), ("*", 200), ('"7", "1"', 200), ('"2"', 412), ('W/"1"', 412), ("1", 400)],
+)
+def test_if_match_guards_every_change(tmp_path: Path, tags: str, status: int) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            path = await _note(call)
+            assert (await call("PATCH", path, {"text": "a"}, if_match=tags)).status == status
+            if status == 200:
+                return
+            assert (await call("GET", path)).json["version"] == 1
+            whole = {"title": "a", "text": "b"}
+            assert (await call("PUT", path, whole, if_match=tags)).status == status
+            assert (await call("DELETE", path, if_match=tags)).status == status
+            assert (await call("GET", path)).status == 200
+
+    asyncio.run(story())
+
+
+def test_none_may_be_there_where_none_match_says_star() -> None:
+    demands = read_preconditions(Headers([(b"if-none-match", b"*")]))
+    demands.check(None)
+    with pytest.raises(Refused, match="precondition_failed"):
+        demands.check('"1"')
+
+
+def test_if_match_fails_where_nothing_is() -> None:
+    with pytest.raises(Refused, match="precondition_failed"):
+        Preconditions(match=()).check(None)
+
+
+def test_the_same_key_and_body_get_the_same_answer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            note = {"title": "once"}
+            first = await call("POST", "/v2/notes", note, idempotency_key="k-1")
+            await call("PATCH", f"/v2/notes/{first.json['id']}", {"text": "changed since"})
+            again = await call("POST", "/v2/notes", note, idempotency_key="k-1")
+            assert (again.status, again.body) == (201, first.body)
+            assert again.headers["location"] == first.headers["location"]
+            other = await call("POST", "/v2/notes", {"title": "two"}, idempotency_key="k-1")
+            assert (other.status, other.json["code"]) == (422, "invalid_request")
+            assert len((await call("GET", "/v2/notes")).json["items"]) == 1
+
+    asyncio.run(story())
+
+
+def test_a_key_is_its_users_and_its_clients_own(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            ids: set[str] = set()
+            for uid, client in ((1001, "printer"), (1002, "printer"), (1001, "scanner")):
+                token = call.issuer.token("write", uid=uid, client=client)
+                made = await call(
+                    "POST", "/v2/notes", {"title": "x"}, token=token, idempotency_key="k"
+                )
+                ids.add(made.json["id"])
+            assert len(ids) == 3
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256, "é"])
+def test_a_malformed_key_is_refused(tmp_path: Path, key: str) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            answer = await call("POST", "/v2/notes", {"title": "x"}, idempotency_key=key)
+            assert answer.status == 400
+
+    asyncio.run(story())
+
+
+async def _note(call: Api) -> str:
+    made = await call("POST", "/v2/notes", {"title": "Milk"})
+    return f"/v2/notes/{made.json['id']}"

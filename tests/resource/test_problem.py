@@ -1,0 +1,109 @@
+"""How the API says no."""
+
+import asyncio
+import re
+from pathlib import Path
+
+from tests.resource.api import Answer, Api, api, send
+from valetkey.kernel.refusal import STATUS, ErrorCode
+from valetkey.resource.problem import title
+
+
+def test_a_problem_says_what_why_and_where_to_read_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            answer = await call("GET", "/v2/notes/note_none")
+            assert answer.headers["content-type"] == "application/problem+json"
+            problem = answer.json
+            assert re.fullmatch(r"VK-(?:[0-9A-HJKMNP-TV-Z]{4}-?){3}", problem.pop("reference"))
+            assert problem == {
+                "type": f"{call.issuer.url}/errors/not_found",
+                "title": "Not Found Error",
+                "status": 404,
+                "detail": "there is no such object among yours",
+                "code": "not_found",
+            }
+
+    asyncio.run(story())
+
+
+def test_no_token_is_asked_for_without_an_error(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            for authorization in (None, "Basic cHJpbnRlcjp4", "Bearers x"):
+                answer = await _shown(call, authorization)
+                assert answer.status == 401
+                challenge = answer.headers["www-authenticate"]
+                assert challenge.startswith('Bearer realm="')
+                assert "error" not in challenge
+                assert answer.json["title"] == "Invalid Token Error"
+
+    asyncio.run(story())
+
+
+def test_a_bad_token_is_an_invalid_token_error(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            good = call.issuer.token("read")
+            for authorization in (
+                "Bearer",
+                "Bearer ",
+                f"Bearer  {good}",
+                f"Bearer {good} ",
+                f"Bearer {good},{good}",
+                f"Bearer\t{good}",
+                f"Bearer {good[:-4]}AAAA",
+                "Bearer vk_at_short",
+            ):
+                answer = await _shown(call, authorization)
+                assert answer.status == 401, authorization
+                assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+                assert answer.json["title"] == "Invalid Token Error"
+            assert (await _shown(call, f"bEARER {good}")).status == 200
+
+    asyncio.run(story())
+
+
+def test_a_version_that_does_not_exist_is_told_which_do(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            for path in ("/v3/notes", "/v1/account", "/", "/notes"):
+                answer = await call("GET", path)
+                assert (answer.status, "/v2/" in answer.json["detail"]) == (404, True)
+            assert (await call("GET", "/v2/teapots")).status == 404
+
+    asyncio.run(story())
+
+
+def test_nothing_that_was_sent_comes_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            canary = "canary-7d1f"
+            await call("GET", f"/v2/notes/{canary}")
+            await call("GET", f"/v2/{canary}")
+            await call("GET", f"/v2/notes?{canary}=1")
+            await call("GET", "/v2/notes", token=canary)
+            await call("POST", "/v2/notes", {"title": canary * 100})
+            await call("GET", "/v2/notes", accept=canary)
+            await call("PUT", "/v2/notes/x", {"title": "x"}, if_match=canary)
+            await call("POST", "/v2/notes", {"title": "x"}, content_type=canary)
+            for answer in call.seen:
+                assert 400 <= answer.status < 500
+                assert canary.encode() not in answer.body
+                assert canary not in str(answer.headers)
+
+    asyncio.run(story())
+
+
+def test_every_code_has_a_title_and_an_address() -> None:
+    titles = {title(code) for code in ErrorCode}
+    assert len(titles) == len(STATUS)
+    assert {"Invalid Token Error", "Server Error"} <= titles
+    assert all(each.endswith(" Error") for each in titles)
+
+
+async def _shown(call: Api, authorization: str | None) -> Answer:
+    fields = {"host": "127.0.0.1:8401"}
+    if authorization is not None:
+        fields["authorization"] = authorization
+    return await send(call.app, "GET", "/v2/notes", fields, b"")
