@@ -1,0 +1,86 @@
+"""Where a statement ends, what its parameters are, what may be bound."""
+
+from enum import IntEnum, StrEnum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from valetkey.database.engine import UnstorableValue
+from valetkey.database.statement import parameters, split, storable, to_psycopg
+
+
+class Word(StrEnum):
+    ONE = "one"
+
+
+class Number(IntEnum):
+    SEVEN = 7
+
+
+@pytest.mark.parametrize(
+    ("script", "statements"),
+    [
+        ("", ()),
+        ("-- nothing; at all\n/* nor; here */ ;;", ()),
+        ("SELECT 1", ("SELECT 1",)),
+        ("SELECT 1; SELECT 2;", ("SELECT 1", "SELECT 2")),
+        ("SELECT ';' ; SELECT 'it''s; fine'", ("SELECT ';'", "SELECT 'it''s; fine'")),
+        ('CREATE TABLE "a;b" (c TEXT);', ('CREATE TABLE "a;b" (c TEXT)',)),
+        ("SELECT 1 -- one; two\n; SELECT 2", ("SELECT 1 -- one; two", "SELECT 2")),
+        ("SELECT /* ; ' */ 1; SELECT 2", ("SELECT /* ; ' */ 1", "SELECT 2")),
+    ],
+)
+def test_a_script_is_split_where_statements_end(script: str, statements: tuple[str, ...]) -> None:
+    assert split(script) == statements
+
+
+@pytest.mark.parametrize(
+    ("sql", "psycopg", "names"),
+    [
+        ("SELECT 1", "SELECT 1", ()),
+        ("SELECT :a, :b_2, :a", "SELECT %(a)s, %(b_2)s, %(a)s", ("a", "b_2")),
+        ("SELECT ':a', \":b\" -- :c\n", "SELECT ':a', \":b\" -- :c\n", ()),
+        ("SELECT a::text, :b", "SELECT a::text, %(b)s", ("b",)),
+        ("SELECT '100 %' , 5 % :n", "SELECT '100 %%' , 5 %% %(n)s", ("n",)),
+        ("VALUES(:a,:b)", "VALUES(%(a)s,%(b)s)", ("a", "b")),
+    ],
+)
+def test_parameters_are_found_and_translated(
+    sql: str, psycopg: str, names: tuple[str, ...]
+) -> None:
+    assert to_psycopg(sql) == psycopg
+    assert parameters(sql) == names
+
+
+def test_text_integers_and_none_are_storable() -> None:
+    params: dict[str, object] = {"a": "é", "b": -(2**63), "c": None, "d": 2**63 - 1}
+    assert storable(params) == params
+
+
+def test_a_member_of_an_enumeration_is_stored_as_its_value() -> None:
+    plain = storable({"word": Word.ONE, "number": Number.SEVEN, "nothing": None})
+    assert plain == {"word": "one", "number": 7, "nothing": None}
+    assert [type(value) for value in plain.values()] == [str, int, type(None)]
+
+
+@pytest.mark.parametrize(
+    "value", [True, 1.0, b"", "\0", "\udfff", 2**63, -(2**63) - 1, (), float("nan")]
+)
+def test_anything_else_is_unstorable_and_the_message_keeps_it_secret(value: object) -> None:
+    with pytest.raises(UnstorableValue, match=r"^secret (is a|contains|does not fit)"):
+        storable({"first": "fine", "secret": value})
+
+
+@given(st.text())
+def test_a_text_is_storable_if_it_is_utf_8_without_nul(text: str) -> None:
+    try:
+        keeps = "\0" not in text and text.encode() is not None
+    except UnicodeEncodeError:
+        keeps = False
+    try:
+        storable({"text": text})
+    except UnstorableValue:
+        assert not keeps
+    else:
+        assert keeps

@@ -1,0 +1,80 @@
+"""Every statement of the program means something to both engines, and is one SQL."""
+
+import asyncio
+import re
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.support.statements import ROOT, Statement, statements
+from valetkey.database.connect import connect
+from valetkey.database.engine import Connection, Engine
+from valetkey.database.migrate import migrate
+from valetkey.database.statement import parameters
+
+# Casts, clocks, locks, and functions that mean one thing here and another there.
+_NOT_SHARED = re.compile(
+    r"::|\b(CAST|NOW|RANDOM|LOWER|UPPER|STRFTIME|DATETIME|PRINTF|TYPEOF)\s*\("
+    r"|\bCURRENT_(TIME|DATE|TIMESTAMP)\b|\bFOR\s+(UPDATE|SHARE)\b|\bCOLLATE\b|\bI?LIKE\b|\bGLOB\b",
+    re.IGNORECASE,
+)
+
+
+def _schemas() -> dict[str, str]:
+    """Of each package that has tables, the package of their migrations."""
+    found = {path.parent.relative_to(ROOT.parent) for path in ROOT.rglob("*.sql")}
+    return {folder.parts[1]: ".".join(folder.parts) for folder in found}
+
+
+def test_statements_are_found() -> None:
+    assert len(list(statements())) > 20
+
+
+def test_a_statement_is_literal_text() -> None:
+    assert [each.place for each in statements() if each.sql is None] == []
+
+
+def test_a_statement_uses_the_shared_sql_only() -> None:
+    assert [each for each in statements() if each.sql and _NOT_SHARED.search(each.sql)] == []
+
+
+def test_tables_are_text_and_bigint() -> None:
+    for path in ROOT.rglob("*.sql"):
+        script = path.read_text(encoding="utf-8")
+        assert not re.search(r"\b(INT|INTEGER|REAL|BOOLEAN|TIMESTAMP|BLOB|BYTEA|SERIAL)\b", script)
+
+
+@pytest.mark.parametrize("package", sorted(_schemas()))
+def test_an_engine_explains_every_statement(
+    database_url: str, tmp_path: Path, package: str
+) -> None:
+    async def story(engine: Engine) -> list[str]:
+        await migrate(engine, import_module(_schemas()[package]).__name__)
+        refused = [await _refused(engine, each) for each in statements() if each.package == package]
+        await engine.close()
+        return [text for text in refused if text]
+
+    assert asyncio.run(story(connect(database_url, directory=tmp_path))) == []
+
+
+async def _refused(engine: Engine, statement: Statement) -> str:
+    sql = statement.sql or ""
+    nothing = dict.fromkeys(parameters(sql))
+
+    def explain(db: Connection) -> None:
+        db.rows(f"EXPLAIN {sql}", **nothing)
+
+    try:
+        await engine.write(explain)
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the statement is the reason
+        return f"{statement.place}: {problem}"
+    return ""
+
+
+def test_every_statement_belongs_to_a_package_with_tables() -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for each in statements():
+        places[each.package].append(each.place)
+    assert set(places) <= set(_schemas())

@@ -1,0 +1,78 @@
+"""Every SQL statement of the program, read from its source without running it."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2] / "src" / "valetkey"
+_VERBS = frozenset({"rows", "row", "run", "send"})
+# The layers that hand on statements or make their own tables, and keep none of the program's.
+_NOT_SEARCHED = frozenset({"database", "testing"})
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement and where it stands; `sql` is None where it is no literal text."""
+
+    place: str
+    package: str
+    sql: str | None
+
+
+def statements() -> Iterator[Statement]:
+    """All that is handed to a connection, which the program calls `db` wherever it has one."""
+    for path in sorted(ROOT.rglob("*.py")):
+        package = path.relative_to(ROOT).parts[0]
+        if package not in _NOT_SEARCHED:
+            yield from _of(path, package)
+
+
+def _of(path: Path, package: str) -> Iterator[Statement]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    named = _constants(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and _is_verb(node.func):
+            place = f"{path.relative_to(ROOT)}:{node.lineno}"
+            for sql in _texts(node.args[0], named):
+                yield Statement(place, package, sql)
+
+
+def _is_verb(function: ast.expr) -> bool:
+    if not isinstance(function, ast.Attribute) or function.attr not in _VERBS:
+        return False
+    owner = function.value
+    name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    return name.lstrip("_") == "db"
+
+
+def _constants(tree: ast.AST) -> Mapping[str, list[ast.expr]]:
+    """What each name of the file is assigned, wherever."""
+    named: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                named.setdefault(name, []).append(value)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                named.setdefault(name, []).append(value)
+            case _:
+                pass
+    return named
+
+
+def _texts(node: ast.expr, named: Mapping[str, list[ast.expr]]) -> Iterator[str | None]:
+    match node:
+        case ast.Constant(value=str() as text):
+            yield text
+        case ast.Name(id=name) if name in named:
+            for value in named[name]:
+                yield from _texts(value, named)
+        case ast.IfExp(body=one, orelse=other):
+            yield from _texts(one, named)
+            yield from _texts(other, named)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            for before in _texts(left, named):
+                for after in _texts(right, named):
+                    yield None if before is None or after is None else before + after
+        case _:
+            yield None
