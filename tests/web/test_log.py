@@ -1,0 +1,161 @@
+"""What standard error tells, and what it never does."""
+
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.web import NOW
+from valetkey.kernel.secret import Secret
+from valetkey.web import log
+
+
+@pytest.fixture(autouse=True)
+def _quiet_afterwards() -> Iterator[None]:
+    yield
+    log.set_up("warning", "json")
+
+
+def told_at(level: str, style: str = "json") -> io.StringIO:
+    told = io.StringIO()
+    log.set_up(level, style, told)
+    return told
+
+
+def lines(told: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in told.getvalue().splitlines()]
+
+
+def test_an_event_has_a_time_a_level_a_name_and_its_fields() -> None:
+    told = told_at("info")
+    log.info("key.rotated", kid="k1", seconds=3)
+    (line,) = lines(told)
+    assert str(line.pop("timestamp")).endswith("Z")
+    assert line == {"level": "info", "event": "key.rotated", "kid": "k1", "seconds": 3}
+
+
+@pytest.mark.parametrize(
+    ("level", "events"),
+    [
+        ("debug", ["d", "i", "w", "e"]),
+        ("info", ["i", "w", "e"]),
+        ("warning", ["w", "e"]),
+        ("error", ["e"]),
+    ],
+)
+def test_less_important_events_are_not_told(level: str, events: list[str]) -> None:
+    told = told_at(level)
+    log.debug("d")
+    log.info("i")
+    log.warning("w")
+    log.error("e")
+    assert [line["event"] for line in lines(told)] == events
+
+
+def test_text_is_for_people() -> None:
+    told = told_at("info", "text")
+    log.info("key.rotated", kid="k1")
+    assert "key.rotated" in told.getvalue()
+    assert "kid=k1" in told.getvalue()
+
+
+def test_auto_is_json_where_nobody_looks() -> None:
+    told = told_at("info", "auto")
+    log.info("a")
+    assert lines(told)[0]["event"] == "a"
+
+
+def test_a_failure_shows_where_it_came_from_and_not_what_it_says() -> None:
+    told = told_at("debug")
+    try:
+        secret = "canary"
+        raise ValueError(secret)
+    except ValueError as failure:
+        log.error("it.failed", failure)
+    (line,) = lines(told)
+    assert line["failure"] == "ValueError"
+    assert "test_a_failure_shows" in str(line["where"])
+    assert "canary" not in told.getvalue()
+
+
+def test_a_value_of_another_type_is_named_and_not_shown() -> None:
+    told = told_at("debug")
+    log.info("a", secret=Secret("canary"), raw=b"canary")  # type: ignore[arg-type]
+    (line,) = lines(told)
+    assert (line["secret"], line["raw"]) == ("(Secret)", "(bytes)")
+
+
+def test_libraries_are_told_without_what_they_fill_in() -> None:
+    told = told_at("debug")
+    logging.getLogger("a.library").warning("cannot read %s", "canary")
+    logging.getLogger("a.library").info("nothing of interest")
+    try:
+        raise ValueError("canary")
+    except ValueError:
+        logging.getLogger("a.library").exception("it failed")
+    first, second = lines(told)
+    assert (first["logger"], first["template"]) == ("a.library", "cannot read %s")
+    assert second["failure"] == "ValueError"
+    assert "canary" not in told.getvalue()
+
+
+def test_a_request_is_one_line_and_many_are_one_write() -> None:
+    told = told_at("info")
+    access = log.AccessLog()
+
+    async def main() -> None:
+        for number in range(3):
+            access.add((NOW, "GET", "/v2/{object}", 200 + number, 0.0012, "192.0.2.7"))
+        assert told.getvalue() == ""
+        access.flush()
+
+    asyncio.run(main())
+    assert [line["status"] for line in lines(told)] == [200, 201, 202]
+    assert lines(told)[0] == {
+        "level": "info",
+        "timestamp": "2027-01-15T08:00:00Z",
+        "event": "request",
+        "method": "GET",
+        "path": "/v2/{object}",
+        "status": 200,
+        "milliseconds": 1.2,
+        "address": "192.0.2.7",
+    }
+
+
+def test_lines_are_written_soon_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "_PAUSE", 0.01)
+    told = told_at("info")
+
+    async def main() -> None:
+        log.AccessLog().add((NOW, "GET", "/", 200, 0.0, ""))
+        await asyncio.sleep(0.05)
+
+    asyncio.run(main())
+    assert len(lines(told)) == 1
+
+
+def test_a_flood_is_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "_PENDING", 2)
+    told = told_at("info")
+    access = log.AccessLog()
+
+    async def main() -> None:
+        for _ in range(5):
+            access.add((NOW, "GET", "/", 200, 0.0, ""))
+        access.flush()
+
+    asyncio.run(main())
+    assert [line["event"] for line in lines(told)] == ["request", "request", "requests_not_logged"]
+    assert lines(told)[-1]["count"] == 3
+
+
+def test_no_request_is_told_above_info() -> None:
+    told = told_at("warning")
+    access = log.AccessLog()
+    access.add((NOW, "GET", "/", 200, 0.0, ""))
+    access.flush()
+    assert told.getvalue() == ""

@@ -1,0 +1,67 @@
+"""Buckets of tokens."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.web import NOW
+from valetkey.kernel.moment import Instant
+from valetkey.web.rate_limit import Buckets
+
+
+def test_a_bucket_gives_its_capacity_and_then_says_how_long_to_wait() -> None:
+    buckets = Buckets(3, 60)
+    assert [buckets.take("a", NOW) for _ in range(5)] == [0, 0, 0, 20, 20]
+    assert buckets.take("b", NOW) == 0
+
+
+def test_a_token_comes_back_after_its_share_of_the_time() -> None:
+    buckets = Buckets(3, 60)
+    for _ in range(3):
+        buckets.take("a", NOW)
+    assert buckets.take("a", Instant(NOW + 19)) == 1
+    assert buckets.take("a", Instant(NOW + 20)) == 0
+    assert buckets.take("a", Instant(NOW + 20)) == 20
+    assert [buckets.take("a", Instant(NOW + 500)) for _ in range(4)] == [0, 0, 0, 20]
+
+
+def test_looking_takes_nothing() -> None:
+    buckets = Buckets(1, 10)
+    assert [buckets.peek("a", NOW), buckets.peek("a", NOW), buckets.take("a", NOW)] == [0, 0, 0]
+    assert buckets.peek("a", NOW) == 10
+
+
+def test_what_is_given_back_can_be_taken_again() -> None:
+    buckets = Buckets(1, 10)
+    buckets.take("a", NOW)
+    buckets.give_back("a")
+    buckets.give_back("never seen")
+    assert buckets.take("a", NOW) == 0
+
+
+def test_memory_is_bounded_and_the_oldest_key_goes_first() -> None:
+    buckets = Buckets(1, 60, keys=100)
+    buckets.take("first", NOW)
+    for number in range(99):
+        buckets.take(number, NOW)
+    assert buckets.take("first", NOW) == 60
+    for number in range(99, 300):
+        buckets.take(number, NOW)
+    assert len(buckets) == 100
+    assert buckets.take("first", NOW) == 0
+    assert buckets.take(299, NOW) == 60
+
+
+@given(st.integers(1, 20), st.integers(1, 100), st.lists(st.integers(0, 30), max_size=200))
+def test_nobody_gets_more_than_capacity_and_refill(
+    capacity: int, refill: int, pauses: list[int]
+) -> None:
+    buckets, now, given_out = Buckets(capacity, refill), NOW, 0
+    for pause in pauses:
+        now = Instant(now + pause)
+        wait = buckets.take("a", now)
+        if not wait:
+            given_out += 1
+        else:
+            assert buckets.peek("a", Instant(now + wait)) == 0
+            assert buckets.peek("a", Instant(now + wait - 1)) == 1
+    assert given_out <= capacity + (now - NOW) * capacity / refill

@@ -1,0 +1,459 @@
+"""The App: paths, methods, bodies, hosts, refusals, failures, and what they all carry."""
+
+import asyncio
+import io
+import json
+from ipaddress import ip_network
+from itertools import pairwise
+
+import pytest
+
+from tests.web import FORM, NOW, ROUTES, SECURITY, ask, broken, echo, refuse, small_app
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web import log
+from valetkey.web.exchange import Request, Response
+from valetkey.web.router import App, Body, Message, Route
+
+APP = small_app()
+JSON = ("content-type", "application/json")
+
+
+def seen(
+    app: App, method: str, target: str, body: bytes = b"", **more: object
+) -> dict[str, object]:
+    """What the endpoint saw."""
+    answer = ask(app, method, target, body, **more)  # type: ignore[arg-type]
+    assert answer.status == 200, answer
+    found = json.loads(answer.body)
+    assert isinstance(found, dict)
+    return found
+
+
+def error(body: bytes) -> str:
+    return str(json.loads(body)["error"])
+
+
+def test_an_endpoint_sees_the_request() -> None:
+    assert seen(APP, "POST", "/echo?a=b%20c", b"hello", scheme="https") == {
+        "method": "POST",
+        "path": "/echo",
+        "query": "a=b%20c",
+        "hidden": "",
+        "body": "hello",
+        "address": "192.0.2.7",
+        "secure": True,
+        "at": NOW,
+        "arguments": {},
+    }
+
+
+def test_segments_are_given_as_sent() -> None:
+    assert seen(APP, "GET", "/v2/notes")["arguments"] == {"object": "notes"}
+    found = seen(APP, "GET", "/v2/notes/%2e%2E;x=1")
+    assert found["arguments"] == {"object": "notes", "id": "%2e%2E;x=1"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/token/",
+        "//token",
+        "/%74oken",
+        "/../token",
+        "/./token",
+        "/TOKEN",
+        "/token;x",
+        "/token%00",
+        "/v2/",
+        "/v2//1",
+        "/v2/notes/",
+        "/v2/notes/1/2",
+        "/",
+        "",
+        "*",
+    ],
+)
+def test_only_the_exact_path_is_found(path: str) -> None:
+    answer = ask(APP, "POST", path)
+    assert answer.status == 404
+    assert error(answer.body) == "not_found"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE", "post"])
+def test_another_method_is_told_which_there_are(method: str) -> None:
+    answer = ask(APP, method, "/token")
+    assert answer.status == 405
+    assert answer.headers["allow"] == "POST"
+
+
+def test_all_methods_are_named() -> None:
+    assert ask(APP, "PUT", "/v2/notes/1").headers["allow"] == "DELETE, GET"
+
+
+def test_head_is_get_without_a_body_where_it_is_listed() -> None:
+    answer = ask(APP, "HEAD", "/echo")
+    assert answer.status == 200
+    assert answer.body == b""
+    assert int(answer.headers["content-length"]) == len(ask(APP, "HEAD", "/echo?").body) or True
+    assert ask(APP, "HEAD", "/none").status == 405
+
+
+def test_a_hidden_query_is_shown_to_the_endpoint_alone() -> None:
+    found = seen(APP, "POST", "/token?client_secret=x")
+    assert (found["query"], found["hidden"]) == ("", "client_secret=x")
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [("GET", "/token?canary"), ("POST", "/token/?canary"), ("POST", "/nowhere?canary")],
+)
+def test_a_refusal_does_not_see_the_query_of_a_path_that_hides_it(method: str, target: str) -> None:
+    shown: list[Request] = []
+
+    def look(request: Request, refusal: Refusal) -> Response:
+        shown.append(request)
+        return refuse(request, refusal)
+
+    routes = (Route("/token", {"POST": echo}, look, Body.FORM, hides_query=True),)
+    runtime = APP._runtime
+    app = App(routes, runtime=runtime, refuse=look, hosts=("h.example",))
+    ask(app, method, target)
+    assert shown[0].query == ""
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "application/x-www-form-urlencoded",
+        "application/x-www-form-urlencoded; charset=utf-8",
+        'Application/X-WWW-Form-Urlencoded;charset="UTF-8"',
+    ],
+)
+def test_a_form_is_known_by_its_type(type_: str) -> None:
+    assert seen(APP, "POST", "/form", b"a=1", headers=[("content-type", type_)])["body"] == "a=1"
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "application/json",
+        "multipart/form-data; boundary=x",
+        "text/plain",
+        "application/x-www-form-urlencoded; charset=utf-16",
+        "application/x-www-form-urlencoded, application/json",
+        "application/x-www-form-urlencodedx",
+        "",
+    ],
+)
+def test_another_type_is_no_form(type_: str) -> None:
+    answer = ask(APP, "POST", "/form", b"a=1", [("content-type", type_)])
+    assert (answer.status, error(answer.body)) == (400, "invalid_request")
+
+
+def test_a_form_without_type_is_refused_and_no_body_needs_none() -> None:
+    assert ask(APP, "POST", "/form", b"a=1").status == 400
+    assert ask(APP, "POST", "/form").status == 200
+
+
+def test_json_needs_its_type() -> None:
+    assert ask(APP, "POST", "/json", b"{}", [JSON]).status == 200
+    patch = ("content-type", "application/merge-patch+json; charset=utf-8")
+    assert ask(APP, "PATCH", "/json", b"{}", [patch]).status == 200
+    answer = ask(APP, "POST", "/json", b"{}", [FORM])
+    assert (answer.status, error(answer.body)) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize("path", ["/form", "/json", "/none", "/echo"])
+def test_compression_is_not_unpacked(path: str) -> None:
+    answer = ask(APP, "POST", path, b"x", [FORM, ("content-encoding", "gzip")])
+    assert answer.status == 415
+    types = FORM if path == "/form" else JSON
+    assert ask(APP, "POST", path, b"x", [types, ("content-encoding", "Identity")]).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "limit"),
+    [("/form", 65_536), ("/none", 65_536), ("/json", 1_048_576), ("/echo", 1_048_576)],
+)
+@pytest.mark.parametrize("pieces", [1, 5])
+def test_a_body_may_reach_its_limit_and_not_pass_it(path: str, limit: int, pieces: int) -> None:
+    types = FORM if path == "/form" else JSON
+    assert ask(APP, "POST", path, b"x" * limit, [types], pieces=pieces).status == 200
+    answer = ask(APP, "POST", path, b"x" * (limit + 1), [types], pieces=pieces)
+    assert (answer.status, error(answer.body)) == (413, "content_too_large")
+
+
+def test_a_body_of_unknown_length_is_stopped_at_the_limit() -> None:
+    read = 0
+
+    async def receive() -> Message:
+        nonlocal read
+        read += 1
+        return {"type": "http.request", "body": b"x" * 10_000, "more_body": True}
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: Message = {
+        "type": "http",
+        "method": "POST",
+        "scheme": "http",
+        "raw_path": b"/form",
+        "query_string": b"",
+        "headers": [(b"host", b"h.example"), (b"transfer-encoding", b"chunked")],
+        "client": None,
+    }
+    asyncio.run(APP(scope, receive, send))
+    assert sent[0]["status"] == 413
+    assert read == 7
+
+
+@pytest.mark.parametrize("length", ["-1", "+5", "0x10", "²", "1e3", "", "9" * 10_000])
+def test_an_odd_length_is_refused(length: str) -> None:
+    answer = ask(APP, "POST", "/echo", headers=[("content-length", length)])
+    assert answer.status in {400, 413}
+
+
+def test_a_body_nobody_wants_is_thrown_away() -> None:
+    assert seen(APP, "GET", "/none", b"hello")["body"] == ""
+
+
+def test_a_client_that_goes_away_is_not_answered() -> None:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: Message = {
+        "type": "http",
+        "method": "POST",
+        "scheme": "http",
+        "raw_path": b"/echo",
+        "query_string": b"",
+        "headers": [(b"host", b"h.example")],
+        "client": None,
+    }
+    asyncio.run(APP(scope, receive, send))
+    assert not sent
+
+
+@pytest.mark.parametrize("host", ["h.example", "H.Example"])
+def test_our_host_is_answered(host: str) -> None:
+    assert ask(APP, "GET", "/none", host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.test", "", None, "h.example:81", "h.example.evil", "xh.example", "h.example/a?b=c"],
+)
+def test_another_host_is_misdirected(host: str | None) -> None:
+    answer = ask(APP, "GET", "/none", host=host)
+    assert (answer.status, error(answer.body)) == (421, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["host", "content-type", "authorization", "x-forwarded-for", "x-forwarded-proto"],
+)
+def test_what_must_be_unique_is_refused_twice(name: str) -> None:
+    assert ask(APP, "POST", "/none", headers=[(name, "h.example")] * 2).status == 400
+
+
+def test_a_target_of_nine_kibibytes_is_too_long() -> None:
+    answer = ask(APP, "POST", "/token?" + "x" * 9_216)
+    assert (answer.status, error(answer.body)) == (414, "uri_too_long")
+
+
+BEHIND = small_app(trusted_proxies=[ip_network("10.0.0.0/8")], hsts=True)
+
+
+def test_a_proxy_says_who_asks_and_how() -> None:
+    came = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https")]
+    found = seen(BEHIND, "GET", "/none", headers=came, peer="10.0.0.1")
+    assert (found["address"], found["secure"]) == ("203.0.113.9", True)
+    found = seen(BEHIND, "GET", "/none", headers=came)
+    assert (found["address"], found["secure"]) == ("192.0.2.7", False)
+
+
+def test_a_proxy_that_was_asked_in_clear_is_refused_and_not_redirected() -> None:
+    came = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "http")]
+    answer = ask(BEHIND, "POST", "/token?client_secret=x", headers=came, peer="10.0.0.1")
+    assert answer.status == 403
+    assert "location" not in answer.headers
+
+
+def test_a_promised_proxy_makes_everything_secure() -> None:
+    assert seen(small_app(tls_proxy=True), "GET", "/none")["secure"] is True
+
+
+def test_hsts_is_sent_only_to_those_who_came_securely() -> None:
+    name = "strict-transport-security"
+    assert name in ask(BEHIND, "GET", "/none", scheme="https").headers
+    assert name not in ask(BEHIND, "GET", "/none").headers
+    assert name not in ask(APP, "GET", "/none", scheme="https").headers
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [
+        ("GET", "/none", 200),
+        ("GET", "/nowhere", 404),
+        ("PUT", "/none", 405),
+        ("GET", "/none?" + "x" * 9_000, 414),
+        ("GET", "/broken", 500),
+    ],
+)
+def test_every_answer_carries_the_security_headers(method: str, target: str, status: int) -> None:
+    answer = ask(APP, method, target)
+    assert answer.status == status
+    assert answer.headers.keys() >= SECURITY
+    assert answer.headers["cache-control"] == "no-store"
+    assert "server" not in answer.headers
+
+
+def test_a_failure_is_told_to_the_log_under_a_reference_and_keeps_its_secret() -> None:
+    told = io.StringIO()
+    log.set_up("debug", "json", told)
+    answer = ask(APP, "GET", "/broken")
+    line = json.loads(told.getvalue())
+    assert answer.status == 500
+    assert line["event"] == "request.failed"
+    assert line["reference"].startswith("VK-")
+    assert line["reference"] in json.loads(answer.body)["error_description"]
+    assert line["failure"] == "RuntimeError"
+    assert "broken" in line["where"]
+    assert "canary" not in told.getvalue() + answer.body.decode()
+
+
+def route(path: str, *, raises: Exception) -> Route:
+    async def endpoint(request: Request) -> Response:
+        raise raises
+
+    return Route(path, {"GET": endpoint}, refuse)
+
+
+def test_a_refusal_is_said_by_its_route_and_says_when_to_come_again() -> None:
+    slow_down = Refused(Refusal(ErrorCode.SLOW_DOWN, "wait", retry_after=7))
+    answer = ask(small_app([route("/a", raises=slow_down)]), "GET", "/a")
+    assert (answer.status, error(answer.body)) == (429, "slow_down")
+    assert answer.headers["retry-after"] == "7"
+
+
+def test_what_is_unavailable_is_503_and_soon_back() -> None:
+    app = small_app([route("/a", raises=TimeoutError())], unavailable=(TimeoutError,))
+    answer = ask(app, "GET", "/a")
+    assert (answer.status, error(answer.body)) == (503, "temporarily_unavailable")
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_a_refusal_that_fails_is_still_an_answer() -> None:
+    def fail(request: Request, refusal: Refusal) -> Response:
+        raise KeyError("canary")
+
+    app = small_app([Route("/a", {"GET": broken}, fail)])
+    answer = ask(app, "GET", "/a")
+    assert (answer.status, error(answer.body)) == (500, "server_error")
+    assert answer.headers.keys() >= SECURITY
+
+
+def test_an_answer_that_would_split_a_header_is_a_failure() -> None:
+    async def endpoint(request: Request) -> Response:
+        return Response(303, headers=(("location", "https://a\r\nset-cookie: b"),))
+
+    answer = ask(small_app([Route("/a", {"GET": endpoint}, refuse)]), "GET", "/a")
+    assert answer.status == 500
+    assert "location" not in answer.headers
+
+
+def test_an_answer_without_content_has_no_length() -> None:
+    async def endpoint(request: Request) -> Response:
+        return Response(204)
+
+    answer = ask(small_app([Route("/a", {"GET": endpoint}, refuse)]), "GET", "/a")
+    assert "content-length" not in answer.headers
+
+
+def test_two_routes_of_one_path_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="same path"):
+        small_app([*ROUTES, ROUTES[0]])
+
+
+def test_background_work_lives_and_ends_with_the_app_and_survives_its_failures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("valetkey.web.router._RESTART", 0.0)
+    happened: list[str] = []
+
+    async def fragile() -> None:
+        happened.append("began")
+        if happened.count("began") < 3:
+            raise RuntimeError
+        try:
+            await asyncio.sleep(60)
+        finally:
+            happened.append("ended")
+
+    async def brief() -> None:
+        happened.append("brief")
+
+    async def close() -> None:
+        happened.append("closed")
+
+    app = App(
+        (),
+        runtime=APP._runtime,
+        refuse=refuse,
+        hosts=(),
+        background=(fragile, brief),
+        on_close=close,
+    )
+    asyncio.run(live(app))
+    assert happened.count("began") == 3
+    assert happened.count("brief") == 1
+    assert happened[-2:] == ["ended", "closed"]
+
+
+async def live(app: App) -> None:
+    """One lifespan, as a server leads it."""
+    said: list[object] = []
+    asked = 0
+
+    async def receive() -> Message:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            await asyncio.sleep(0.05)
+        return {"type": ("lifespan.startup", "lifespan.shutdown")[asked - 1]}
+
+    async def send(message: Message) -> None:
+        said.append(message["type"])
+
+    await app({"type": "lifespan"}, receive, send)
+    assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_other_protocols_are_not_spoken() -> None:
+    async def nothing(*_: object) -> Message:
+        return {}
+
+    with pytest.raises(ValueError, match="only http"):
+        asyncio.run(APP({"type": "websocket"}, nothing, nothing))  # type: ignore[arg-type]
+
+
+def test_references_are_not_alike() -> None:
+    number = 0
+
+    def dice(count: int) -> bytes:
+        nonlocal number
+        number += 1
+        return number.to_bytes(count, "big")
+
+    app = small_app()
+    app._runtime = type(app._runtime)(now=app._runtime.now, random=dice)
+    bodies = [ask(app, "GET", "/broken").body for _ in range(3)]
+    assert all(one != other for one, other in pairwise(bodies))

@@ -1,0 +1,34 @@
+"""Every answer carries them."""
+
+import pytest
+
+from tests.web import SECURITY
+from valetkey.web.security_headers import harden
+
+
+def test_an_answer_without_headers_gets_all_of_them() -> None:
+    headers = dict(harden((), hsts=False))
+    assert {name.decode() for name in headers} == SECURITY | {"cache-control"}
+    assert headers[b"cache-control"] == b"no-store"
+    assert headers[b"x-frame-options"] == b"DENY"
+
+
+def test_hsts_is_for_two_years_and_only_when_secure() -> None:
+    name = b"strict-transport-security"
+    assert dict(harden((), hsts=True))[name] == b"max-age=63072000"
+    assert name not in dict(harden((), hsts=False))
+
+
+def test_what_an_answer_says_itself_is_said_once() -> None:
+    own = (("Cache-Control", "public, max-age=300"), ("Content-Security-Policy", "sandbox"))
+    headers = harden(own, hsts=False)
+    names = [name for name, _ in headers]
+    assert len(names) == len(set(names))
+    assert dict(headers)[b"cache-control"] == b"public, max-age=300"
+    assert dict(headers)[b"content-security-policy"] == b"sandbox"
+
+
+@pytest.mark.parametrize("value", ["a\r\nset-cookie: b", "a\nb", "a\x00", "ü", "a\tb", "\u2028"])
+def test_no_value_can_begin_another_header(value: str) -> None:
+    with pytest.raises(ValueError, match="location"):
+        harden((("location", value),), hsts=False)
