@@ -117,7 +117,11 @@ class Introspection:
         self._answers.pop(print_, None)
         while len(self._answers) >= self._capacity:
             del self._answers[next(iter(self._answers))]
-        self._answers[print_] = _Remembered(verdict, later(now, self._remembered))
+        until = later(now, self._remembered)
+        if isinstance(verdict, Caller):
+            # Nothing is remembered beyond its own life.
+            until = min(until, verdict.expires_at)
+        self._answers[print_] = _Remembered(verdict, until)
         return verdict
 
     def _judge(self, said: _Said, now: Instant) -> Caller | Refusal:

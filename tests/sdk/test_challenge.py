@@ -1,0 +1,44 @@
+"""What a refused request is told (RFC 6750 section 3)."""
+
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.sdk.challenge import NO_TOKEN, Challenge
+
+CHALLENGE = Challenge("https://api.example")
+
+
+def test_who_showed_no_token_is_told_no_error() -> None:
+    assert CHALLENGE.header(NO_TOKEN) == 'Bearer realm="https://api.example"'
+
+
+def test_a_bad_token_is_called_invalid() -> None:
+    refusal = Refusal(ErrorCode.INVALID_TOKEN, "the token has expired")
+    assert CHALLENGE.header(refusal) == (
+        'Bearer realm="https://api.example", error="invalid_token",'
+        ' error_description="the token has expired"'
+    )
+
+
+def test_too_little_scope_says_what_would_be_enough() -> None:
+    refusal = Refusal(ErrorCode.INSUFFICIENT_SCOPE, "more")
+    assert CHALLENGE.header(refusal, "notes:read").endswith(
+        'error="insufficient_scope", error_description="more", scope="notes:read"'
+    )
+
+
+def test_what_is_no_matter_of_tokens_is_not_told_as_one() -> None:
+    header = CHALLENGE.header(Refusal(ErrorCode.NOT_FOUND, "gone"))
+    assert header == 'Bearer realm="https://api.example"'
+
+
+def test_nothing_ends_the_quotes_or_the_line() -> None:
+    hostile = 'a"b\\c\r\nset-cookie: x\u00e9'
+    header = Challenge(hostile).header(Refusal(ErrorCode.INVALID_TOKEN, hostile), hostile)
+    assert header.count('"') == 8
+    assert header.isprintable()
+    assert header.isascii()
+    assert "\\" not in header
+
+
+def test_the_metadata_is_pointed_to() -> None:
+    url = "https://api.example/.well-known/oauth-protected-resource"
+    assert Challenge("x", url).header(NO_TOKEN).endswith(f'resource_metadata="{url}"')

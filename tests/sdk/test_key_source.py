@@ -1,0 +1,115 @@
+"""The issuer's keys: rarely fetched, never lost."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from tests.resource.issuer import Clock, Issuer
+from valetkey.kernel.key import KeySet, SigningKey
+from valetkey.kernel.moment import Instant
+from valetkey.sdk.fetch import Fetcher
+from valetkey.sdk.key_source import FRESH, REST, KeySource
+
+JWKS = "/oauth/jwks"
+
+
+@asynccontextmanager
+async def _source(known: bytes = b"") -> AsyncGenerator[tuple[KeySource, Issuer, list[bytes]]]:
+    kept: list[bytes] = []
+
+    async def keep(document: bytes) -> None:
+        kept.append(document)
+
+    async with Issuer(Clock()).running() as issuer, Fetcher() as fetch:
+        yield KeySource(issuer.url + JWKS, fetch, known=known, keep=keep), issuer, kept
+
+
+def test_all_who_wait_share_one_question() -> None:
+    async def story() -> None:
+        async with _source() as (source, issuer, kept):
+            now = issuer.clock.now()
+            news = await asyncio.gather(*(source.look(now) for _ in range(50)))
+            assert all(news)
+            assert issuer.asked[JWKS] == 1
+            assert kept == [issuer.keys.document()]
+            assert source.keys is not None
+            assert source.keys.find(issuer.key.kid) is not None
+
+    asyncio.run(story())
+
+
+def test_strangers_cannot_make_us_ask_more_than_once_in_ten_seconds() -> None:
+    async def story() -> None:
+        async with _source() as (source, issuer, _):
+            for _ in range(30):
+                await source.look(issuer.clock.now())
+                issuer.clock.at += 1
+            assert issuer.asked[JWKS] == 30 // REST
+
+    asyncio.run(story())
+
+
+def test_the_same_document_is_the_same_set() -> None:
+    async def story() -> None:
+        async with _source() as (source, issuer, kept):
+            await source.look(issuer.clock.now())
+            first = source.keys
+            issuer.clock.at += REST
+            assert not await source.look(issuer.clock.now())
+            assert source.keys is first
+            assert len(kept) == 1
+
+    asyncio.run(story())
+
+
+def test_known_keys_survive_an_issuer_that_is_away_broken_or_empty() -> None:
+    async def story() -> None:
+        document = KeySet.of(SigningKey.generate().public).document()
+        async with _source(document) as (source, issuer, kept):
+            known = source.keys
+            assert known is not None
+            issuer.broken = True
+            assert not await source.look(issuer.clock.now())
+            issuer.broken, issuer.keys = False, KeySet()
+            issuer.clock.at += REST
+            assert not await source.look(issuer.clock.now())
+            await issuer.stop()
+            issuer.clock.at += REST
+            assert not await source.look(issuer.clock.now())
+            assert source.keys is known
+            assert not source.is_sure()
+            assert kept == []
+
+    asyncio.run(story())
+
+
+def test_a_withdrawn_key_is_forgotten_within_five_minutes() -> None:
+    async def story() -> None:
+        async with _source() as (source, issuer, _):
+            task = asyncio.create_task(source.follow(issuer.clock.now))
+            assert await _until(lambda: source.keys is not None)
+            old = issuer.key
+            issuer.key = SigningKey.generate()
+            issuer.keys = KeySet.of(issuer.key.public)
+            issuer.clock.at += FRESH
+            assert await _until(lambda: source.keys is None or source.keys.find(old.kid) is None)
+            task.cancel()
+
+    asyncio.run(story())
+
+
+def test_what_was_kept_and_is_no_key_set_counts_as_nothing() -> None:
+    async def story() -> None:
+        async with _source(b'{"keys":"x"}') as (source, _, __):
+            assert source.keys is None
+            assert await source.look(Instant(5))
+
+    asyncio.run(story())
+
+
+async def _until(question: Callable[[], bool]) -> bool:
+    for _ in range(50):
+        if question():
+            return True
+        await asyncio.sleep(0.1)
+    return False

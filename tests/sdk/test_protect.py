@@ -1,0 +1,217 @@
+"""Protection: from the Authorization header to a caller."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from tests.resource.issuer import API, SECRET, Clock, Issuer
+from valetkey.kernel.key import KeySet, SigningKey
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.secret import Secret
+from valetkey.sdk import Caller, Credential, Memory, Protection
+from valetkey.sdk import Issuer as Trusted
+
+INTROSPECT = "/oauth/introspect"
+CREDENTIAL = Credential("resource-server", Secret(SECRET))
+
+
+@asynccontextmanager
+async def _protected(
+    credential: Credential | None = CREDENTIAL,
+) -> AsyncGenerator[tuple[Protection, Issuer]]:
+    async with (
+        Issuer(Clock()).running() as issuer,
+        Protection(Trusted.valetkey(issuer.url), audience=API, credential=credential) as guard,
+    ):
+        yield guard, issuer
+
+
+async def _admit(guard: Protection, issuer: Issuer, token: str, *needs: str) -> Caller:
+    return await guard.admit([f"Bearer {token}"], issuer.clock.now(), *needs)
+
+
+async def _code(guard: Protection, issuer: Issuer, token: str, *needs: str) -> ErrorCode:
+    with pytest.raises(Refused) as refused:
+        await _admit(guard, issuer, token, *needs)
+    return refused.value.refusal.code
+
+
+def test_a_caller_is_what_the_token_says() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            draft = issuer.draft("notes:read account:read")
+            for token in (draft.sign(issuer.key), issuer.reference("notes:read")):
+                caller = await _admit(guard, issuer, token, "notes:read")
+                assert (caller.user, caller.client_id) == ("1001", "printer")
+                assert caller.is_live(issuer.clock.now())
+            alone = await _admit(guard, issuer, issuer.token("client:read", uid=None))
+            assert alone.user is None
+
+    asyncio.run(story())
+
+
+def test_any_one_of_the_needed_scopes_is_enough_and_none_is_too_little() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            token = issuer.token("read")
+            await _admit(guard, issuer, token, "notes:read", "read")
+            code = await _code(guard, issuer, token, "notes:write", "write")
+            assert code is ErrorCode.INSUFFICIENT_SCOPE
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"issuer": "https://other.example"}, {"audience": "https://other.example"}],
+)
+def test_a_token_for_somebody_else_is_nobodys(change: dict[str, str]) -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            good = issuer.draft("read")
+            other = replace(
+                good,
+                issuer=change.get("issuer", good.issuer),
+                audience=change.get("audience", good.audience),
+            )
+            code = await _code(guard, issuer, other.sign(issuer.key))
+            assert code is ErrorCode.INVALID_TOKEN
+            reference = issuer.reference("read")
+            issuer.references[reference] = other
+            assert await _code(guard, issuer, reference) is ErrorCode.INVALID_TOKEN
+
+    asyncio.run(story())
+
+
+def test_a_strangers_signature_is_refused_however_often_it_comes() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            await _admit(guard, issuer, issuer.token("read"))
+            stranger = SigningKey.generate()
+            for _ in range(20):
+                token = issuer.draft("read").sign(stranger)
+                assert await _code(guard, issuer, token) is ErrorCode.INVALID_TOKEN
+            assert issuer.asked["/oauth/jwks"] <= 2
+
+    asyncio.run(story())
+
+
+def test_an_unknown_key_is_not_called_wrong_while_nobody_can_tell() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            await _admit(guard, issuer, issuer.token("read"))
+            issuer.key = SigningKey.generate()
+            issuer.keys = KeySet.of(issuer.key.public)
+            await issuer.stop()
+            issuer.clock.at += 10
+            token = issuer.token("read")
+            assert await _code(guard, issuer, token) is ErrorCode.TEMPORARILY_UNAVAILABLE
+            await issuer.start()
+            issuer.clock.at += 1
+            await _admit(guard, issuer, token)
+
+    asyncio.run(story())
+
+
+def test_a_token_by_reference_is_asked_about_once_in_three_seconds() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            token = issuer.reference("read")
+            await asyncio.gather(*(_admit(guard, issuer, token) for _ in range(20)))
+            assert issuer.asked[INTROSPECT] == 1
+            del issuer.references[token]
+            issuer.clock.at += 2
+            await _admit(guard, issuer, token)
+            issuer.clock.at += 1
+            assert await _code(guard, issuer, token) is ErrorCode.INVALID_TOKEN
+            assert issuer.asked[INTROSPECT] == 2
+
+    asyncio.run(story())
+
+
+def test_noise_is_not_passed_on_to_the_issuer() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            good = issuer.reference("read")
+            for token in ("vk_at_", good[:-1] + "x", good + "x", good.replace("at", "rt", 1)):
+                assert await _code(guard, issuer, token) is ErrorCode.INVALID_TOKEN
+            assert issuer.asked[INTROSPECT] == 0
+
+    asyncio.run(story())
+
+
+def test_a_token_by_reference_ends_with_the_feed_and_with_its_time() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            token = issuer.reference("read")
+            await _admit(guard, issuer, token)
+            issuer.revoke("grant", str(issuer.references[token].grant_id))
+            assert await guard.refresh(issuer.clock.now())
+            assert await _code(guard, issuer, token) is ErrorCode.INVALID_TOKEN
+            other = issuer.reference("read")
+            end = Instant(issuer.clock.at + 2)
+            issuer.references[other] = replace(issuer.references[other], expires_at=end)
+            await _admit(guard, issuer, other)
+            issuer.clock.at = end
+            assert await _code(guard, issuer, other) is ErrorCode.INVALID_TOKEN
+
+    asyncio.run(story())
+
+
+def test_without_a_credential_only_jwts_are_taken() -> None:
+    async def story() -> None:
+        async with _protected(None) as (guard, issuer):
+            await _admit(guard, issuer, issuer.token("read"))
+            code = await _code(guard, issuer, issuer.reference("read"))
+            assert code is ErrorCode.INVALID_TOKEN
+            assert issuer.asked[INTROSPECT] == 0
+            assert await guard.refresh(issuer.clock.now())
+
+    asyncio.run(story())
+
+
+def test_what_was_kept_makes_a_start_without_the_issuer() -> None:
+    async def story() -> None:
+        issuer = Issuer(Clock(), port=1)
+        memory = Memory(keys=issuer.keys.document())
+        trusted = Trusted.valetkey(issuer.url)
+        async with Protection(trusted, audience=API, memory=memory) as guard:
+            await _admit(guard, issuer, issuer.token("read"))
+
+    asyncio.run(story())
+
+
+def test_following_learns_keys_and_revocations_by_itself() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            draft = issuer.draft("read")
+            await _admit(guard, issuer, draft.sign(issuer.key))
+            issuer.revoke("token", draft.token_id)
+            task = asyncio.create_task(guard.follow(issuer.clock.now))
+            for _ in range(50):
+                try:
+                    await _admit(guard, issuer, draft.sign(issuer.key))
+                except Refused:
+                    break
+                await asyncio.sleep(0.1)
+            assert await _code(guard, issuer, draft.sign(issuer.key)) is ErrorCode.INVALID_TOKEN
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(story())
+
+
+def test_importing_the_sdk_loads_nothing_of_the_servers() -> None:
+    code = (
+        "import sys, valetkey.sdk\n"
+        "print(*sorted({n.split('.')[1] for n in sys.modules if n.startswith('valetkey.')}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["kernel", "sdk"]
