@@ -9,16 +9,13 @@ import click
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.client import Client
-from valetkey.authorization.model.profile import ProfileName
 from valetkey.authorization.model.user import LARGEST_UID, Uid, User
-from valetkey.authorization.protocol.client_metadata import ClientRules, Fault
+from valetkey.authorization.protocol.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.store import Opened
-from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
-from valetkey.resource.scopes import SCOPES
 
 T = TypeVar("T")
 DOOR = "cli"
@@ -27,23 +24,12 @@ _PAGE = 500
 
 def registrar(opened: Opened) -> Registrar:
     """Who keeps the clients."""
-    return Registrar(
-        client_rules(opened.settings), opened.keyring.fingerprint_key, opened.runtime.random, DOOR
-    )
+    return opened.foundation.registrar(DOOR)
 
 
 def account_keeper(opened: Opened) -> AccountKeeper:
     """Who keeps the accounts."""
-    return AccountKeeper(opened.runtime.random)
-
-
-def client_rules(settings: Settings) -> ClientRules:
-    """The rules that every client is held to."""
-    return ClientRules(
-        own_origins=(settings.authorization.url,),
-        scopes=tuple(SCOPES),
-        default_profile=ProfileName(settings.clients.default_profile.value),
-    )
+    return opened.foundation.accounts()
 
 
 def fresh_client_secret(opened: Opened) -> Secret:

@@ -8,20 +8,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from valetkey.authorization.app import SCHEMA, Foundation, lay_foundation
 from valetkey.authorization.storage.transaction import Store
-from valetkey.config.paths import database_file, keyring_path
+from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 from valetkey.database.migrate import migrate
-from valetkey.kernel.keyring import Keyring, create_or_read
+from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.resource.scopes import SCOPES
 
 T = TypeVar("T")
 
 SCHEMAS = {
-    "authorization": "valetkey.authorization.storage.schema",
+    "authorization": SCHEMA,
     "resource": "valetkey.resource.storage.schema",
 }
 """Where the tables of each server are written down."""
@@ -31,11 +33,28 @@ SCHEMAS = {
 class Opened:
     """The authorization server's memory and keys, at one instant."""
 
-    settings: Settings
-    store: Store
-    keyring: Keyring
-    runtime: Runtime
+    foundation: Foundation
     now: Instant
+
+    @property
+    def settings(self) -> Settings:
+        """Every setting."""
+        return self.foundation.settings
+
+    @property
+    def store(self) -> Store:
+        """What the server remembers."""
+        return self.foundation.store
+
+    @property
+    def keyring(self) -> Keyring:
+        """The keys that seal and fingerprint."""
+        return self.foundation.keyring
+
+    @property
+    def runtime(self) -> Runtime:
+        """The clock and the dice."""
+        return self.foundation.runtime
 
 
 def with_store(settings: Settings, work: Callable[[Opened], Awaitable[T]]) -> T:
@@ -45,12 +64,11 @@ def with_store(settings: Settings, work: Callable[[Opened], Awaitable[T]]) -> T:
     """
 
     async def run() -> T:
-        keyring = keyring_of(settings)
-        engine = open_database(settings, settings.authorization)
+        foundation = lay_foundation(settings, SYSTEM, SCOPES)
+        engine = foundation.store.engine
         try:
             await migrate(engine, SCHEMAS["authorization"])
-            store = Store(engine, SYSTEM.random)
-            return await work(Opened(settings, store, keyring, SYSTEM, SYSTEM.now()))
+            return await work(Opened(foundation, SYSTEM.now()))
         finally:
             await engine.close()
 
@@ -66,11 +84,3 @@ def is_begun(settings: Settings, server: ServerSettings) -> bool:
     """Whether this server's database may exist: only for a file is that known without asking."""
     file = database_file(settings, server)
     return file is None or file.exists()
-
-
-def keyring_of(settings: Settings) -> Keyring:
-    """The keyring from the environment, or from its file, which is made if there is none."""
-    given = settings.authorization.keyring_text
-    if given is not None:
-        return Keyring.parse(given.reveal())
-    return create_or_read(keyring_path(settings), SYSTEM.random)

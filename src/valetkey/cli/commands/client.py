@@ -65,7 +65,7 @@ def command() -> None:
     type=_words(GrantTypeName),
 )
 @click.option("--scope", "scopes", multiple=True, help="What it may ask for at most.")
-@click.option("--profile", default="", type=_words(ProfileName))
+@click.option("--profile", type=_words(ProfileName))
 @click.option("--type", default="confidential", type=_words(ClientType))
 @click.option("--application-type", default="web", type=_words(ApplicationType))
 @click.option("--access-token-format", default="jwt", type=_words(AccessTokenFormat))
@@ -79,7 +79,7 @@ def create(
     redirect_uris: tuple[str, ...],
     grant_types: tuple[str, ...],
     scopes: tuple[str, ...],
-    profile: str,
+    profile: str | None,
     type: str,
     application_type: str,
     access_token_format: str,
@@ -102,7 +102,7 @@ def create(
         redirect_uris=redirect_uris,
         grant_types=grant_types,
         scopes=scopes,
-        profile=profile,
+        profile=profile or "",
         type=type,
         application_type=application_type,
         access_token_format=access_token_format,
