@@ -1,0 +1,229 @@
+"""Keys: which may sign, which may verify, and what they show of themselves."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+from joserfc.jwk import import_key
+
+from tests.vectors.rows import rows
+from valetkey.kernel.key import LONGEST, MOST, Algorithm, KeySet, PublicKey, SigningKey, thumbprint
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.secret import from_base64url, to_base64url
+
+_KEYS = {algorithm: SigningKey.generate(algorithm) for algorithm in Algorithm}
+_EC, _RSA, _ED = (
+    _KEYS[algorithm] for algorithm in (Algorithm.ES256, Algorithm.RS256, Algorithm.EDDSA)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Thumbprint:
+    source: str
+    jwk: str
+    thumbprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    source: str
+    jwk: str
+    algorithm: Algorithm
+    signed: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    jwk: str
+    check: str
+    why: str
+
+
+def _check(document: str | bytes) -> str:
+    """The rule that refuses this key (text) or set of keys (bytes)."""
+    with pytest.raises(Refused) as refused:
+        KeySet.parse(document) if isinstance(document, bytes) else PublicKey.parse(document)
+    assert refused.value.refusal.code is ErrorCode.INVALID_CLIENT_METADATA
+    return refused.value.refusal.check
+
+
+def _set(*jwks: object) -> bytes:
+    return json.dumps({"keys": jwks}).encode()
+
+
+@pytest.mark.parametrize("row", rows("jose.toml", "thumbprint", _Thumbprint))
+def test_a_key_without_a_name_is_called_by_its_thumbprint(row: _Thumbprint) -> None:
+    assert PublicKey.parse(row.jwk).kid == row.thumbprint
+    assert thumbprint(json.loads(row.jwk)) == row.thumbprint
+
+
+@pytest.mark.parametrize("row", rows("jose.toml", "signature", _Signature))
+def test_the_signatures_that_the_rfcs_print_verify(row: _Signature) -> None:
+    key = PublicKey.parse(row.jwk)
+    signature = from_base64url(row.signature) or b""
+    assert key.verifies(row.algorithm, signature, row.signed.encode())
+    assert not key.verifies(row.algorithm, signature, row.signed.encode() + b"x")
+    for other in set(Algorithm) - {row.algorithm}:
+        assert not key.verifies(other, signature, row.signed.encode())
+
+
+@pytest.mark.parametrize("row", rows("jwk.toml", "refused", _Refused), ids=lambda row: row.why)
+def test_a_key_that_must_not_be_trusted_is_refused_by_name(row: _Refused) -> None:
+    text = row.jwk
+    for name, value in (
+        ("@X@", _EC.public.jwk["x"]),
+        ("@Y@", _EC.public.jwk["y"]),
+        ("@N@", _RSA.public.jwk["n"]),
+        ("@E@", _ED.public.jwk["x"]),
+    ):
+        text = text.replace(name, value)
+    assert _check(text) == row.check
+    assert _check(b'{"keys":[%s]}' % text.encode()) == row.check
+
+
+@pytest.mark.parametrize(
+    ("bits", "check"),
+    [(1_024, "jwks.rsa"), (2_047, "jwks.rsa"), (8_193, "jwks.rsa"), (60_000, "jwks.rsa")],
+)
+def test_an_rsa_key_is_neither_short_nor_huge(bits: int, check: str) -> None:
+    modulus = to_base64url(((1 << (bits - 1)) | 1).to_bytes((bits + 7) // 8, "big"))
+    assert _check(json.dumps({"kty": "RSA", "n": modulus, "e": "AQAB"})) == check
+
+
+def test_an_even_modulus_is_refused() -> None:
+    modulus = to_base64url((1 << 2_047).to_bytes(256, "big"))
+    assert _check(json.dumps({"kty": "RSA", "n": modulus, "e": "AQAB"})) == "jwks.rsa"
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "0100000000000000000000000000000000000000000000000000000000000000",
+        "0100000000000000000000000000000000000000000000000000000000000080",
+        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    ],
+)
+def test_a_point_of_small_order_is_no_key(encoded: str) -> None:
+    jwk = {"kty": "OKP", "crv": "Ed25519", "x": to_base64url(bytes.fromhex(encoded))}
+    assert _check(json.dumps(jwk)) == "jwks.point"
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_a_private_key_comes_back_and_signs(algorithm: Algorithm) -> None:
+    key = _KEYS[algorithm]
+    again = SigningKey.from_private_jwk(key.private_jwk())
+    assert again.kid == key.kid == thumbprint(key.public.jwk)
+    assert again.algorithm is algorithm
+    assert key.public.verifies(algorithm, again.sign(b"message"), b"message")
+    assert not key.public.verifies(algorithm, again.sign(b"message"), b"massage")
+    assert not key.public.verifies(algorithm, b"", b"message")
+    assert not key.public.verifies(algorithm, again.sign(b"message")[:-1], b"message")
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_the_public_half_shows_nothing_private(algorithm: Algorithm) -> None:
+    key = _KEYS[algorithm]
+    private = json.loads(key.private_jwk())
+    public = json.loads(key.public.text())
+    assert set(public) <= {"kty", "use", "kid", "alg", "crv", "x", "y", "n", "e"}
+    assert public["use"] == "sig"
+    assert private["d"] not in f"{key!r} {key.public!r} {KeySet.of(key.public).document()!r}"
+    assert {name: private[name] for name in public} == public
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_a_second_library_reads_our_keys_and_names_them_alike(algorithm: Algorithm) -> None:
+    key = _KEYS[algorithm]
+    theirs = import_key(json.loads(key.private_jwk()))
+    assert theirs.thumbprint() == key.kid
+    public = theirs.as_dict(private=False)
+    assert PublicKey.parse(json.dumps(public)).jwk == key.public.jwk
+
+
+def test_a_broken_private_key_is_named_without_being_repeated() -> None:
+    good, other = json.loads(_EC.private_jwk()), SigningKey.generate(Algorithm.ES256)
+    rsa = json.loads(_RSA.private_jwk())
+    broken = [
+        {**good, "d": json.loads(other.private_jwk())["d"]},
+        {**good, "d": "A" * 43},
+        {**good, "d": "AQ"},
+        {name: good[name] for name in good if name != "d"},
+        {name: good[name] for name in good if name != "alg"},
+        {**good, "alg": "RS256"},
+        {**good, "alg": 7},
+        {**rsa, "d": rsa["dp"]},
+        {**rsa, "p": rsa["n"]},
+        [],
+    ]
+    for jwk in broken:
+        with pytest.raises(ValueError, match=r"private key|halves") as error:
+            SigningKey.from_private_jwk(json.dumps(jwk))
+        assert good["d"] not in str(error.value)
+        assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+def test_a_set_comes_back_from_its_document() -> None:
+    keys = KeySet.of(*(key.public for key in _KEYS.values()))
+    again = KeySet.parse(keys.document())
+    assert [key.kid for key in again] == [key.kid for key in keys]
+    assert [key.algorithm for key in again] == list(Algorithm)
+    assert again.document() == keys.document()
+    assert len(again) == 4
+    assert KeySet.parse(b'{"keys":[]}').document() == KeySet().document() == b'{"keys":[]}'
+    assert not KeySet()
+
+
+def test_a_set_finds_by_name_and_without_a_name_only_what_is_alone() -> None:
+    one, two = KeySet.of(_EC.public), KeySet.of(_EC.public, _ED.public)
+    assert one.find(None) is _EC.public
+    assert two.find(None) is None
+    assert two.find(_ED.kid) is _ED.public
+    for odd in ("", "../../dev/null", "' OR 1=1 --", "x" * 10_240, "\ud800", _ED.kid + "\n"):
+        assert one.find(odd) is None
+    assert KeySet().find(None) is None
+
+
+def test_several_keys_have_a_name_each() -> None:
+    nameless = {name: value for name, value in _EC.public.jwk.items() if name != "kid"}
+    assert KeySet.parse(_set(nameless)).find(_EC.kid) is not None
+    assert _check(_set(nameless, dict(_ED.public.jwk))) == "jwks.kid"
+    assert _check(_set(dict(_EC.public.jwk), dict(_EC.public.jwk))) == "jwks.kid"
+    with pytest.raises(ValueError, match="share a kid"):
+        KeySet.of(_EC.public, _EC.public)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [b"", b"[]", b"{}", b'{"keys":{}}', b'{"keys":null}', b'{"keys":[1]}', b"\xff", b"{"],
+)
+def test_what_is_no_key_set_is_refused(document: bytes) -> None:
+    assert _check(document) == "jwks.json"
+
+
+def test_a_set_has_limits() -> None:
+    assert _check(b" " * (LONGEST + 1)) == "jwks.long"
+    assert _check(_set(*[dict(_EC.public.jwk)] * (MOST + 1))) == "jwks.many"
+    assert _check('{"kty":"EC","x":"' + "\ud800" * 70_000) == "jwks.json"
+
+
+def test_members_that_we_do_not_know_are_ignored_and_not_kept() -> None:
+    jwk = {**_EC.public.jwk, "x5c": ["x"], "x5u": "https://evil.test", "key_ops": ["verify"]}
+    key = PublicKey.parse(json.dumps(jwk))
+    assert key.jwk == _EC.public.jwk
+
+
+def test_an_rsa_key_that_does_not_say_verifies_both_and_one_that_says_only_its_own() -> None:
+    open_ = PublicKey.parse(json.dumps({k: v for k, v in _RSA.public.jwk.items() if k != "alg"}))
+    assert open_.algorithms == (Algorithm.RS256, Algorithm.PS256)
+    assert open_.verifies(Algorithm.RS256, _RSA.sign(b"x"), b"x")
+    assert not open_.verifies(Algorithm.PS256, _RSA.sign(b"x"), b"x")
+    assert _RSA.public.algorithms == (Algorithm.RS256,)
+    assert KeySet.parse(KeySet.of(open_).document()).find(None) is not None

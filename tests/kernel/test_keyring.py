@@ -1,0 +1,146 @@
+"""The keyring file: made once, read by all, by nobody else."""
+
+import os
+import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from valetkey.kernel.keyring import (
+    Keyring,
+    create_or_read,
+    create_or_read_secret_file,
+    replace_secret_file,
+)
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+
+_KEY = "A" * 43
+_GOOD = f"fingerprint 1 {_KEY}\nsealing 1 {_KEY}\n"
+
+
+def test_a_keyring_is_what_its_text_says() -> None:
+    first = Keyring.fresh(SYSTEM.random)
+    again = Keyring.parse(first.text())
+    assert again.text() == first.text()
+    sealed = first.sealer.seal(b"x", "c", SYSTEM.random)
+    assert again.sealer.open(sealed, "c") == b"x"
+    assert again.fingerprint_key.of("p", "x") == first.fingerprint_key.of("p", "x")
+
+
+def test_one_line_between_semicolons_is_a_keyring_too() -> None:
+    assert Keyring.parse(f" fingerprint 1 {_KEY} ; sealing 1 {_KEY};").text().endswith(_GOOD)
+
+
+def test_a_new_sealing_key_seals_and_the_old_still_opens() -> None:
+    old = Keyring.fresh(SYSTEM.random)
+    sealed = old.sealer.seal(b"x", "c", SYSTEM.random)
+    new = Keyring.parse(old.with_new_sealing_key(SYSTEM.random).text())
+    assert [key.version for key in new.sealer.keys] == [2, 1]
+    assert new.sealer.open(sealed, "c") == b"x"
+    assert not new.sealer.is_current(sealed)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "one `fingerprint` line"),
+        (f"sealing 1 {_KEY}", "one `fingerprint` line"),
+        (f"fingerprint 1 {_KEY}", "one `fingerprint` line"),
+        (_GOOD + f"fingerprint 2 {_KEY}", "one `fingerprint` line"),
+        (_GOOD + f"sealing 1 {_KEY}", "line 3 of the keyring repeats"),
+        (_GOOD + "sealing 2 hunter2", "line 3 of the keyring is not"),
+        (_GOOD + f"sealing 2 {'A' * 42}B", "line 3 of the keyring is not"),
+        (_GOOD + f"sealing 0 {_KEY}", "line 3 of the keyring is not"),
+        (_GOOD + f"sealing ２ {_KEY}", "line 3 of the keyring is not"),
+        (_GOOD + f"signing 2 {_KEY}", "line 3 of the keyring is not"),
+    ],
+)
+def test_a_line_that_is_not_understood_is_named_and_not_repeated(text: str, problem: str) -> None:
+    with pytest.raises(Mistake, match=problem) as mistake:
+        Keyring.parse(text)
+    assert "hunter2" not in str(mistake.value)
+    assert _KEY not in str(mistake.value)
+
+
+def test_the_file_is_made_once_and_for_the_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "keyring"
+    first = create_or_read(path, SYSTEM.random)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert create_or_read(path, SYSTEM.random).text() == first.text() == path.read_text()
+    assert [entry.name for entry in path.parent.iterdir()] == ["keyring"]
+
+
+def test_of_those_who_race_one_writes_and_all_read_the_same(tmp_path: Path) -> None:
+    path, barrier = tmp_path / "secret", Barrier(8)
+
+    def race(number: int) -> str:
+        barrier.wait()
+        return create_or_read_secret_file(path, lambda: f"from {number}")
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = set(threads.map(race, range(8)))
+    assert answers == {path.read_text()}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
+
+
+def test_a_file_is_replaced_at_once_and_stays_private(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("old")
+    path.chmod(0o644)
+    replace_secret_file(path, "new")
+    assert create_or_read_secret_file(path, lambda: "never") == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o602, 0o666, 0o610])
+def test_a_file_that_others_may_read_is_refused_and_says_what_to_run(
+    tmp_path: Path, mode: int
+) -> None:
+    path = tmp_path / "keyring"
+    path.write_text(_GOOD)
+    path.chmod(mode)
+    with pytest.raises(Mistake, match="run: chmod 600"):
+        create_or_read(path, SYSTEM.random)
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path, 0o600)
+
+
+def _endless(path: Path) -> None:
+    path.touch(0o600)
+    os.truncate(path, 65_537)
+
+
+def _dangling(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere"))
+
+
+def _foreign(path: Path) -> None:
+    path.touch(0o600)
+    path.write_bytes(b"\xff\xfe")
+
+
+@pytest.mark.parametrize("make", [_directory, _pipe, _endless, _dangling, _foreign])
+def test_what_is_no_file_of_secrets_is_a_mistake_and_no_fault(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "keyring"
+    make(path)
+    with pytest.raises(Mistake, match="keyring"):
+        create_or_read(path, SYSTEM.random)
+
+
+def test_a_directory_that_cannot_be_made_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Mistake, match="cannot be used"):
+        create_or_read(tmp_path / "file" / "keyring", SYSTEM.random)

@@ -1,0 +1,60 @@
+"""Instants and lifetimes are whole seconds, however they are written."""
+
+import pytest
+
+from valetkey.kernel.moment import (
+    Instant,
+    days,
+    hours,
+    later,
+    minutes,
+    parse_lifetime,
+    seconds,
+)
+from valetkey.kernel.refusal import Mistake
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("60s", 60), ("10m", 600), ("1h", 3_600), ("30d", 2_592_000), ("1s", 1)]
+)
+def test_a_lifetime_is_a_number_and_a_unit(text: str, count: int) -> None:
+    assert parse_lifetime(text) == count
+
+
+# int() would take most of these: '１２' is 12, '1_000' is 1000, ' 12\n' is 12, '²'.isdigit().
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0s",
+        "00s",
+        "1",
+        "s",
+        "-1s",
+        "+1s",
+        "1 s",
+        "１２s",
+        "1_0s",
+        " 12s",
+        "12s\n",
+        "²s",
+        "1.5h",
+        "1e3s",
+        "infs",
+        "nans",
+        "1S",
+        "1w",
+        "9999999999s",
+        "٣s",
+        "01s",
+        "1ſ",
+    ],
+)
+def test_anything_else_is_the_operators_mistake(text: str) -> None:
+    with pytest.raises(Mistake, match="60s, 10m, 1h or 30d"):
+        parse_lifetime(text)
+
+
+def test_units_agree_with_each_other() -> None:
+    assert days(1) == hours(24) == minutes(1_440) == seconds(86_400)
+    assert later(Instant(100), minutes(1)) == 160

@@ -1,0 +1,49 @@
+"""Strict JSON: one reading only."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from tests.vectors.rows import rows
+from valetkey.kernel.strict_json import DEEPEST, read_object
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    why: str
+    text: str = ""
+    hex: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    text: str
+
+
+@pytest.mark.parametrize(
+    "row", rows("strict_json.toml", "refused", _Refused), ids=lambda row: row.why
+)
+def test_what_two_readers_see_differently_is_not_read(row: _Refused) -> None:
+    data = bytes.fromhex(row.hex) if row.hex else row.text.encode()
+    assert read_object(data) is None
+
+
+@pytest.mark.parametrize("row", rows("strict_json.toml", "accepted", _Accepted))
+def test_what_all_readers_see_alike_is_read(row: _Accepted) -> None:
+    assert read_object(row.text.encode()) == json.loads(row.text)
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
+@pytest.mark.parametrize("levels", [DEEPEST + 1, 1_000, 20_000])
+def test_depth_ends_before_the_stack_does(opening: bytes, levels: int) -> None:
+    assert read_object(b'{"a":' + opening * levels) is None
+
+
+def test_a_long_number_costs_no_time() -> None:
+    assert read_object(b'{"exp":' + b"9" * 16_000 + b"}") is None
+    assert read_object(b'{"exp":-' + b"9" * 400 + b"}") is None
+
+
+def test_names_that_look_alike_are_different_names() -> None:
+    assert read_object('{"a":1,"а":2,"a\u0301":3,"á":4}'.encode()) is not None
