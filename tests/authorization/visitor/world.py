@@ -28,6 +28,8 @@ from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.issue import TokenPolicy
+from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
@@ -133,7 +135,7 @@ class Answer:
     def form(self, button: str) -> tuple[str, dict[str, list[str]]]:
         """Action and fields of the form whose button has that id, as the page shows it."""
         for action, content in re.findall(
-            r'<form[^>]*action="([^"]*)"[^>]*>(.*?)</form>', self.body, re.S
+            r'<form[^>]*action="([^"]*)"[^>]*>(.*?)</form>', self.body, re.DOTALL
         ):
             if f'id="{button}"' not in content:
                 continue
@@ -238,18 +240,15 @@ class Browser:
         self,
         page: Answer,
         button: str,
-        headers: Mapping[str, str] | None = None,
         **fields: str | list[str],
     ) -> Answer:
         """Press the button with that id, with these fields filled in."""
         action, shown = page.form(button)
-        return await self.post(action, {**shown, **fields}, headers)
+        return await self.post(action, {**shown, **fields})
 
     async def sign_in(self, page: Answer, name: str = "alice", word: str = PASSWORD) -> Answer:
         """Fill in the sign-in page and follow to what the authorization endpoint says."""
-        return await self.follow(
-            await self.submit(page, "sign-in", username=name, password=word)
-        )
+        return await self.follow(await self.submit(page, "sign-in", username=name, password=word))
 
     async def allow(self, page: Answer, **fields: str | list[str]) -> Answer:
         return await self.follow(await self.submit(page, "allow", decision="allow", **fields))
@@ -292,6 +291,7 @@ class World:
     clock: Clock
     password: PasswordSignIn
     decisions: DecisionQueue
+    minter: Minter
 
     def browser(self, **looks: str) -> Browser:
         return Browser(self.app, **looks)  # type: ignore[arg-type]
@@ -347,9 +347,13 @@ async def world(
     password = PasswordSignIn(
         store, offload, keyring.fingerprint_key, settings, limits or LimitSettings(), runtime.random
     )
+    plan = KeyPlan(days(90), days(1))
+    keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
+    await keys.keep(clock.now)
+    minter = Minter(issuer, keys)
     refuse = RefuseWithPage(decisions, brand)
     app = App(
-        routes(site, password, refuse),
+        routes(site, password, minter, refuse),
         runtime=runtime,
         refuse=refuse,
         hosts=(urlsplit(issuer).netloc,),
@@ -364,7 +368,7 @@ async def world(
                 user.uid, f"cr_{user.uid}", _HASHES["password"], NOON
             )
         )
-    it = World(app, site, store, clock, password, decisions)
+    it = World(app, site, store, clock, password, decisions, minter)
     for client in (WEB, NATIVE):
         await it.register(client)
     try:

@@ -9,13 +9,20 @@ from dataclasses import dataclass, replace
 from valetkey.authorization.endpoints.visitor.pending import Pending, what_is_known
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types.authorization_code import CODE
-from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.consent import Consent
-from valetkey.authorization.model.event import CodeIssued, ConsentDenied, ConsentGiven
+from valetkey.authorization.model.event import (
+    AccessTokenIssued,
+    CodeIssued,
+    ConsentDenied,
+    ConsentGiven,
+)
+from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
+    ResponseType,
     parse,
     prove,
     require_client,
@@ -32,7 +39,7 @@ from valetkey.authorization.protocol.interaction import (
 )
 from valetkey.authorization.sign_in.session import SignedIn, find_still_signed_in
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.issue import Draw, Granted
+from valetkey.authorization.tokens.issue import Draw, Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
@@ -133,7 +140,7 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
         return Told(asked, _NONCE_USED)
     if step.asked:
         _remember(tx, client, signed_in, step.scope, now)
-    return _issue(tx, site, asked, signed_in, step.scope, drawn, now)
+    return _issue(tx, site, asked, signed_in, step, client, drawn, now)
 
 
 def _tell(
@@ -192,29 +199,81 @@ def _issue(
     site: Site,
     asked: AuthorizationRequest,
     signed_in: SignedIn,
-    scope: Scope,
+    step: Respond,
+    client: Client,
     drawn: Drawn,
     now: Instant,
 ) -> Issued:
+    if asked.response_type is ResponseType.TOKEN:
+        return Issued(asked, granted=_grant(tx, site, client, signed_in, step.scope, drawn, now))
+    user, session = signed_in.user, signed_in.session
     payload = CodePayload(
-        uid=signed_in.user.uid,
-        scope=str(scope),
+        uid=user.uid,
+        scope=str(step.scope),
         redirect_uri=asked.returns.redirect_uri,
         redirect_uri_given=asked.returns.given,
         code_challenge=asked.code_challenge,
         nonce=asked.nonce,
-        session_id=signed_in.session.id,
-        auth_time=signed_in.session.auth_time,
+        session_id=session.id,
+        auth_time=session.auth_time,
     )
     tx.vouchers.issue(
         Voucher(
             kind=VoucherKind.CODE,
             fingerprint=site.keyring.fingerprint_key.of(CODE, drawn.code.reveal()),
-            client_id=asked.client_id,
+            client_id=client.id,
             grant_id=drawn.grant_id,
             payload=payload.encode(),
             expires_at=later(now, site.code_lifetime),
         )
     )
-    tx.events.add(CodeIssued(signed_in.user.uid, asked.client_id, drawn.grant_id), now)
+    tx.events.add(CodeIssued(user.uid, client.id, drawn.grant_id), now)
     return Issued(asked, code=drawn.code)
+
+
+def _grant(
+    tx: Transaction,
+    site: Site,
+    client: Client,
+    signed_in: SignedIn,
+    scope: Scope,
+    drawn: Drawn,
+    now: Instant,
+) -> Granted:
+    """The implicit grant (RFC 6749 section 4.2): one short access token, and nothing after it."""
+    user, session = signed_in.user, signed_in.session
+    lifetime = min(site.policy.lifetime_of(client), site.policy.implicit_token_lifetime)
+    grant = Grant(
+        id=drawn.grant_id,
+        client_id=client.id,
+        uid=user.uid,
+        session_id=session.id if client.ends_with_session else "",
+        scope=scope,
+        audience=site.policy.audience,
+        grant_type=GrantTypeName.IMPLICIT.value,
+        auth_time=session.auth_time,
+        created_at=now,
+        last_used_at=now,
+        expires_at=later(now, lifetime),
+    )
+    tx.grants.issue(grant)
+    granted = issue_access_token(
+        tx,
+        Issuing(
+            client=client,
+            scope=scope,
+            audience=grant.audience,
+            draw=drawn.access,
+            lifetime=lifetime,
+            now=now,
+            user=user,
+            grant_id=grant.id,
+            auth_time=grant.auth_time,
+            ends_at=grant.expires_at,
+        ),
+        site.keyring.fingerprint_key,
+    )
+    kind = grant.grant_type
+    event = AccessTokenIssued(client.id, user.uid, grant.id, granted.token_id, kind, str(scope))
+    tx.events.add(event, now)
+    return granted

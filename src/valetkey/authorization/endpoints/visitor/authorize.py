@@ -19,6 +19,7 @@ from valetkey.authorization.endpoints.visitor.site import CONSENT, SIGN_IN, Site
 from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
     UNSUPPORTED,
+    ResponseType,
     prove,
     understood,
 )
@@ -31,6 +32,7 @@ from valetkey.authorization.protocol.interaction import (
     SignIn,
     Step,
 )
+from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import fresh_id
 from valetkey.web.exchange import Request, Response
@@ -46,6 +48,7 @@ class Authorize:
     """The authorization endpoint."""
 
     site: Site
+    minter: Minter
 
     async def get(self, request: Request) -> Response:
         """Answer a client's request, or lead its person to the next page."""
@@ -99,11 +102,15 @@ class Authorize:
         if isinstance(pending.step, Refuse) and not interaction.browser:
             # Nobody was asked anything: there is nothing to spend and nothing to note.
             return self._told(request, pending, pending.step.refusal)
+        if pending.asked.response_type is ResponseType.TOKEN:
+            # Loaded before the transaction: without a key nothing is spent.
+            await self.minter.keys.refresh(request.at)
+            self.minter.keys.current(request.at)
         outcome = await answer(self.site, pending, request.at)
         if isinstance(outcome, Told):
             return self._told(request, replace(pending, asked=outcome.asked), outcome.refusal)
         if isinstance(outcome, Issued):
-            return await self._issued(outcome)
+            return self._issued(request, outcome)
         return self._ask(request, pending, outcome)
 
     def _ask(self, request: Request, pending: Pending, step: Step) -> Response:
@@ -123,11 +130,16 @@ class Authorize:
     def _told(self, request: Request, pending: Pending, refusal: Refusal) -> Response:
         return self.site.back(pending.asked.returns, refusal, pending.client, request.at)
 
-    async def _issued(self, issued: Issued) -> Response:
-        pairs: tuple[tuple[str, str], ...] = ()
+    def _issued(self, request: Request, issued: Issued) -> Response:
+        pairs: list[tuple[str, str]] = []
         if issued.code is not None:
-            pairs = (("code", issued.code.reveal()),)
-        return self.site.goes_to(success_url(issued.asked.returns, self.site.issuer, pairs))
+            pairs.append(("code", issued.code.reveal()))
+        if issued.granted is not None:
+            told = self.minter.response(issued.granted, request.at)
+            # Name and e-mail address do not belong in an address bar.
+            pairs += [(name, str(value)) for name, value in told.items() if name != "info"]
+        url = success_url(issued.asked.returns, self.site.issuer, tuple(pairs))
+        return self.site.goes_to(url)
 
 
 def _values(form: Form) -> dict[str, str]:

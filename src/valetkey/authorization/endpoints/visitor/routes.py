@@ -17,13 +17,16 @@ from valetkey.authorization.endpoints.visitor.site import (
     Site,
 )
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.authorization.tokens.mint import Minter
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route
 
 
-def routes(site: Site, password: PasswordSignIn, refuse: Refuse) -> tuple[Route, ...]:
+def routes(
+    site: Site, password: PasswordSignIn, minter: Minter, refuse: Refuse
+) -> tuple[Route, ...]:
     """Every page for people and what pages refer to."""
-    authorize, consent = Authorize(site), ConsentEndpoint(site)
+    authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
     sign_in, sign_out = SignInEndpoint(site, password), SignOutEndpoint(site)
     home, errors = HomeEndpoint(site), ErrorPages(site.brand)
 
