@@ -17,6 +17,7 @@ EVERY = 1.0
 """Seconds between two looks at the feed."""
 
 _PRUNE_EVERY = 60
+_KEEP_EVERY = 60
 _PAGES = 1_000  # in one look: a follower that was away catches up, a feed that never ends is left
 
 
@@ -78,6 +79,7 @@ class Revocations:
         self._tokens: dict[str, Revocation] = {}
         self._clients: dict[str, Revocation] = {}
         self._pruned_at = Instant(0)
+        self._kept_at = Instant(0)
         self.heard_at = Instant(0)
         """When the feed last answered; 0 for never."""
         self._learn(known.revocations)
@@ -97,9 +99,11 @@ class Revocations:
             page = await self._ask()
             if page is None:
                 return False
-            self._learn(page.revocations)
-            if page.cursor != self._cursor and self._keep is not None:
+            news = self._learn(page.revocations)
+            # A cursor that is behind only repeats: it need not be written each second.
+            if self._keep is not None and (news or now - self._kept_at >= _KEEP_EVERY):
                 await self._keep(page)
+                self._kept_at = now
             behind = page.cursor != self._cursor and bool(page.revocations)
             self._cursor = page.cursor
             if not behind:
@@ -130,13 +134,17 @@ class Revocations:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
-    def _learn(self, revocations: Sequence[Revocation]) -> None:
+    def _learn(self, revocations: Sequence[Revocation]) -> bool:
+        """Remember them; whether any was news."""
+        news = False
         for revocation in revocations:
             known = self._of(revocation.kind)
             # A client may be ended twice; the later end covers more tokens, for longer.
             before = known.get(revocation.id)
-            if before is None or before.revoked_at <= revocation.revoked_at:
+            if before is None or before.revoked_at < revocation.revoked_at:
                 known[revocation.id] = revocation
+                news = True
+        return news
 
     def _of(self, kind: Kind) -> dict[str, Revocation]:
         match kind:
