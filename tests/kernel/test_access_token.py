@@ -1,0 +1,156 @@
+"""Access tokens: what both servers agree on (RFC 9068)."""
+
+import json
+
+import pytest
+
+from valetkey.kernel import access_token, jwt
+from valetkey.kernel.access_token import AccessToken
+from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import from_base64url
+
+_KEY = SigningKey.generate(Algorithm.ES256)
+_KEYS = KeySet.of(_KEY.public)
+_TOKEN = AccessToken(
+    issuer="https://as.example",
+    subject="42",
+    client_id="client_1",
+    audience="https://api.example",
+    scope=Scope.of("notes:read", "read"),
+    token_id="at_1",
+    issued_at=Instant(1_000),
+    expires_at=Instant(1_600),
+    grant_id="grant_1",
+    auth_time=Instant(900),
+)
+_CLAIMS: jwt.Claims = {
+    "iss": "https://as.example",
+    "sub": "42",
+    "aud": "https://api.example",
+    "client_id": "client_1",
+    "scope": "notes:read read",
+    "jti": "at_1",
+    "iat": 1_000,
+    "exp": 1_600,
+    "grant_id": "grant_1",
+    "auth_time": 900,
+}
+
+
+def _verify(text: str, now: int = 1_000, issuer: str = "https://as.example") -> AccessToken:
+    return access_token.verify(
+        text, _KEYS, issuer=issuer, audience="https://api.example", now=Instant(now)
+    )
+
+
+def _check(claims: jwt.Claims, now: int = 1_000) -> str:
+    with pytest.raises(Refused) as refused:
+        _verify(jwt.sign(claims, _KEY, typ="at+jwt"), now)
+    assert refused.value.refusal.code is ErrorCode.INVALID_TOKEN
+    return refused.value.refusal.check
+
+
+def test_what_is_signed_is_what_is_verified() -> None:
+    assert _verify(_TOKEN.sign(_KEY)) == _TOKEN
+
+
+def test_the_claims_are_those_of_rfc_9068_and_no_more() -> None:
+    header, payload, _ = _TOKEN.sign(_KEY).split(".")
+    assert json.loads(from_base64url(payload) or b"") == _CLAIMS
+    assert json.loads(from_base64url(header) or b"") == {
+        "alg": "ES256",
+        "kid": _KEY.kid,
+        "typ": "at+jwt",
+    }
+
+
+def test_a_client_that_acts_for_itself_has_no_grant() -> None:
+    claims = {name: _CLAIMS[name] for name in _CLAIMS if name not in {"grant_id", "auth_time"}}
+    token = _verify(jwt.sign(claims, _KEY, typ="at+jwt"))
+    assert (token.grant_id, token.auth_time) == (None, None)
+    payload = from_base64url(token.sign(_KEY).split(".")[1]) or b""
+    assert json.loads(payload) == claims
+
+
+def test_a_token_without_a_scope_may_do_nothing() -> None:
+    claims = {name: _CLAIMS[name] for name in _CLAIMS if name != "scope"}
+    assert not _verify(jwt.sign(claims, _KEY, typ="at+jwt")).scope
+
+
+def test_it_lives_until_it_expires_and_not_a_second_longer() -> None:
+    text = _TOKEN.sign(_KEY)
+    assert _verify(text, now=1_599) == _TOKEN
+    assert _check(_CLAIMS, now=1_600) == "jwt.exp"
+
+
+def test_the_issuers_clock_may_be_a_minute_ahead() -> None:
+    text = _TOKEN.sign(_KEY)
+    assert _verify(text, now=940) == _TOKEN
+    assert _check(_CLAIMS, now=939) == "jwt.iat"
+
+
+@pytest.mark.parametrize("name", ["sub", "client_id", "jti", "iat"])
+def test_a_claim_that_must_be_there_is_missed_by_name(name: str) -> None:
+    claims = {other: _CLAIMS[other] for other in _CLAIMS if other != name}
+    assert _check(claims) == f"access_token.{name}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sub", ""),
+        ("client_id", 7),
+        ("client_id", None),
+        ("client_id", ["client_1"]),
+        ("jti", ""),
+        ("scope", ["read"]),
+        ("scope", "read  write"),
+        ("scope", "read\u00a0write"),
+        ("scope", None),
+        ("grant_id", None),
+        ("grant_id", ""),
+        ("auth_time", True),
+        ("auth_time", "900"),
+        ("auth_time", -1),
+        ("auth_time", 1.5),
+    ],
+)
+def test_a_claim_of_the_wrong_shape_is_refused_by_name(name: str, value: object) -> None:
+    assert _check(_CLAIMS | {name: value}) == f"access_token.{name}"
+
+
+def test_no_other_kind_of_token_is_an_access_token() -> None:
+    for typ in ("JWT", "logout+jwt", "dpop+jwt", "client-authentication+jwt", ""):
+        with pytest.raises(Refused) as refused:
+            _verify(jwt.sign(_CLAIMS, _KEY, typ=typ))
+        assert refused.value.refusal.check == "jwt.typ"
+
+
+def test_another_issuer_audience_or_algorithm_is_refused() -> None:
+    assert _check(_CLAIMS | {"aud": "https://other.example"}) == "jwt.aud"
+    with pytest.raises(Refused) as refused:
+        _verify(_TOKEN.sign(_KEY), issuer="https://other.example")
+    assert refused.value.refusal.check == "jwt.iss"
+    key = SigningKey.generate(Algorithm.EDDSA)
+    text = _TOKEN.sign(key)
+    with pytest.raises(Refused) as refused:
+        _verify(text)
+    assert refused.value.refusal.check == "jwt.alg"
+    verified = access_token.verify(
+        text,
+        KeySet.of(key.public),
+        issuer="https://as.example",
+        audience="https://api.example",
+        now=Instant(1_000),
+        algorithms=(Algorithm.ES256, Algorithm.EDDSA),
+    )
+    assert verified == _TOKEN
+
+
+def test_an_unknown_key_is_told_apart_because_newer_keys_may_help() -> None:
+    with pytest.raises(Refused) as refused:
+        _verify(_TOKEN.sign(SigningKey.generate()))
+    assert refused.value.refusal.check == access_token.UNKNOWN_KEY
