@@ -11,13 +11,14 @@ from typing import Any, cast
 import apsw
 
 from valetkey.database.engine import Connection, DatabaseUnavailable, Overloaded, T, refuse_nesting
-from valetkey.database.sqlite_connection import in_our_words, open_reader, run_work
+from valetkey.database.sqlite_connection import copy, in_our_words, open_reader, run_work
 from valetkey.database.sqlite_writer import Writer
 from valetkey.kernel.refusal import Mistake
 
 # Seconds a read may wait for a lock. Readers of a write-ahead log wait for nobody, save in the
 # instant in which another process recovers or truncates it.
 _READ_PATIENCE = 0.05
+_COPY_PATIENCE = 5.0
 _SCANNERS = 2
 _MOST_SCANS = 32
 
@@ -147,14 +148,15 @@ class SQLite:
         finally:
             self._scans -= 1
 
-    def _copy(self, path: Path) -> None:
-        if path.exists():
-            raise Mistake(f"{path} exists already: name a new file for the backup")
-        source = self._reader().raw
+    def _copy(self, target: Path) -> None:
         try:
-            source.execute("VACUUM INTO ?", (str(path),))
+            copy(self._path, target, patience=_COPY_PATIENCE)
+        except FileExistsError as problem:
+            raise Mistake(f"{target} exists already: name a new file for the backup") from problem
         except apsw.Error as problem:
             raise in_our_words(problem) from problem
+        except OSError as problem:
+            raise DatabaseUnavailable(f"cannot write {target}: {problem.strerror}") from problem
 
     def _close(self) -> None:
         self._scanners.shutdown()

@@ -46,11 +46,7 @@ def create_file(path: Path) -> None:
     except FileExistsError:
         return
     # The new name itself must survive a power cut, or an acknowledged commit goes with it.
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    _sync(path.parent)
 
 
 def open_writer(path: Path, *, patience: float) -> apsw.Connection:
@@ -71,6 +67,34 @@ def open_reader(path: Path, *, patience: float) -> apsw.Connection:
     raw = _open(path, apsw.SQLITE_OPEN_READONLY, patience)
     raw.pragma("query_only", "ON")
     return raw
+
+
+def copy(path: Path, target: Path, *, patience: float) -> None:
+    """Write one moment of the database to a new file, on disk when this returns.
+
+    Raises `apsw.Error`, `FileExistsError` and other `OSError`; then there is no new file.
+    """
+    # Made by us and empty: SQLite alone would let everybody read it.
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        raw = _open(path, apsw.SQLITE_OPEN_READWRITE, patience)
+        try:
+            raw.execute("VACUUM INTO ?", (str(target),))
+        finally:
+            raw.close()
+        _sync(target)
+        _sync(target.parent)
+    except BaseException:
+        target.unlink()
+        raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _open(path: Path, flags: int, patience: float) -> apsw.Connection:

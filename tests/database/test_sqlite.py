@@ -1,0 +1,239 @@
+"""SQLite: one writer thread with group commit, readers on the calling thread."""
+
+import asyncio
+import os
+import stat
+import threading
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+import pytest
+
+from valetkey.database.engine import Connection, ConstraintViolated, DatabaseUnavailable, Row
+from valetkey.database.sqlite import SQLite
+from valetkey.kernel.refusal import Mistake
+
+_TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY)"
+_INSERT = "INSERT INTO a (id) VALUES (:id)"
+
+
+T = TypeVar("T")
+
+
+async def _write(engine: SQLite, work: Callable[[Connection], T]) -> T:
+    return await engine.write(work)
+
+
+def _asking(sql: str) -> Callable[[Connection], Row | None]:
+    return lambda db: db.row(sql)
+
+
+def _insert(number: int) -> Callable[[Connection], int]:
+    return lambda db: db.run(_INSERT, id=number)
+
+
+def test_what_is_promised_is_switched_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        writer: dict[str, object] = {}
+        for name in ("journal_mode", "synchronous", "foreign_keys", "trusted_schema"):
+            row = await engine.write(_asking(f"PRAGMA {name}"))
+            writer[name] = row and row[0]
+        assert writer == {
+            "journal_mode": "wal",
+            "synchronous": 2,
+            "foreign_keys": 1,
+            "trusted_schema": 0,
+        }
+        assert await engine.read(lambda db: db.row("PRAGMA query_only")) == (1,)
+        assert await engine.read(lambda db: db.row("PRAGMA trusted_schema")) == (0,)
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "new" / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        await engine.backup(str(tmp_path / "new" / "copy.db"))
+        files = list((tmp_path / "new").iterdir())
+        assert len(files) > 2
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+        assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+        await engine.close()
+
+    before = os.umask(0)
+    try:
+        asyncio.run(story())
+    finally:
+        os.umask(before)
+
+
+def test_a_backup_is_the_whole_database_and_never_overwrites(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: [db.run(_TABLE), db.run(_INSERT, id=7)])
+        await engine.backup(str(tmp_path / "copy.db"))
+        with pytest.raises(Mistake, match="exists already"):
+            await engine.backup(str(tmp_path / "copy.db"))
+        with pytest.raises(DatabaseUnavailable):
+            await engine.backup(str(tmp_path / "no such folder" / "copy.db"))
+        await engine.close()
+        copy = SQLite(tmp_path / "copy.db")
+        assert await copy.read(lambda db: db.rows("SELECT id FROM a")) == [(7,)]
+        await copy.close()
+
+    asyncio.run(story())
+
+
+def test_many_writers_share_a_commit(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        gate = threading.Event()
+        held = asyncio.create_task(_write(engine, lambda _: gate.wait()))
+        await asyncio.sleep(0.05)
+        threads: set[int] = set()
+
+        def work(db: Connection) -> None:
+            threads.add(threading.get_ident())
+            db.run("INSERT INTO a (id) SELECT count(*) FROM a")
+
+        log = tmp_path / "a.db-wal"
+        many = [asyncio.create_task(_write(engine, work)) for _ in range(200)]
+        await asyncio.sleep(0.05)
+        before = log.stat().st_size
+        gate.set()
+        await asyncio.gather(held, *many)
+        # One commit writes each page it changed once; 200 commits would write 200 pages.
+        assert log.stat().st_size - before < 20 * 4096
+        assert len(threads) == 1
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_another_process_that_writes_is_waited_for(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        other = apsw.Connection(str(tmp_path / "a.db"))
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.create_task(_write(engine, _insert(1)))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        # Readers wait for nobody meanwhile, and the event loop runs.
+        assert await engine.read(lambda db: db.rows("SELECT id FROM a")) == []
+        other.execute("COMMIT")
+        other.close()
+        assert await waiting == 1
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_another_process_that_never_ends_makes_it_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("valetkey.database.sqlite_writer._PATIENCE", 0.1)
+
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        other = apsw.Connection(str(tmp_path / "a.db"))
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseUnavailable, match="locked"):
+            await engine.write(_insert(1))
+        other.close()
+        assert await engine.write(_insert(1)) == 1
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_full_disk_loses_the_transaction_and_nothing_else(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run("CREATE TABLE b (id BIGINT PRIMARY KEY, text TEXT)"))
+        await engine.write(lambda db: db.rows("PRAGMA max_page_count = 20"))
+        big = "INSERT INTO b (id, text) VALUES (:id, :text)"
+        numbers = count()
+        tasks = [
+            asyncio.create_task(
+                _write(engine, lambda db: db.run(big, id=next(numbers), text="x" * 500_000))
+            )
+            for _ in range(3)
+        ]
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        for answer in answers:
+            assert isinstance(answer, DatabaseUnavailable)
+        assert await engine.write(lambda db: db.run(big, id=9, text="small")) == 1
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_constraint_that_speaks_at_the_commit_hits_its_own_transaction(tmp_path: Path) -> None:
+    child = "CREATE TABLE b (a BIGINT REFERENCES a (id) DEFERRABLE INITIALLY DEFERRED)"
+
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: [db.run(_TABLE), db.run(child)])
+        orphan = "INSERT INTO b (a) VALUES (99)"
+        tasks = [_write(engine, lambda db: db.run(orphan))] + [
+            _write(engine, _insert(number)) for number in range(20)
+        ]
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(answers[0], ConstraintViolated)
+        assert answers[1:] == [1] * 20
+        assert await engine.read(lambda db: db.rows("SELECT a FROM b")) == []
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_work_that_ends_the_transaction_itself_is_refused(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        with pytest.raises(DatabaseUnavailable):
+            await engine.write(lambda db: db.run("ROLLBACK"))
+        assert await engine.write(_insert(1)) == 1
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_work_that_raises_stop_iteration_does_not_end_its_caller(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await engine.write(lambda _: next(iter(())))
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_cancelled_caller_leaves_the_others_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        gate = threading.Event()
+        held = asyncio.create_task(_write(engine, lambda _: gate.wait()))
+        await asyncio.sleep(0.05)
+        gone = asyncio.create_task(_write(engine, _insert(1)))
+        kept = asyncio.create_task(_write(engine, _insert(2)))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(held, kept)
+        assert gone.cancelled()
+        assert await engine.read(lambda db: db.rows("SELECT id FROM a")) == [(2,)]
+        await engine.close()
+
+    asyncio.run(story())
