@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from valetkey.authorization.client_authentication.authenticate import ClientAuthentication
@@ -23,9 +23,13 @@ from valetkey.authorization.endpoints.health import HealthEndpoint, live
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
 from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
+from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
+from valetkey.authorization.endpoints.visitor.routes import routes as visitor_routes
+from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types import client_credentials, grant_types
 from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.protocol.client_metadata import ClientRules
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.records import DecisionQueue
@@ -136,6 +140,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     directory = ClientDirectory(store)
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
     door = _door(foundation, directory)
+    minter = Minter(foundation.issuer, foundation.keys)
     upkeep = Upkeep(store, decisions, foundation.keys, runtime)
     await foundation.keys.keep(runtime.now())
 
@@ -152,12 +157,14 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         passwords=settings.passwords,
         limits=settings.limits,
         random=runtime.random,
-        door="password_grant",
     )
-    served = grant_types(passwords.authenticate)
+    served = grant_types(replace(passwords, door="password_grant").authenticate)
+    site = _site(foundation, directory, decisions)
+    refuse_with_page = RefuseWithPage(decisions, site.brand)
     return App(
         (
-            *_client_routes(foundation, door, served, refuse),
+            *visitor_routes(site, passwords, minter, refuse_with_page),
+            *_client_routes(foundation, door, served, minter, refuse),
             *_resource_server_routes(foundation, door, refuse),
             *_health_routes(foundation, refuse),
         ),
@@ -204,11 +211,31 @@ def _door(foundation: Foundation, directory: ClientDirectory) -> Door:
     )
 
 
+def _site(foundation: Foundation, directory: ClientDirectory, decisions: DecisionQueue) -> Site:
+    settings, brand = foundation.settings, foundation.settings.brand
+    return Site(
+        issuer=foundation.issuer,
+        store=foundation.store,
+        directory=directory,
+        keyring=foundation.keyring,
+        sessions=settings.sessions,
+        policy=policy_of(settings),
+        code_lifetime=settings.tokens.authorization_code_lifetime,
+        brand=Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url),
+        decisions=decisions,
+        random=foundation.runtime.random,
+        scopes=foundation.scopes,
+    )
+
+
 def _client_routes(
-    foundation: Foundation, door: Door, served: tuple[GrantType, ...], refuse: ClientRefusal
+    foundation: Foundation,
+    door: Door,
+    served: tuple[GrantType, ...],
+    minter: Minter,
+    refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     key = foundation.keyring.fingerprint_key
-    minter = Minter(foundation.issuer, foundation.keys)
 
     def token(kinds: tuple[GrantType, ...], elsewhere: str = "") -> TokenEndpoint:
         return TokenEndpoint(

@@ -1,0 +1,163 @@
+"""Both servers on loopback for a test, real but for one thing: a clock that you turn.
+
+with Servers(directory) as servers:
+servers.register_client(ClientMetadata("Notes Printer", …), "printer", secret)
+servers.clock.forward(minutes(11))
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from valetkey.authorization import app as authorization
+from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import User
+from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.sign_in.password import hash_password
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import Settings, Source
+from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.kernel.secret import Secret
+from valetkey.resource import app as resource
+from valetkey.resource.scopes import SCOPES
+from valetkey.web.listen import RunningServer, bind
+
+T = TypeVar("T")
+
+
+class Clock:
+    """The machine's clock, and as much later as you say."""
+
+    def __init__(self) -> None:
+        """Begin with the machine's time."""
+        self._ahead = 0
+
+    def now(self) -> Instant:
+        """What the servers believe the time to be."""
+        return Instant(SYSTEM.now() + self._ahead)
+
+    def forward(self, by: Lifetime) -> None:
+        """Let time pass at once."""
+        self._ahead += by
+
+
+class Servers:
+    """An authorization server and a resource server, with databases of their own.
+
+    `settings` may change anything but addresses; relative paths start at `directory`. With
+    `with_resource` False only the authorization server runs.
+    """
+
+    def __init__(
+        self, directory: Path, *, settings: Settings | None = None, with_resource: bool = True
+    ) -> None:
+        """Choose free ports now; start in `__enter__`."""
+        given = settings or Settings()
+        self.clock = Clock()
+        self.runtime = Runtime(self.clock.now, SYSTEM.random)
+        self._sockets = (bind("127.0.0.1", 0), bind("127.0.0.1", 0))
+        addresses = [_address(each) for each in self._sockets]
+        self.settings = replace(
+            given,
+            authorization=replace(
+                given.authorization, url=f"http://{addresses[0]}", listen=addresses[0]
+            ),
+            resource=replace(given.resource, url=f"http://{addresses[1]}", listen=addresses[1]),
+            source=Source(None, directory, {}),
+        )
+        self._with_resource = with_resource
+        self._stack = ExitStack()
+
+    @property
+    def auth_url(self) -> str:
+        """The authorization server's address."""
+        return self.settings.authorization.url
+
+    @property
+    def api_url(self) -> str:
+        """The resource server's address."""
+        return self.settings.resource.url
+
+    def __enter__(self) -> Self:
+        """Start both; they answer when this returns."""
+        asyncio.run(authorization.prepare(self.settings, self.runtime))
+        app = asyncio.run(authorization.build(self.settings, self.runtime, SCOPES))
+        self._stack.enter_context(RunningServer(app, sock=self._sockets[0]))
+        if self._with_resource:
+            asyncio.run(resource.prepare(self.settings, self.runtime))
+            api = asyncio.run(resource.build(self.settings, self.runtime))
+            self._stack.enter_context(RunningServer(api, sock=self._sockets[1]))
+        else:
+            self._sockets[1].close()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop both, with everything they promised on disk."""
+        self._stack.close()
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` on the authorization server's database, as another process would."""
+
+        async def run() -> T:
+            foundation = authorization.lay_foundation(self.settings, self.runtime, SCOPES)
+            try:
+                return await foundation.store.write(work)
+            finally:
+                await foundation.store.engine.close()
+
+        return asyncio.run(run())
+
+    def register_client(
+        self, metadata: ClientMetadata, client_id: str, secret: str | None = None
+    ) -> Client:
+        """A client; raises ValueError for what the rules refuse."""
+        foundation = authorization.lay_foundation(self.settings, self.runtime, SCOPES)
+        registrar = foundation.registrar("test")
+        asyncio.run(foundation.store.engine.close())
+        said = self.write(
+            lambda tx: registrar.register(
+                tx,
+                metadata,
+                self.clock.now(),
+                client_id=client_id,
+                secret=None if secret is None else Secret(secret),
+            )
+        )
+        if isinstance(said, tuple):
+            raise ValueError(said)
+        return said
+
+    def register_user(
+        self, username: str, password: str, *, uid: int | None = None, name: str = ""
+    ) -> User:
+        """A person; raises ValueError for what the rules refuse."""
+        foundation = authorization.lay_foundation(self.settings, self.runtime, SCOPES)
+        accounts = foundation.accounts()
+        asyncio.run(foundation.store.engine.close())
+        stored = hash_password(password, self.settings.passwords, SYSTEM.random)
+        record = UserRecord(username, f"{username}@example.com", name or username.capitalize())
+        said = self.write(
+            lambda tx: accounts.register(
+                tx, record, self.clock.now(), uid=uid, password_hash=stored
+            )
+        )
+        if isinstance(said, tuple):
+            raise ValueError(said)
+        return said
+
+
+def _address(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"{host}:{port}"
