@@ -56,7 +56,7 @@ bench: .venv/.runtime
 	@$(BIN)/python -m bench
 
 docs: .venv/.dev
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m docs.generate
 
 COMPILE = $(BIN)/uv pip compile --quiet pyproject.toml --extra postgres --generate-hashes \
 	--no-emit-index-url --no-header --python-version 3.11 $(if $(NEWER),--upgrade)

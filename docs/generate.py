@@ -11,6 +11,7 @@ from typing import get_type_hints
 
 import click
 
+from docs.endpoints import endpoints
 from valetkey.authorization.model.event import EVENTS
 from valetkey.authorization.pages.errors.text import Remedy
 from valetkey.authorization.pages.errors.texts import TEXTS
@@ -137,7 +138,7 @@ def _line(text: str | None) -> str:
 
 
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
-    "commands.md": commands,
+    "endpoints.md": endpoints,
     "errors.md": errors,
     "events.md": events,
     "settings.md": settings,

@@ -1,0 +1,127 @@
+"""The page of endpoints: what the two servers really serve, with a sentence for each path."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from tempfile import TemporaryDirectory
+
+from valetkey.authorization import app as authorization
+from valetkey.config.load import load
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.resource import app as resource
+from valetkey.resource.objects import OBJECTS
+from valetkey.resource.resource_object import Verb
+from valetkey.resource.scopes import SCOPES
+from valetkey.web.router import App, Route
+
+ASSETS = "/assets/"
+API = "/v2/"
+
+SENTENCES = {
+    "/.well-known/oauth-authorization-server": "What this server can do, for programs (RFC 8414).",
+    "/oauth/jwks": "The keys that verify its tokens: next, current, retiring (RFC 7517).",
+    "/oauth/authorize": "Where an application sends people to ask them (RFC 6749 section 3.1).",
+    "/oauth/token": "Tokens for every grant type (RFC 6749 section 3.2).",
+    "/token": "Tokens for client credentials alone.",
+    "/oauth/revoke": "Ends a token and what hangs on it (RFC 7009).",
+    "/oauth/introspect": "What a token is worth now (RFC 7662).",
+    "/oauth/revocations": "What ended before its time, after a cursor. For the resource server.",
+    "/oauth/identity": "Account, client and authorizations of a token. For the resource server.",
+    "/oauth/sign-in": "The sign-in page.",
+    "/oauth/consent": "The consent page: who asks for what, allow or deny.",
+    "/oauth/switch-account": "Somebody else wants to decide: back to the sign-in page.",
+    "/oauth/sign-out": "The sign-out page.",
+    "/": "Who runs this, and who is signed in.",
+    "/errors/": "All error codes.",
+    "/errors/{code}": "One error code, explained.",
+    "/health/live": "200 while the process answers.",
+    "/health/ready": "200 while a write transaction commits, else 503.",
+    ASSETS: "Stylesheet and icon, under names that change with their content.",
+}
+
+
+def endpoints() -> Iterator[str]:
+    """Every path of both servers, every object and every scope."""
+    ours, theirs = asyncio.run(_routes())
+    yield "# Endpoints"
+    yield (
+        "Paths match exactly as they are sent. Another method is 405 with `Allow`. Bodies are\n"
+        "forms of at most 64 KiB or JSON of at most 1 MiB. Addresses have at most 8 KiB."
+    )
+    yield "## Authorization server"
+    yield _table(ours)
+    yield (
+        "Clients show who they are in the body, with HTTP Basic, with `private_key_jwt`, or, in\n"
+        "the `classic` profile, in the query string. Exactly one of these at a time. The two\n"
+        "paths for the resource server take its credential with HTTP Basic and nobody else's."
+    )
+    yield "## Resource server"
+    yield _table([route for route in theirs if not route.path.startswith(API)])
+    yield (
+        "`Authorization: Bearer …`, and nowhere else. Errors are problem documents (RFC 9457). A\n"
+        "POST without a body reads; a POST with a body creates."
+    )
+    yield "\n".join(
+        [
+            "| path | methods | to read | to write |",
+            "|---|---|---|---|",
+            *(_object_row(route) for route in theirs if route.path.startswith(API)),
+        ]
+    )
+    yield "## Scopes"
+    yield "People read the sentence, never the name."
+    yield "\n".join(
+        [
+            "| scope | sentence |",
+            "|---|---|",
+            *(f"| `{name}` | {sentence} |" for name, sentence in SCOPES.items()),
+        ]
+    )
+
+
+def _table(routes: Sequence[Route]) -> str:
+    rows = {_path(route): route for route in routes}
+    return "\n".join(
+        [
+            "| path | methods | what it is |",
+            "|---|---|---|",
+            *(
+                f"| `{path}` | {_methods(route)} | {SENTENCES[path]} |"
+                for path, route in rows.items()
+            ),
+        ]
+    )
+
+
+def _path(route: Route) -> str:
+    return ASSETS if route.path.startswith(ASSETS) else route.path
+
+
+def _methods(route: Route) -> str:
+    return ", ".join(method for method in route.methods if method != "HEAD")
+
+
+def _object_row(route: Route) -> str:
+    (kind,) = (each for each in OBJECTS if each.name == route.path.split("/")[2])
+    reads = " or ".join(f"`{name}`" for name in kind.scopes(Verb.READ))
+    writes = " or ".join(f"`{name}`" for name in kind.scopes(Verb.CHANGE))
+    return f"| `{route.path}` | {_methods(route)} | {reads} | {writes if kind.writes else ''} |"
+
+
+async def _routes() -> tuple[Sequence[Route], Sequence[Route]]:
+    """What the servers serve: built as they are at a start, on a folder that goes away."""
+    with TemporaryDirectory() as folder:
+        environment = {
+            f"VALETKEY__{server}__DATABASE": f"sqlite:///{folder}/{server}.db"
+            for server in ("AUTHORIZATION", "RESOURCE")
+        }
+        settings = load(None, environment)
+        await authorization.prepare(settings, SYSTEM)
+        await resource.prepare(settings, SYSTEM)
+        ours = await authorization.build(settings, SYSTEM, SCOPES)
+        theirs = await resource.build(settings, SYSTEM)
+        async with ours.running(), theirs.running():
+            return _served(ours), _served(theirs)
+
+
+def _served(app: App) -> Sequence[Route]:
+    return (*app._exact.values(), *(route for _, route in app._patterns))  # noqa: SLF001
