@@ -66,3 +66,16 @@ def test_every_python_block_is_python() -> None:
 def test_every_file_of_toml_says_which_file_it_is() -> None:
     names = {"valetkey.toml", "apply.toml"}
     assert not [b.page for b in EVERY_BLOCK if b.language == "toml" and b.title not in names]
+
+
+@pytest.mark.parametrize("block", titled("apply.toml"), ids=lambda block: block.page)
+def test_every_file_to_apply_on_a_page_is_applied_and_then_changes_nothing(
+    block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (config := tmp_path / "valetkey.toml").write_text("")
+    (file := tmp_path / "apply.toml").write_text(block.code)
+    arguments = ["apply", str(file), "--config", str(config), "--yes"]
+    assert run(arguments) == 0, capsys.readouterr().err
+    assert "Done:" in capsys.readouterr().out
+    assert run(arguments) == 0
+    assert "Everything is as the file says." in capsys.readouterr().out
