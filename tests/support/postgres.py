@@ -77,6 +77,19 @@ def database() -> Generator[str]:
         raw.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
+@contextmanager
+def own_server() -> Generator[Path]:
+    """The folder of another server, for a test that stops it; removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="vk-pg-", dir="/tmp") as name:
+        folder = Path(name)
+        create(folder)
+        start(folder / "data", folder)
+        try:
+            yield folder
+        finally:
+            stop(folder / "data")
+
+
 def url(folder: Path, name: str) -> str:
     """How to reach database `name` of the server that lives in `folder`."""
     return f"postgresql://{_USER}@/{name}?host={folder}"

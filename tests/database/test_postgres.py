@@ -1,0 +1,346 @@
+"""PostgreSQL: a pool of threads, groups, retries, and a server that goes away."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TypeVar
+
+import psycopg
+import pytest
+
+from tests.support import postgres
+from valetkey.database.engine import (
+    Connection,
+    ConstraintViolated,
+    DatabaseUnavailable,
+    Overloaded,
+    Row,
+)
+from valetkey.database.postgres import Postgres
+from valetkey.kernel.refusal import Mistake
+
+T = TypeVar("T")
+
+_TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY, text TEXT NOT NULL DEFAULT '')"
+_INSERT = "INSERT INTO a (id) VALUES (:id)"
+_TRANSACTION = "SELECT txid_current()"
+
+
+async def _write(engine: Postgres, work: Callable[[Connection], T]) -> T:
+    return await engine.write(work)
+
+
+def _asking(sql: str) -> Callable[[Connection], Row | None]:
+    return lambda db: db.row(sql)
+
+
+def _insert(number: int) -> Callable[[Connection], int]:
+    return lambda db: db.run(_INSERT, id=number)
+
+
+async def _table(url: str, *, size: int = 2) -> Postgres:
+    engine = Postgres(url, size=size)
+    await engine.change_schema(lambda db: db.run(_TABLE))
+    return engine
+
+
+def test_what_is_promised_is_switched_on(postgres_url: str) -> None:
+    settings = {
+        "synchronous_commit": "on",
+        "statement_timeout": "5s",
+        "lock_timeout": "3s",
+        "idle_in_transaction_session_timeout": "10s",
+        "application_name": "valetkey",
+    }
+
+    async def story() -> None:
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            name = raw.info.dbname
+            raw.execute(f"ALTER DATABASE {name} SET synchronous_commit = off".encode())
+            raw.execute(
+                f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'".encode()
+            )
+        engine = Postgres(postgres_url, size=2)
+        for name, value in settings.items():
+            assert await engine.write(_asking(f"SHOW {name}")) == (value,)
+        level = _asking("SHOW transaction_isolation")
+        assert await engine.write(level) == ("read committed",)
+        assert await engine.read(level) == ("repeatable read",)
+        assert await engine.scan(_asking("SHOW statement_timeout")) == ("1min",)
+        assert await engine.change_schema(_asking("SHOW statement_timeout")) == ("0",)
+        assert await engine.write(_asking("SHOW statement_timeout")) == ("5s",)
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_the_url_may_set_what_libpq_knows(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = Postgres(f"{postgres_url}&application_name=ours", size=1)
+        assert await engine.read(_asking("SHOW application_name")) == ("ours",)
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_backup_is_left_to_pg_dump(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = Postgres(postgres_url, size=1)
+        with pytest.raises(Mistake, match=r"pg_dump --format=custom --file=copy\.dump"):
+            await engine.backup("copy.dump")
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_database_that_cannot_keep_every_text_is_a_mistake(postgres_url: str) -> None:
+    async def story() -> None:
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            utf8 = raw.info.dbname
+            name = f"{utf8}_latin"
+            raw.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1'".encode())
+        engine = Postgres(postgres_url.replace(utf8, name), size=1)
+        with pytest.raises(Mistake, match="ENCODING 'UTF8'"):
+            await engine.write(_asking("SELECT 1"))
+        await engine.close()
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            raw.execute(f"DROP DATABASE {name}".encode())
+
+    asyncio.run(story())
+
+
+def test_more_works_than_connections_share_transactions(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url, size=1)
+        gate = threading.Event()
+        held = asyncio.create_task(_write(engine, lambda _: gate.wait()))
+        await asyncio.sleep(0.05)
+
+        def work(number: int) -> Callable[[Connection], object]:
+            def inner(db: Connection) -> object:
+                if number == 7:
+                    raise LookupError
+                db.run(_INSERT, id=number)
+                row = db.row(_TRANSACTION)
+                return row and row[0]
+
+            return inner
+
+        many = [asyncio.create_task(_write(engine, work(number))) for number in range(20)]
+        await asyncio.sleep(0.05)
+        gate.set()
+        await held
+        answers = await asyncio.gather(*many, return_exceptions=True)
+        assert isinstance(answers.pop(7), LookupError)
+        assert len(set(answers)) < 8
+        assert await engine.read(_asking("SELECT count(*) FROM a")) == (19,)
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -> None:
+    """A deadlock would last a second before the server sees it; a group gives up long before."""
+
+    async def story() -> None:
+        engine = await _table(postgres_url, size=2)
+        await engine.write(lambda db: [db.run(_INSERT, id=number) for number in (1, 2)])
+        gate = threading.Event()
+        held = [asyncio.create_task(_write(engine, lambda _: gate.wait())) for _ in range(2)]
+        await asyncio.sleep(0.05)
+
+        def work(number: int) -> Callable[[Connection], None]:
+            def inner(db: Connection) -> None:
+                db.run("UPDATE a SET text = text || 'x' WHERE id = :id", id=number)
+                time.sleep(0.02)
+
+            return inner
+
+        order = (1, 1, 2, 2, 2, 1, 1, 1)
+        many = [asyncio.create_task(_write(engine, work(number))) for number in order]
+        await asyncio.sleep(0.05)
+        gate.set()
+        await asyncio.gather(*held, *many)
+        assert await engine.read(_asking("SELECT text FROM a WHERE id = 1")) == ("xxxxx",)
+        assert await engine.read(_asking("SELECT text FROM a WHERE id = 2")) == ("xxx",)
+        await engine.close()
+        deadlocks = b"SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            assert raw.execute(deadlocks).fetchone() == (0,)
+
+    asyncio.run(story())
+
+
+def test_a_deadlock_is_run_again(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url)
+        await engine.write(lambda db: [db.run(_INSERT, id=number) for number in (1, 2)])
+        line = threading.Barrier(2)
+        runs: list[int] = []
+
+        def work(first: int, second: int) -> Callable[[Connection], None]:
+            def inner(db: Connection) -> None:
+                runs.append(first)
+                db.run("UPDATE a SET text = text || 'x' WHERE id = :id", id=first)
+                if len(runs) <= 2:
+                    line.wait()
+                db.run("UPDATE a SET text = text || 'x' WHERE id = :id", id=second)
+
+            return inner
+
+        await asyncio.gather(engine.write(work(1, 2)), engine.write(work(2, 1)))
+        assert len(runs) == 3
+        assert await engine.read(_asking("SELECT text FROM a WHERE id = 1")) == ("xx",)
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_lock_that_is_never_released_makes_it_unavailable(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url)
+        with psycopg.connect(postgres_url) as raw:
+            raw.execute(b"LOCK TABLE a")
+            with pytest.raises(DatabaseUnavailable, match="lock timeout"):
+                await engine.write(impatient)
+        assert await engine.write(_insert(2)) == 1
+        await engine.close()
+
+    def impatient(db: Connection) -> int:
+        db.send("SET LOCAL lock_timeout = 50")
+        return db.run(_INSERT, id=1)
+
+    asyncio.run(story())
+
+
+def test_a_complaint_does_not_repeat_values(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url)
+        await engine.write(_insert(424242))
+        with pytest.raises(ConstraintViolated, match="a_pkey") as caught:
+            await engine.write(_insert(424242))
+        assert "424242" not in str(caught.value)
+        assert caught.value.__suppress_context__
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_reports_leave_a_connection_for_the_others(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url, size=2)
+        gate = threading.Event()
+        reports = [asyncio.create_task(_scan(engine, gate)) for _ in range(40)]
+        await asyncio.sleep(0.05)
+        assert await asyncio.wait_for(_write(engine, _insert(1)), 5) == 1
+        gate.set()
+        answers = await asyncio.gather(*reports, return_exceptions=True)
+        # 32 may wait, and one may have been begun before the others were asked for.
+        assert sum(isinstance(answer, Overloaded) for answer in answers) in {7, 8}
+        await engine.close()
+
+    asyncio.run(story())
+
+
+async def _scan(engine: Postgres, gate: threading.Event) -> object:
+    return await engine.scan(lambda db: (gate.wait(), db.row("SELECT 1")))
+
+
+def test_a_connection_that_was_cut_is_replaced_and_the_work_run_again(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url)
+        engine.changed()
+        for number in range(3):
+            _cut(postgres_url)
+            assert await engine.write(_insert(number)) == 1
+            _cut(postgres_url)
+            assert await engine.read(_asking("SELECT count(*) FROM a")) == (number + 1,)
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def _cut(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute(
+            b"SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity"
+            b" WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+def test_a_plan_that_its_table_has_outgrown_is_made_anew(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url, size=1)
+        everything = _asking("SELECT * FROM a")
+        for _ in range(10):
+            assert await engine.read(everything) is None
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            raw.execute(b"ALTER TABLE a ADD COLUMN more TEXT")
+        assert await engine.read(everything) is None
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_fault_of_the_program_stays_one(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url)
+        for door in (engine.read, engine.write):
+            with pytest.raises(psycopg.ProgrammingError):
+                await door(_asking("SELECT nothing FROM nowhere"))
+        assert await engine.write(_insert(1)) == 1
+        await engine.close()
+
+    asyncio.run(story())
+
+
+@pytest.fixture
+def own_server() -> Generator[Path]:
+    """A server of this test's own, running; the folder it lives in."""
+    with postgres.own_server() as folder:
+        yield folder
+
+
+def test_a_server_that_comes_back_is_used_again(own_server: Path) -> None:
+    async def story() -> None:
+        engine = await _table(postgres.url(own_server, "postgres"))
+        before = engine.changed()
+        assert await engine.write(_insert(1)) == 1
+        postgres.stop(own_server / "data")
+        for door in (engine.read, engine.scan, engine.write, engine.change_schema):
+            with pytest.raises(DatabaseUnavailable):
+                await door(_asking("SELECT 1"))
+        postgres.start(own_server / "data", own_server)
+        assert await engine.write(_insert(2)) == 1
+        assert await engine.read(_asking("SELECT count(*) FROM a")) == (2,)
+        # What changed while it was away cannot be known: caches have to look.
+        assert engine.changed() != before
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_server_that_dies_loses_nothing_it_acknowledged(own_server: Path) -> None:
+    async def story() -> None:
+        engine = await _table(postgres.url(own_server, "postgres"), size=4)
+        done: list[int] = []
+
+        async def writer(first: int) -> None:
+            for number in range(first, first + 100_000):
+                await engine.write(_insert(number))
+                done.append(number)
+
+        writers = [asyncio.create_task(writer(each * 100_000)) for each in range(32)]
+        await asyncio.sleep(1)
+        await asyncio.to_thread(postgres.stop, own_server / "data")
+        answers = await asyncio.gather(*writers, return_exceptions=True)
+        assert {type(answer) for answer in answers} == {DatabaseUnavailable}
+        postgres.start(own_server / "data", own_server)
+        rows = await engine.scan(lambda db: db.rows("SELECT id FROM a"))
+        assert len(done) > 100
+        assert set(done) <= {row[0] for row in rows}
+        await engine.close()
+
+    asyncio.run(story())
