@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import click
 
@@ -40,7 +40,7 @@ def fresh_client_secret(opened: Opened) -> Secret:
 def done(result: T | tuple[Fault, ...]) -> T:
     """What a deed gave. Raises Mistake if it was refused, which rolls its transaction back."""
     if isinstance(result, tuple):
-        raise refused(result)
+        raise refused(cast("tuple[Fault, ...]", result))
     return result
 
 

@@ -5,7 +5,7 @@ Whoever may read these files may do everything: the command line is the operator
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from valetkey.authorization.app import SCHEMA, Foundation, lay_foundation
@@ -64,7 +64,7 @@ def with_store(settings: Settings, work: Callable[[Opened], Awaitable[T]]) -> T:
     """
 
     async def run() -> T:
-        foundation = lay_foundation(settings, SYSTEM, SCOPES)
+        foundation = lay_foundation(_addressed(settings), SYSTEM, SCOPES)
         engine = foundation.store.engine
         try:
             await migrate(engine, SCHEMAS["authorization"])
@@ -84,3 +84,13 @@ def is_begun(settings: Settings, server: ServerSettings) -> bool:
     """Whether this server's database may exist: only for a file is that known without asking."""
     file = database_file(settings, server)
     return file is None or file.exists()
+
+
+def _addressed(settings: Settings) -> Settings:
+    """Port 0 becomes a port when the servers start; here no port is as good as any."""
+    authorization, resource = settings.authorization, settings.resource
+    return replace(
+        settings,
+        authorization=replace(authorization, url=authorization.url.removesuffix(":0")),
+        resource=replace(resource, url=resource.url.removesuffix(":0")),
+    )

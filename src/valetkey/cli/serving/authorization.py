@@ -2,7 +2,7 @@
 
 import sys
 
-from valetkey.authorization import app
+from valetkey.authorization.app import build, prepare
 from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
@@ -11,11 +11,11 @@ from valetkey.web.router import App
 
 
 async def _prepare(settings: Settings) -> None:
-    await app.prepare(settings, SYSTEM)
+    await prepare(settings, SYSTEM)
 
 
 async def _build(settings: Settings) -> App:
-    return await app.build(settings, SYSTEM, SCOPES)
+    return await build(settings, SYSTEM, SCOPES)
 
 
 if __name__ == "__main__":

@@ -5,16 +5,16 @@ import sys
 from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.resource import app
+from valetkey.resource.app import build, prepare
 from valetkey.web.router import App
 
 
 async def _prepare(settings: Settings) -> None:
-    await app.prepare(settings, SYSTEM)
+    await prepare(settings, SYSTEM)
 
 
 async def _build(settings: Settings) -> App:
-    return await app.build(settings, SYSTEM)
+    return await build(settings, SYSTEM)
 
 
 if __name__ == "__main__":

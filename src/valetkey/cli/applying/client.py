@@ -1,0 +1,128 @@
+"""One client as the file says."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.deeds.clients import (
+    Registrar,
+    changed_fields,
+    metadata_of,
+    secret_faults,
+)
+from valetkey.authorization.model.client import AuthenticationMethod, Client
+from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.applying.file import Wanted
+from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
+from valetkey.cli.register import every_client, fresh_client_secret
+from valetkey.cli.store import Opened
+from valetkey.config.agreement import Problem
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.secret import Secret, fresh_id
+
+_OTHERS_LIVE = days(1)
+"""How long a secret goes on working that the file replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedClient:
+    """A client with the id and the secret that it gets if it needs them."""
+
+    wanted: Wanted
+    fresh_id: str
+    fresh_secret: Secret
+
+
+def prepared(opened: Opened, wanted: Wanted) -> WantedClient:
+    """The client with what chance must give, drawn outside any transaction."""
+    fresh = fresh_id("client", opened.runtime.random)
+    return WantedClient(wanted, fresh, fresh_client_secret(opened))
+
+
+def carry_out(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
+    """Register or change the client. Raises Unfit if it cannot be so."""
+    there = _find(tx, client.wanted)
+    if there is None:
+        return _register(tx, keeper, client, now)
+    return _change(tx, keeper, client, there, now)
+
+
+def _find(tx: Transaction, wanted: Wanted) -> Client | None:
+    """Which is meant: by id where the file gives one, else by its name."""
+    if client_id := wanted.text("client_id"):
+        return tx.clients.find(client_id) if client_id.isprintable() else None
+    same = [client for client in every_client(tx) if client.name == wanted.text("name")]
+    if len(same) > 1:
+        ids = ", ".join(client.id for client in same)
+        problem = Problem(
+            wanted.place, f"{len(same)} clients have this name", f"write one of {ids} as client_id"
+        )
+        raise Unfit([problem])
+    return same[0] if same else None
+
+
+def _register(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
+    wanted = client.wanted
+    metadata = _metadata(ClientMetadata(name=""), wanted)
+    needs = metadata.proof == AuthenticationMethod.CLIENT_SECRET
+    made_secret = client.fresh_secret if needs and wanted.secret is None else None
+    made = keeper.register(
+        tx,
+        metadata,
+        now,
+        client_id=wanted.text("client_id") or client.fresh_id,
+        secret=wanted.secret or made_secret,
+    )
+    if isinstance(made, tuple):
+        raise unfit(wanted.place, made)
+    if wanted.given.get("disabled"):
+        keeper.disable(tx, made, now)
+    return Step(Action.MAKE, "client", made.id, secret=made_secret)
+
+
+def _change(
+    tx: Transaction, keeper: Registrar, client: WantedClient, there: Client, now: Instant
+) -> Step:
+    wanted = client.wanted
+    changed = keeper.change(tx, there, _metadata(metadata_of(there), wanted), now)
+    faults = secret_faults(wanted.secret)
+    if isinstance(changed, tuple):
+        raise unfit(wanted.place, (*changed, *faults))
+    if faults:
+        raise unfit(wanted.place, faults)
+    names = list(changed_fields(there, changed))
+    made_secret = None
+    if (secret := wanted.secret) is None and _needs_secret(changed, now):
+        secret = made_secret = client.fresh_secret
+    if secret is not None and not _has(keeper, changed, secret, now):
+        if faults := keeper.issue_secret(tx, changed, secret, now, others_live=_OTHERS_LIVE):
+            raise unfit(wanted.place, faults)
+        names.append("client_secret (others end in a day)")
+    if "disabled" in wanted.given:
+        switch = keeper.disable if wanted.given["disabled"] else keeper.enable
+        if switch(tx, changed, now):
+            names.append("disabled")
+    return replace(changed_or_kept("client", changed.id, names), secret=made_secret)
+
+
+def _metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:
+    # Any: file.py made each value what its field declares.
+    given: dict[str, Any] = {
+        key: value for key, value in wanted.given.items() if key not in {"client_id", "disabled"}
+    }
+    if "authentication_method" not in given and given.keys() & {"type", "key_set"}:
+        fits = replace(before, **given, authentication_method="")
+        given["authentication_method"] = fits.proof
+    return replace(before, **given)
+
+
+def _needs_secret(client: Client, now: Instant) -> bool:
+    by_secret = client.authentication_method is AuthenticationMethod.CLIENT_SECRET
+    return by_secret and not any(secret.is_live(now) for secret in client.secrets)
+
+
+def _has(keeper: Registrar, client: Client, secret: Secret, now: Instant) -> bool:
+    print_ = keeper.fingerprints.of(secret_purpose(client.id), secret.reveal())
+    # Fingerprints are no secrets to whoever holds their key.
+    return any(kept.fingerprint == print_ and kept.is_live(now) for kept in client.secrets)

@@ -1,0 +1,214 @@
+"""The file that `valetkey apply` reads: users and clients as somebody wants them."""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import cast
+
+from valetkey.authorization.model.user import fold
+from valetkey.config.agreement import Problem
+from valetkey.config.load import Mistakes
+from valetkey.config.rules import quoted
+from valetkey.kernel.moment import parse_lifetime
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.secret import Secret
+
+_LARGEST = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One user or client: where the file says so, and what it says; secrets stand apart."""
+
+    place: str
+    given: Mapping[str, object]
+    secret: Secret | None
+
+    def text(self, key: str) -> str:
+        """What is said under `key`, "" for nothing."""
+        return str(self.given.get(key, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Everything that the file names."""
+
+    users: tuple[Wanted, ...]
+    clients: tuple[Wanted, ...]
+
+
+class _Wrong(Exception):
+    """What would be right."""
+
+
+def read_site(path: Path) -> Site:
+    """What the file says. Raises Mistakes with everything in it that cannot be understood.
+
+    Whether a client or user may be so is not judged here.
+    """
+    document = _document(path)
+    known = ("users", "clients")
+    problems = [_unknown(name, name, known) for name in document if name not in known]
+    users = tuple(_wanted("users", document, _USER, "password", problems))
+    clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
+    problems += _repeated(users, "username", fold)
+    problems += _repeated(users, "uid", str)
+    problems += _repeated(clients, "client_id", str)
+    problems += [
+        Problem(user.place, "it has no username", 'write username = "…"')
+        for user in users
+        if not user.text("username")
+    ]
+    problems += [
+        Problem(client.place, "it has no name", 'write name = "…"')
+        for client in clients
+        if not client.text("client_id") and not client.text("name")
+    ]
+    if problems:
+        raise Mistakes(str(path), problems)
+    return Site(users, clients)
+
+
+def holds_secrets(site: Site) -> bool:
+    """Whether somebody who reads the file learns a secret."""
+    return any(wanted.secret is not None for wanted in (*site.users, *site.clients))
+
+
+def _document(path: Path) -> Mapping[str, object]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as reason:
+        why = (reason.strerror or "no reason given").lower()
+        raise Mistake(f"{path} cannot be read: {why}") from None
+    if len(data) > _LARGEST:
+        raise Mistake(f"{path} is larger than 8 MiB")
+    try:
+        return tomllib.loads(data.decode())
+    except UnicodeDecodeError:
+        raise Mistake(f"{path} is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as reason:
+        raise Mistake(f"{path} is not TOML: {reason}") from None
+    except RecursionError:
+        raise Mistake(f"{path} is nested too deeply") from None
+
+
+def _wanted(
+    kind: str,
+    document: Mapping[str, object],
+    known: Mapping[str, Callable[[object], object]],
+    secret_key: str,
+    problems: list[Problem],
+) -> Iterator[Wanted]:
+    listed = document.get(kind, [])
+    if not isinstance(listed, list):
+        problems.append(Problem(kind, "it is no list", f"write [[{kind}]] above each of them"))
+        return
+    for number, entry in enumerate(cast("list[object]", listed), start=1):
+        place = f"{kind}[{number}]"
+        if not isinstance(entry, dict):
+            problems.append(Problem(place, "it is no table", f"write [[{kind}]] above it"))
+            continue
+        said = cast("dict[str, object]", entry)
+        given: dict[str, object] = {}
+        for key, value in said.items():
+            if key not in known:
+                problems.append(_unknown(f"{place}.{key}", key, tuple(known)))
+                continue
+            try:
+                given[key] = known[key](value)
+            except _Wrong as right:
+                shown = "its value" if key == secret_key else quoted(value)
+                problems.append(Problem(f"{place}.{key}", f"{shown} will not do", str(right)))
+        secret = given.pop(secret_key, None)
+        yield Wanted(place, given, Secret(str(secret)) if secret is not None else None)
+
+
+def _unknown(path: str, name: str, known: tuple[str, ...]) -> Problem:
+    close = get_close_matches(name, known, 1)
+    right = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    plain = "".join(letter if letter.isprintable() else "�" for letter in path)
+    return Problem(plain, "there is no such thing", right)
+
+
+def _repeated(
+    wanted: tuple[Wanted, ...], key: str, spelt: Callable[[str], str]
+) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for each in wanted:
+        value = spelt(each.text(key))
+        if value and value in seen:
+            yield Problem(
+                f"{each.place}.{key}", f"{seen[value]} has the same", "name each only once"
+            )
+        seen[value] = each.place
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _Wrong("write a string")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _Wrong("write a list of strings")
+    return tuple(_text(item) for item in cast("list[object]", value))
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong("write true or false")
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _Wrong("write a whole number")
+    return value
+
+
+def _lifetime(value: object) -> int:
+    try:
+        return parse_lifetime(_text(value))
+    except Mistake as mistake:
+        raise _Wrong(mistake.message) from None
+
+
+_USER: Mapping[str, Callable[[object], object]] = {
+    "uid": _number,
+    "username": _text,
+    "email": _text,
+    "email_verified": _flag,
+    "name": _text,
+    "password": _text,
+    "disabled": _flag,
+}
+
+_CLIENT: Mapping[str, Callable[[object], object]] = {
+    "client_id": _text,
+    "client_secret": _text,
+    "name": _text,
+    "description": _text,
+    "redirect_uris": _texts,
+    "grant_types": _texts,
+    "scopes": _texts,
+    "default_scopes": _texts,
+    "required_scopes": _texts,
+    "profile": _text,
+    "type": _text,
+    "application_type": _text,
+    "access_token_format": _text,
+    "access_token_lifetime": _lifetime,
+    "authentication_method": _text,
+    "key_set": _text,
+    "requires_pkce": _flag,
+    "rotates_refresh_token": _flag,
+    "ends_with_session": _flag,
+    "logo_uri": _text,
+    "policy_uri": _text,
+    "tos_uri": _text,
+    "disabled": _flag,
+}

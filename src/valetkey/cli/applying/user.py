@@ -1,0 +1,90 @@
+"""One user as the file says."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
+from valetkey.authorization.model.user import LARGEST_UID, Uid, User, fold
+from valetkey.authorization.sign_in.password import hash_password, password_problem, prepare, verify
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.applying.file import Wanted
+from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
+from valetkey.cli.store import Opened
+from valetkey.config.agreement import Problem
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class WantedUser:
+    """A user with the hash of a password that differs from the present one, if one was given."""
+
+    wanted: Wanted
+    password_hash: str | None
+
+    @property
+    def uid(self) -> int | None:
+        """The uid that the file gives."""
+        return cast("int | None", self.wanted.given.get("uid"))
+
+
+def find(tx: Transaction, wanted: Wanted) -> User | None:
+    """Who is meant: by uid where the file gives one, else by username."""
+    uid = cast("int | None", wanted.given.get("uid"))
+    if uid is not None:
+        return tx.users.find(Uid(uid)) if 0 < uid <= LARGEST_UID else None
+    found = tx.users.find_by_name(wanted.text("username"))
+    if found is None or fold(found.username) != fold(wanted.text("username")):
+        return None
+    return found
+
+
+def prepared(opened: Opened, wanted: Wanted, stored: str | None) -> WantedUser:
+    """The user with the new password hashed, outside any transaction. Raises Unfit for a bad one.
+
+    Each look at a password takes tens of milliseconds.
+    """
+    if wanted.secret is None:
+        return WantedUser(wanted, None)
+    text, settings = wanted.secret.reveal(), opened.settings.passwords
+    if problem := password_problem(text):
+        raise Unfit([Problem(f"{wanted.place}.password", "it will not do", f"it {problem}")])
+    normal = prepare(text)
+    if stored is not None and normal is not None and verify(normal, stored, settings):
+        return WantedUser(wanted, None)
+    return WantedUser(wanted, hash_password(text, settings, opened.runtime.random))
+
+
+def carry_out(tx: Transaction, keeper: AccountKeeper, user: WantedUser, now: Instant) -> Step:
+    """Make or change the account. Raises Unfit if it cannot be so."""
+    wanted, given = user.wanted, user.wanted.given
+    there = find(tx, wanted)
+    record = UserRecord(
+        username=wanted.text("username"),
+        email=str(given.get("email", there.email if there else "")),
+        name=str(given.get("name", there.name if there else "")),
+        email_verified=bool(
+            given.get("email_verified", there is None or there.email_verified_at is not None)
+        ),
+    )
+    if there is None:
+        made = keeper.register(tx, record, now, uid=user.uid, password_hash=user.password_hash)
+        if isinstance(made, tuple):
+            raise unfit(wanted.place, made)
+        if given.get("disabled"):
+            keeper.disable(tx, made, now)
+        return Step(Action.MAKE, "user", made.username)
+    changed = keeper.change(tx, there, record, now)
+    if isinstance(changed, tuple):
+        raise unfit(wanted.place, changed)
+    names = [name for name in _NAMES if getattr(changed, name) != getattr(there, name)]
+    if user.password_hash is not None:
+        keeper.set_password(tx, changed, user.password_hash, now)
+        names.append("password (signs out everywhere)")
+    if "disabled" in given:
+        switch = keeper.disable if given["disabled"] else keeper.enable
+        if switch(tx, changed, now):
+            names.append("disabled")
+    return changed_or_kept("user", changed.username, names)
+
+
+_NAMES = ("username", "email", "name", "email_verified_at")

@@ -1,0 +1,110 @@
+"""`valetkey apply`: make the servers hold the users and clients that a file names."""
+
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from valetkey.cli import options, say
+from valetkey.cli.applying.file import Site, holds_secrets, read_site
+from valetkey.cli.applying.plan import Prepared, carry_out, plan, prepare
+from valetkey.cli.applying.step import Action, Step
+from valetkey.cli.register import confirmed
+from valetkey.cli.say import Exit
+from valetkey.cli.store import Opened, with_store
+from valetkey.kernel.refusal import Mistake
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@options.yes
+@options.config_file
+@options.as_json
+def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
+    """Make the servers hold the users and clients that FILE names.
+
+    Shows the plan and asks. What FILE does not name is left alone, and a second time changes
+    nothing. Works with the servers running or stopped. Secrets that FILE does not give are made
+    and printed once.
+
+    Exit code 0 when everything is as FILE says, 2 if something in it is to be mended.
+
+    Example: valetkey apply apply.toml --config valetkey.toml
+    """
+    settings = options.settings_of(config)
+    site = read_site(file)
+    _warn_of_readers(file, site)
+
+    async def work(opened: Opened) -> tuple[bool, Sequence[Step]]:
+        prepared = await _prepare(opened, file, site)
+        steps = await plan(opened, prepared)
+        if all(step.action is Action.KEEP for step in steps):
+            return True, steps
+        if not as_json:
+            _show_plan(steps)
+        if not _agreed(yes=yes, as_json=as_json):
+            return False, steps
+        return True, await carry_out(opened, prepared)
+
+    applied, steps = with_store(settings, work)
+    if as_json:
+        shown = steps if applied else [_without_secret(step) for step in steps]
+        say.as_json({"applied": applied, "steps": [step.as_json() for step in shown]})
+    if not applied:
+        raise Mistake("nothing was changed: say --yes where nobody can be asked")
+    if not as_json:
+        _show_result(steps)
+    return Exit.OK
+
+
+async def _prepare(opened: Opened, file: Path, site: Site) -> Prepared:
+    with click.progressbar(
+        length=len(site.users),
+        label="Looking at passwords",
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
+    ) as bar:
+        return await prepare(opened, file, site, bar.update)
+
+
+def _agreed(*, yes: bool, as_json: bool) -> bool:
+    if yes or as_json:
+        return yes
+    if not confirmed("Do this?", yes=False):
+        raise click.Abort
+    return True
+
+
+def _show_plan(steps: Sequence[Step]) -> None:
+    colours = {Action.MAKE: "green", Action.CHANGE: "yellow", Action.KEEP: "bright_black"}
+    for step in steps:
+        say.line(say.coloured(step.line, colours[step.action]))
+
+
+def _show_result(steps: Sequence[Step]) -> None:
+    counts = {action: sum(step.action is action for step in steps) for action in Action}
+    if counts[Action.KEEP] == len(steps):
+        say.line("Everything is as the file says.")
+        return
+    say.line(
+        f"Done: {counts[Action.MAKE]} made, {counts[Action.CHANGE]} changed, "
+        f"{counts[Action.KEEP]} as before."
+    )
+    secrets = [step for step in steps if step.secret is not None]
+    for step in secrets:
+        if step.secret is not None:
+            say.line(f"client_id {step.name}  client_secret {step.secret.reveal()}")
+    if secrets:
+        say.note("Secrets are shown only now.")
+
+
+def _without_secret(step: Step) -> Step:
+    # A plan that is not carried out promises no secret.
+    return Step(step.action, step.kind, step.name, step.fields)
+
+
+def _warn_of_readers(file: Path, site: Site) -> None:
+    if holds_secrets(site) and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        say.note(f"{file} holds secrets and others may read it; better: chmod 600 {file}")
