@@ -97,17 +97,15 @@ class PublicKey:
         """Whether this key signed `message`; False for an algorithm that is not the key's."""
         if algorithm not in self.algorithms:
             return False
+        key = self._key
         try:
-            match self._key:
-                case ec.EllipticCurvePublicKey() as key:
-                    if len(signature) != 2 * _SIZE:
-                        return False
-                    key.verify(_to_der(signature), message, _ECDSA)
-                case rsa.RSAPublicKey() as key:
-                    scheme = _PSS if algorithm is Algorithm.PS256 else _PKCS1
-                    key.verify(signature, message, scheme, _HASH)
-                case ed25519.Ed25519PublicKey() as key:
-                    key.verify(signature, message)
+            if isinstance(key, ec.EllipticCurvePublicKey):
+                key.verify(_to_der(signature), message, _ECDSA)
+            elif isinstance(key, rsa.RSAPublicKey):
+                scheme = _PSS if algorithm is Algorithm.PS256 else _PKCS1
+                key.verify(signature, message, scheme, _HASH)
+            else:
+                key.verify(signature, message)
         except InvalidSignature:
             return False
         return True
@@ -134,13 +132,11 @@ class SigningKey:
     @staticmethod
     def generate(algorithm: Algorithm = Algorithm.ES256) -> "SigningKey":
         """A key that nobody has seen; RSA has 2,048 bits and takes a tenth of a second or more."""
-        match algorithm:
-            case Algorithm.ES256:
-                return _signing(ec.generate_private_key(ec.SECP256R1()), algorithm)
-            case Algorithm.EDDSA:
-                return _signing(ed25519.Ed25519PrivateKey.generate(), algorithm)
-            case Algorithm.RS256 | Algorithm.PS256:
-                return _signing(rsa.generate_private_key(65_537, _FRESH_RSA_BITS), algorithm)
+        if algorithm is Algorithm.ES256:
+            return _signing(ec.generate_private_key(ec.SECP256R1()), algorithm)
+        if algorithm is Algorithm.EDDSA:
+            return _signing(ed25519.Ed25519PrivateKey.generate(), algorithm)
+        return _signing(rsa.generate_private_key(65_537, _FRESH_RSA_BITS), algorithm)
 
     @staticmethod
     def from_private_jwk(text: str) -> "SigningKey":
@@ -175,15 +171,14 @@ class SigningKey:
 
     def sign(self, message: bytes) -> bytes:
         """The signature as a JWS carries it."""
-        match self._key:
-            case ec.EllipticCurvePrivateKey() as key:
-                r, s = decode_dss_signature(key.sign(message, _ECDSA))
-                return ((r << (8 * _SIZE)) | s).to_bytes(2 * _SIZE, "big")
-            case rsa.RSAPrivateKey() as key:
-                scheme = _PSS if self.algorithm is Algorithm.PS256 else _PKCS1
-                return key.sign(message, scheme, _HASH)
-            case ed25519.Ed25519PrivateKey() as key:
-                return key.sign(message)
+        key = self._key
+        if isinstance(key, ec.EllipticCurvePrivateKey):
+            r, s = decode_dss_signature(key.sign(message, _ECDSA))
+            return ((r << (8 * _SIZE)) | s).to_bytes(2 * _SIZE, "big")
+        if isinstance(key, rsa.RSAPrivateKey):
+            scheme = _PSS if self.algorithm is Algorithm.PS256 else _PKCS1
+            return key.sign(message, scheme, _HASH)
+        return key.sign(message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -330,30 +325,26 @@ def _signing(key: _Private, algorithm: Algorithm) -> SigningKey:
 
 
 def _public_members(key: _Private) -> dict[str, object]:
-    match key.public_key():
-        case ec.EllipticCurvePublicKey() as public:
-            point = public.public_numbers()
-            x, y = _spell(point.x, _SIZE), _spell(point.y, _SIZE)
-            return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
-        case rsa.RSAPublicKey() as public:
-            numbers = public.public_numbers()
-            return {"kty": "RSA", "n": _spell(numbers.n), "e": _spell(numbers.e)}
-        case ed25519.Ed25519PublicKey() as public:
-            x = to_base64url(public.public_bytes_raw())
-            return {"kty": "OKP", "crv": "Ed25519", "x": x}
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        point = key.public_key().public_numbers()
+        x, y = _spell(point.x, _SIZE), _spell(point.y, _SIZE)
+        return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
+    if isinstance(key, rsa.RSAPrivateKey):
+        numbers = key.public_key().public_numbers()
+        return {"kty": "RSA", "n": _spell(numbers.n), "e": _spell(numbers.e)}
+    x = to_base64url(key.public_key().public_bytes_raw())
+    return {"kty": "OKP", "crv": "Ed25519", "x": x}
 
 
 def _private_members(key: _Private) -> dict[str, str]:
-    match key:
-        case ec.EllipticCurvePrivateKey():
-            return {"d": _spell(key.private_numbers().private_value, _SIZE)}
-        case ed25519.Ed25519PrivateKey():
-            return {"d": to_base64url(key.private_bytes_raw())}
-        case rsa.RSAPrivateKey():
-            own = key.private_numbers()
-            values = {"d": own.d, "p": own.p, "q": own.q}
-            values |= {"dp": own.dmp1, "dq": own.dmq1, "qi": own.iqmp}
-            return {name: _spell(value) for name, value in values.items()}
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return {"d": _spell(key.private_numbers().private_value, _SIZE)}
+    if isinstance(key, rsa.RSAPrivateKey):
+        own = key.private_numbers()
+        values = {"d": own.d, "p": own.p, "q": own.q}
+        values |= {"dp": own.dmp1, "dq": own.dmq1, "qi": own.iqmp}
+        return {name: _spell(value) for name, value in values.items()}
+    return {"d": to_base64url(key.private_bytes_raw())}
 
 
 def _members(entry: object) -> Mapping[str, object]:
@@ -382,6 +373,8 @@ def _spell(number: int, size: int = 0) -> str:
 
 
 def _to_der(signature: bytes) -> bytes:
+    if len(signature) != 2 * _SIZE:
+        raise InvalidSignature
     r = int.from_bytes(signature[:_SIZE], "big")
     s = int.from_bytes(signature[_SIZE:], "big")
     return encode_dss_signature(r, s)
