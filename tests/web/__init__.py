@@ -1,6 +1,7 @@
 """A small App, a request to it in memory, and raw bytes over a socket."""
 
 import asyncio
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -168,6 +169,19 @@ def exchange_bytes(port: int, *parts: bytes, patience: float = 5.0) -> bytes:
         return read_all(connection)
 
 
+def reset_by(connection: socket.socket, sent: bytes = b"") -> bool:
+    """Whether the server cuts the connection off, while `sent` is sent again and again."""
+    try:
+        for _ in range(10_000):
+            if sent:
+                connection.sendall(sent)
+            elif not connection.recv(1_000_000):
+                return True
+    except (ConnectionResetError, BrokenPipeError):
+        return True
+    return False
+
+
 def read_all(connection: socket.socket) -> bytes:
     """What comes until the end; TimeoutError if there is none."""
     heard = bytearray()
@@ -178,4 +192,4 @@ def read_all(connection: socket.socket) -> bytes:
 
 def statuses(heard: bytes) -> list[int]:
     """The status of each answer in what was heard."""
-    return [int(piece[:3]) for piece in heard.split(b"HTTP/1.1 ")[1:]]
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) [A-Z]", heard)]

@@ -140,7 +140,7 @@ def test_whatever_comes_is_read_or_refused(body: bytes) -> None:
     assert all(isinstance(form.get(name), str) for name in form.names)
 
 
-_TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=20)
+_TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 
 
 @given(st.dictionaries(_TEXT.filter(bool), _TEXT, max_size=20))

@@ -205,6 +205,7 @@ class RunningServer:
         self._thread.start()
         self._started.wait()
         if self._failure is not None:
+            self._socket.close()
             raise self._failure
         return self
 

@@ -78,8 +78,8 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.abort()
             return
         cast("set[object]", self._state.connections).add(self)
-        # Not a byte may wait in our buffer unnoticed: it shows that the client does not read.
-        self._transport.set_write_buffer_limits(high=0)
+        # What waits in our buffer shows that the client does not read. TLS takes 0 for "always".
+        self._transport.set_write_buffer_limits(high=1, low=0)
         self._set_deadline(self._limits.idle)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,0 +1,121 @@
+"""Caps, deadlines, and what no request may look like."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
+from math import inf
+
+import pytest
+
+from tests.web import QUICK
+from valetkey.web.client_address import Proxies
+from valetkey.web.gate import Gate, Limits, objection
+
+HOST = {b"host": b"h.example"}
+
+
+@dataclass(eq=False)
+class Guest:
+    """A connection that remembers how often it was told that its time is over."""
+
+    address: str = "192.0.2.7"
+    deadline: float = inf
+    told: int = 0
+
+    def expire(self) -> None:
+        self.told += 1
+
+
+def test_a_full_house_lets_nobody_in_until_somebody_leaves() -> None:
+    async def main() -> None:
+        gate = Gate(replace(QUICK, connections=2), Proxies())
+        first, second, third = Guest("192.0.2.1"), Guest("192.0.2.2"), Guest("192.0.2.3")
+        assert gate.admit(first)
+        assert gate.admit(second)
+        assert not gate.admit(third)
+        gate.release(third)
+        assert len(gate) == 2
+        gate.release(first)
+        assert gate.admit(third)
+
+    asyncio.run(main())
+
+
+def test_one_address_does_not_take_all_the_room_but_proxies_may() -> None:
+    async def main() -> None:
+        limits = replace(QUICK, connections_per_address=2)
+        gate = Gate(limits, Proxies((ip_network("10.0.0.0/8"),)))
+        guests = [Guest() for _ in range(3)]
+        assert [gate.admit(guest) for guest in guests] == [True, True, False]
+        assert gate.admit(Guest("192.0.2.8"))
+        assert all(gate.admit(Guest("10.0.0.1")) for _ in range(5))
+        for guest in guests:
+            gate.release(guest)
+            gate.release(guest)
+        assert [gate.admit(Guest()) for _ in range(3)] == [True, True, False]
+
+    asyncio.run(main())
+
+
+def test_whose_time_is_over_is_told_and_nobody_else() -> None:
+    async def main() -> None:
+        now = asyncio.get_running_loop().time()
+        late, early, patient = Guest(deadline=now), Guest(deadline=now + 0.2), Guest()
+        gate = Gate(QUICK, Proxies())
+        assert all(gate.admit(guest) for guest in (late, early, patient))
+        await asyncio.sleep(0.12)
+        assert late.told > 0
+        assert (early.told, patient.told) == (0, 0)
+        await asyncio.sleep(0.25)
+        assert early.told > 0
+        assert patient.told == 0
+
+    asyncio.run(main())
+
+
+def test_the_deadlines_are_those_that_are_promised() -> None:
+    limits = Limits()
+    assert (limits.header, limits.body, limits.idle, limits.write) == (10, 15, 30, 30)
+    assert limits.header_fields == 100
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "fields"),
+    [
+        pytest.param("2.0", b"/", HOST, id="version"),
+        pytest.param("1.1", b"/", {}, id="no Host"),
+        pytest.param("1.1", b"*", HOST, id="asterisk"),
+        pytest.param("1.1", b"http://h.example/", HOST, id="absolute"),
+        pytest.param("1.1", b"h.example:443", HOST, id="authority"),
+        pytest.param("1.1", b"/a\\b", HOST, id="backslash"),
+        pytest.param("1.1", b"/a#b", HOST, id="fragment"),
+        pytest.param("1.1", b"/?a#b", HOST, id="fragment after query"),
+        pytest.param("1.1", b"/\xff", HOST, id="not ASCII"),
+        pytest.param("1.1", b"/a b", HOST, id="space"),
+        pytest.param("1.1", b'/"', HOST, id="quote"),
+        pytest.param("1.1", b"/", HOST | {b"transfer-encoding": b"gzip, chunked"}, id="gzip"),
+        pytest.param("1.1", b"/", HOST | {b"transfer-encoding": b"identity"}, id="identity"),
+        pytest.param("1.0", b"/", {b"transfer-encoding": b"chunked"}, id="chunked in 1.0"),
+    ],
+)
+def test_an_odd_request_meets_an_objection(
+    version: str, target: bytes, fields: dict[bytes, bytes]
+) -> None:
+    assert objection(version, target, fields)
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "fields"),
+    [
+        ("1.1", b"/", HOST),
+        ("1.1", b"//evil/..", HOST),
+        ("1.1", b"/v2/notes/a%20b;c=d,e@f:~!$&'()*+", HOST),
+        ("1.1", b'/?scope=a|b&x={"y\\"}', HOST),
+        ("1.1", b"/", HOST | {b"transfer-encoding": b"Chunked"}),
+        ("1.0", b"/", {}),
+    ],
+)
+def test_a_proper_request_meets_none(
+    version: str, target: bytes, fields: dict[bytes, bytes]
+) -> None:
+    assert objection(version, target, fields) == ""

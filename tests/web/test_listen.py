@@ -1,0 +1,300 @@
+"""Sockets, TLS, and the life of a server."""
+
+import asyncio
+import datetime as dt
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.web import QUICK, RUNTIME, exchange_bytes, read_all, refuse, small_app, statuses
+from valetkey.kernel.refusal import Mistake
+from valetkey.web.exchange import Request, Response
+from valetkey.web.listen import RunningServer, bind, run, serve, tls_context
+from valetkey.web.router import App, Message, Route
+
+GET_LAST = b"GET /none HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for loopback that signs itself, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    address = x509.IPAddress(ip_address("127.0.0.1"))
+    start = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start + dt.timedelta(days=36_500))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "certificate.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return folder / "certificate.pem", folder / "key.pem"
+
+
+def client_context(pair: tuple[Path, Path]) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(pair[0]))
+
+
+def heard_by_tls(port: int, context: ssl.SSLContext, request: bytes = GET_LAST) -> bytes:
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        connection.sendall(request)
+        return read_all(connection)
+
+
+def test_a_socket_listens_where_it_is_told() -> None:
+    with bind("127.0.0.1", 0) as sock:
+        host, port = sock.getsockname()
+        assert host == "127.0.0.1"
+        socket.create_connection((host, port)).close()
+
+
+def test_an_address_in_use_is_the_operators_mistake() -> None:
+    with bind("127.0.0.1", 0) as sock, pytest.raises(Mistake, match="in use"):
+        bind("127.0.0.1", sock.getsockname()[1])
+
+
+def test_tls_is_spoken_and_seen(pair: tuple[Path, Path]) -> None:
+    app = small_app(hsts=True)
+    with RunningServer(app, limits=QUICK, tls_certificate=pair[0], tls_key=pair[1]) as server:
+        assert server.url.startswith("https://127.0.0.1:")
+        heard = heard_by_tls(server.port, client_context(pair))
+    assert statuses(heard) == [200]
+    assert json.loads(heard.partition(b"\r\n\r\n")[2])["secure"] is True
+    assert b"\r\nstrict-transport-security: " in heard
+
+
+def test_tls_of_our_time_is_spoken(pair: tuple[Path, Path]) -> None:
+    with RunningServer(small_app(), tls_certificate=pair[0], tls_key=pair[1]) as server:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = client_context(pair)
+            context.minimum_version = context.maximum_version = version
+            assert statuses(heard_by_tls(server.port, context)) == [200]
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
+def test_older_tls_is_refused(pair: tuple[Path, Path], version: ssl.TLSVersion) -> None:
+    context = client_context(pair)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = context.maximum_version = version
+    with (
+        RunningServer(small_app(), tls_certificate=pair[0], tls_key=pair[1]) as server,
+        pytest.raises(ssl.SSLError),
+    ):
+        heard_by_tls(server.port, context)
+
+
+@pytest.mark.parametrize("ciphers", ["ECDHE+AES:!AESGCM:!AESCCM", "ECDHE-ECDSA-AES128-SHA"])
+def test_ciphers_without_authentication_are_refused(pair: tuple[Path, Path], ciphers: str) -> None:
+    context = client_context(pair)
+    context.set_ciphers(ciphers)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with (
+        RunningServer(small_app(), tls_certificate=pair[0], tls_key=pair[1]) as server,
+        pytest.raises(ssl.SSLError),
+    ):
+        heard_by_tls(server.port, context)
+
+
+def test_plain_http_at_a_tls_port_is_not_answered(pair: tuple[Path, Path]) -> None:
+    with RunningServer(small_app(), tls_certificate=pair[0], tls_key=pair[1]) as server:
+        try:
+            heard = exchange_bytes(server.port, GET_LAST)
+        except ConnectionResetError:
+            heard = b""
+    assert b"HTTP/1.1" not in heard
+
+
+def test_slow_clients_are_cut_off_inside_tls_too(pair: tuple[Path, Path]) -> None:
+    half = b"POST /echo HTTP/1.1\r\nHost: h.example\r\nContent-Length: 9\r\n\r\nhalf"
+    with RunningServer(
+        small_app(), limits=QUICK, tls_certificate=pair[0], tls_key=pair[1]
+    ) as server:
+        started = time.monotonic()
+        heard = heard_by_tls(server.port, client_context(pair), half)
+    assert statuses(heard) == [408]
+    assert time.monotonic() - started < 3
+
+
+def test_files_that_are_no_certificate_are_the_operators_mistake(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for certificate, key in ((tmp_path / "nothing", pair[1]), (pair[1], pair[0])):
+        with pytest.raises(Mistake) as caught:
+            tls_context(certificate, key)
+        assert caught.value.setting == "tls_certificate"
+
+
+def test_a_server_that_stops_finishes_what_was_asked() -> None:
+    async def slow(request: Request) -> Response:
+        asked.set()
+        await asyncio.sleep(0.4)
+        return Response(200, b"done")
+
+    asked = threading.Event()
+    heard: list[bytes] = []
+    app = small_app([Route("/slow", {"GET": slow}, refuse)])
+    server = RunningServer(app, limits=QUICK)
+    request = GET_LAST.replace(b"/none", b"/slow").replace(b"Connection: close\r\n", b"")
+    client = threading.Thread(target=lambda: heard.append(exchange_bytes(server.port, request)))
+    with server:
+        client.start()
+        assert asked.wait(5)
+    client.join()
+    assert heard[0].endswith(b"\r\n\r\ndone")
+    assert b"connection: close" in heard[0]
+
+
+def test_nothing_is_answered_after_the_end() -> None:
+    with RunningServer(small_app()) as server:
+        assert statuses(exchange_bytes(server.port, GET_LAST)) == [200]
+    with pytest.raises(ConnectionRefusedError):
+        exchange_bytes(server.port, GET_LAST)
+
+
+def test_a_server_that_cannot_start_says_why(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    server = RunningServer(small_app(), tls_certificate=tmp_path / "nothing", tls_key=pair[1])
+    with pytest.raises(Mistake, match="No such file"), server:
+        raise AssertionError("it started")
+
+
+def test_readiness_is_announced_when_connections_are_answered() -> None:
+    said: list[list[int]] = []
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def answered(done: asyncio.Future[bytes]) -> None:
+            said.append(statuses(done.result()))
+            stop.set()
+
+        def ready() -> None:
+            port = sock.getsockname()[1]
+            answer = loop.run_in_executor(None, exchange_bytes, port, GET_LAST)
+            answer.add_done_callback(answered)
+
+        await serve(small_app(), sockets=[sock], limits=QUICK, on_ready=ready, stop=stop)
+
+    sock = bind("127.0.0.1", 0)
+    run(main())
+    assert said == [[200]]
+
+
+PROGRAM = """
+from tests.web import small_app
+from valetkey.web.listen import bind, run, serve
+sock = bind("127.0.0.1", 0)
+ready = lambda: print(sock.getsockname()[1], flush=True)
+run(serve(small_app(), sockets=[sock], on_ready=ready))
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_in_good_order(number: signal.Signals) -> None:
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        port = int(program.stdout.readline())
+        assert statuses(exchange_bytes(port, GET_LAST)) == [200]
+        program.send_signal(number)
+        said, complained = program.communicate(timeout=15)
+    assert (program.returncode, said, complained) == (0, "ended\n", "")
+
+
+def test_background_work_lives_and_ends_with_the_app_and_survives_its_failures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("valetkey.web.router._RESTART", 0.0)
+    happened: list[str] = []
+
+    async def fragile() -> None:
+        happened.append("began")
+        if happened.count("began") < 3:
+            raise RuntimeError
+        try:
+            await asyncio.sleep(60)
+        finally:
+            happened.append("ended")
+
+    async def brief() -> None:
+        happened.append("brief")
+
+    async def close() -> None:
+        happened.append("closed")
+
+    app = App(
+        (),
+        runtime=RUNTIME,
+        refuse=refuse,
+        hosts=(),
+        background=(fragile, brief),
+        on_close=close,
+    )
+    asyncio.run(live(app))
+    assert happened.count("began") == 3
+    assert happened.count("brief") == 1
+    assert happened[-2:] == ["ended", "closed"]
+
+
+async def live(app: App) -> None:
+    """One lifespan, as a server leads it."""
+    said: list[object] = []
+    asked = 0
+
+    async def receive() -> Message:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            await asyncio.sleep(0.05)
+        return {"type": ("lifespan.startup", "lifespan.shutdown")[asked - 1]}
+
+    async def send(message: Message) -> None:
+        said.append(message["type"])
+
+    await app({"type": "lifespan"}, receive, send)
+    assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_other_protocols_are_not_spoken() -> None:
+    async def nothing(*_: object) -> Message:
+        return {}
+
+    with pytest.raises(ValueError, match="only http"):
+        asyncio.run(small_app()({"type": "websocket"}, nothing, nothing))  # type: ignore[arg-type]
