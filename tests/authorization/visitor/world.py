@@ -304,7 +304,7 @@ class World:
 
     async def events(self) -> list[str]:
         page = await self.store.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
-        return [event.name for event in page]
+        return [event.name for event in page if not event.name.startswith("signing_key.")]
 
     async def count(self, table: str) -> int:
         sql = f"SELECT count(*) FROM {table}"

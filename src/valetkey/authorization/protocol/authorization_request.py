@@ -133,13 +133,15 @@ def plausible_client_id(text: str | None) -> str | None:
 def require_client(client: Client | None) -> Client:
     """The client; refused with `invalid_request`, in the same words, if unknown or disabled."""
     if client is None or client.disabled_at is not None:
+        # The record may tell them apart, the page must not.
+        received = "no client has that id" if client is None else "a disabled client"
         raise Refused(
             Refusal(
                 ErrorCode.INVALID_REQUEST,
                 "client_id names no app that is registered here",
                 "authorize.client",
                 "a registered client",
-                "an unknown or disabled client",
+                received,
             )
         )
     return client

@@ -1,0 +1,82 @@
+"""A client and a good request of it, to be changed by tests of the rules."""
+
+from dataclasses import replace
+
+from valetkey.authorization.model.client import (
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    Client,
+    ClientType,
+)
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.protocol.authorization_request import (
+    AuthorizationRequest,
+    parse,
+    prove,
+    understood,
+)
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+NOW = Instant(1_800_000_000)
+API = "https://api.example"
+KNOWN = ("read", "write", "notes:read", "client:read")
+CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"  # RFC 7636 appendix B
+PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
+
+WEB = Client(
+    id="web1",
+    name="Notes Printer",
+    description="Prints your notes",
+    type=ClientType.CONFIDENTIAL,
+    application_type=ApplicationType.WEB,
+    profile_name=ProfileName.CLASSIC,
+    access_token_format=AccessTokenFormat.JWT,
+    access_token_lifetime=None,
+    authentication_method=AuthenticationMethod.CLIENT_SECRET,
+    redirect_uris=("https://app.example/cb",),
+    grant_types=frozenset({"authorization_code", "refresh_token"}),
+    scope=Scope.of("read", "write", "notes:read", "client:read", "gone:read"),
+    default_scope=Scope.of("notes:read"),
+    required_scope=Scope(),
+    key_set=KeySet(),
+    requires_pkce=False,
+    rotates_refresh_token=False,
+    ends_with_session=False,
+    logo_uri="",
+    policy_uri="",
+    tos_uri="",
+    created_at=NOW,
+    changed_at=NOW,
+    disabled_at=None,
+)
+NATIVE = replace(
+    WEB,
+    id="nat1",
+    name="Pocket Printer",
+    type=ClientType.PUBLIC,
+    application_type=ApplicationType.NATIVE,
+    authentication_method=AuthenticationMethod.NONE,
+    redirect_uris=("http://127.0.0.1/cb",),
+)
+IMPLICIT = replace(WEB, id="imp1", grant_types=frozenset({"implicit"}))
+
+
+def parameters(**changed: str) -> dict[str, str]:
+    """The parameters of a good request, changed; "-" leaves one out."""
+    good = {
+        "response_type": "code",
+        "client_id": "web1",
+        "redirect_uri": "https://app.example/cb",
+        "scope": "read notes:read",
+        "state": "xyz",
+    }
+    return {name: text for name, text in {**good, **changed}.items() if text != "-"}
+
+
+def asked(client: Client = WEB, **changed: str) -> AuthorizationRequest:
+    """The request that these parameters make; raises Refused where they are none."""
+    said = understood(parameters(**changed))
+    return parse(said, client, prove(said, client), known=KNOWN, resource=API)

@@ -1,0 +1,253 @@
+"""What a client may ask for: where the answer may go, and everything that is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.protocol.samples import (
+    API,
+    CHALLENGE,
+    IMPLICIT,
+    NATIVE,
+    NOW,
+    PKCE,
+    WEB,
+    asked,
+    parameters,
+)
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.protocol.authorization_request import (
+    Prompt,
+    ResponseType,
+    plausible_client_id,
+    prove,
+    require_client,
+    understood,
+)
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.scope import Scope
+
+
+def test_a_good_request_says_what_it_asks_for() -> None:
+    request = asked(nonce="n", login_hint="alice", prompt="login consent", max_age="60", **PKCE)
+    assert request.client_id == "web1"
+    assert request.response_type is ResponseType.CODE
+    assert request.returns.redirect_uri == "https://app.example/cb"
+    assert request.returns.given
+    assert not request.returns.in_fragment
+    assert request.returns.state == "xyz"
+    assert str(request.scope) == "read notes:read"
+    assert request.code_challenge == CHALLENGE
+    assert (request.nonce, request.login_hint, request.max_age) == ("n", "alice", 60)
+    assert request.prompt == {Prompt.LOGIN, Prompt.CONSENT}
+    assert request.may_interact
+
+
+def test_what_is_not_understood_is_ignored_and_an_empty_value_is_none() -> None:
+    said = understood({"foo": "bar", "scope": "", "state": "x", "redirect_uri": ""})
+    assert said == {"state": "x", "redirect_uri": ""}
+
+
+@pytest.mark.parametrize("text", [None, "", "a" * 201, "a\0", "a\n", "\u0430pp", "\x7f"], ids=repr)
+def test_what_no_client_can_be_called_is_not_looked_up(text: str | None) -> None:
+    assert plausible_client_id(text) is None
+    assert plausible_client_id("web1' or 1=1--") is not None
+
+
+def test_unknown_and_disabled_clients_are_refused_in_the_same_words() -> None:
+    refusals = []
+    for client in (None, replace(WEB, disabled_at=NOW)):
+        with pytest.raises(Refused) as caught:
+            require_client(client)
+        refusals.append(caught.value.refusal)
+    assert refusals[0].code is refusals[1].code is ErrorCode.INVALID_REQUEST
+    assert refusals[0].description == refusals[1].description
+    assert require_client(WEB) is WEB
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "https://app.example/cb/",
+        "https://app.example/cb?x=1",
+        "https://app.example/cb#",
+        "https://APP.example/cb",
+        "https://app.example@evil.test/cb",
+        "https://evil.test",
+    ],
+)
+def test_only_a_registered_redirect_uri_is_proven(text: str) -> None:
+    with pytest.raises(Refused) as caught:
+        prove({"redirect_uri": text, "state": "x"}, WEB)
+    assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST
+    assert caught.value.refusal.check == "redirect_uri.unknown"
+
+
+def test_the_record_of_a_wrong_redirect_uri_leaves_out_what_may_be_secret() -> None:
+    with pytest.raises(Refused) as caught:
+        prove({"redirect_uri": "https://evil.test/cb?token=s3cret#s3cret"}, WEB)
+    assert caught.value.refusal.received == "https://evil.test/cb"
+    assert caught.value.refusal.expected == "https://app.example/cb"
+
+
+def test_a_redirect_uri_may_be_left_out_only_where_there_is_one() -> None:
+    returns = prove(parameters(redirect_uri="-"), WEB)
+    assert returns.redirect_uri == "https://app.example/cb"
+    assert not returns.given
+    for uris in ((), ("https://app.example/cb", "https://app.example/cb2")):
+        with pytest.raises(Refused) as caught:
+            prove(parameters(redirect_uri="-"), replace(WEB, redirect_uris=uris))
+        assert caught.value.refusal.check == "redirect_uri.missing"
+
+
+def test_a_native_app_on_loopback_names_its_port() -> None:
+    said = parameters(redirect_uri="http://127.0.0.1:65535/cb")
+    assert prove(said, NATIVE).redirect_uri == "http://127.0.0.1:65535/cb"
+    with pytest.raises(Refused):
+        prove(said, replace(WEB, redirect_uris=NATIVE.redirect_uris))
+
+
+def test_state_is_kept_byte_for_byte_up_to_its_limit() -> None:
+    for state in ("x", '"><\r\n\0&code=evil', "\U0001f600" * 512, "a" * 2_048):
+        assert asked(state=state).returns.state == state
+
+
+def test_a_state_that_is_too_long_is_refused_and_not_returned() -> None:
+    for state in ("a" * 2_049, "\U0001f600" * 513):
+        assert prove(parameters(state=state), WEB).state is None
+        with pytest.raises(Refused) as caught:
+            asked(state=state)
+        assert caught.value.refusal.check == "state.long"
+
+
+INVALID = ErrorCode.INVALID_REQUEST
+
+REFUSED: list[tuple[Client, dict[str, str], ErrorCode, str]] = [
+    (WEB, {"response_type": "-"}, INVALID, "response_type.missing"),
+    (
+        WEB,
+        {"response_type": "id_token"},
+        ErrorCode.UNSUPPORTED_RESPONSE_TYPE,
+        "response_type.unknown",
+    ),
+    (
+        WEB,
+        {"response_type": "code token"},
+        ErrorCode.UNSUPPORTED_RESPONSE_TYPE,
+        "response_type.unknown",
+    ),
+    (
+        WEB,
+        {"response_type": "CODE"},
+        ErrorCode.UNSUPPORTED_RESPONSE_TYPE,
+        "response_type.unknown",
+    ),
+    (
+        WEB,
+        {"response_type": "token"},
+        ErrorCode.UNAUTHORIZED_CLIENT,
+        "response_type.forbidden",
+    ),
+    (IMPLICIT, {}, ErrorCode.UNAUTHORIZED_CLIENT, "response_type.forbidden"),
+    (
+        replace(IMPLICIT, profile_name=ProfileName.MODERN),
+        {"response_type": "token"},
+        ErrorCode.UNAUTHORIZED_CLIENT,
+        "response_type.forbidden",
+    ),
+    (WEB, {"response_mode": "fragment"}, INVALID, "response_mode.unknown"),
+    (WEB, {"response_mode": "form_post"}, INVALID, "response_mode.unknown"),
+    (
+        IMPLICIT,
+        {"response_type": "token", "response_mode": "query"},
+        INVALID,
+        "response_mode.unknown",
+    ),
+    (WEB, {"request": "e30.e30."}, INVALID, "request.unsupported"),
+    (WEB, {"request_uri": "https://evil.test"}, INVALID, "request_uri.unsupported"),
+    (WEB, {"registration": "{}"}, INVALID, "registration.unsupported"),
+    (WEB, {"id_token_hint": "e30.e30."}, INVALID, "id_token_hint.unsupported"),
+    (WEB, {"scope": "admin"}, ErrorCode.INVALID_SCOPE, "scope.wider"),
+    (WEB, {"scope": "read admin"}, ErrorCode.INVALID_SCOPE, "scope.wider"),
+    (WEB, {"scope": "client:read"}, ErrorCode.INVALID_SCOPE, "scope.wider"),
+    (WEB, {"scope": "gone:read"}, ErrorCode.INVALID_SCOPE, "scope.wider"),
+    (WEB, {"scope": "read  write"}, ErrorCode.INVALID_SCOPE, "scope.malformed"),
+    (WEB, {"scope": "a" * 1_001}, ErrorCode.INVALID_SCOPE, "scope.long"),
+    (
+        replace(WEB, scope=Scope.of("client:read"), default_scope=Scope()),
+        {"scope": "-"},
+        ErrorCode.INVALID_SCOPE,
+        "scope.wider",
+    ),
+    (WEB, {"nonce": "n" * 513}, INVALID, "nonce.malformed"),
+    (WEB, {"nonce": "n\n"}, INVALID, "nonce.malformed"),
+    (WEB, {"prompt": "select"}, INVALID, "prompt.unknown"),
+    (WEB, {"prompt": "none login"}, INVALID, "prompt.none"),
+    (WEB, {"prompt": " ".join(["login"] * 100)}, INVALID, "prompt.unknown"),
+    (WEB, {"prompt": "login  consent"}, INVALID, "prompt.unknown"),
+    (WEB, {"max_age": "-1"}, INVALID, "max_age.malformed"),
+    (WEB, {"max_age": "1.5"}, INVALID, "max_age.malformed"),
+    (WEB, {"max_age": "٣"}, INVALID, "max_age.malformed"),
+    (WEB, {"max_age": "9" * 4_400}, INVALID, "max_age.malformed"),
+    (WEB, {"resource": "https://other.example"}, ErrorCode.INVALID_TARGET, "resource.unknown"),
+    (WEB, {"resource": API + "/"}, ErrorCode.INVALID_TARGET, "resource.unknown"),
+    (WEB, {"resource": API + "#x"}, ErrorCode.INVALID_TARGET, "resource.unknown"),
+    (WEB, {"login_hint": "a\nb"}, INVALID, "login_hint.malformed"),
+    (WEB, {"login_hint": "a" * 321}, INVALID, "login_hint.malformed"),
+    (WEB, {"code_challenge": CHALLENGE}, INVALID, "pkce.method"),
+    (replace(WEB, requires_pkce=True), {}, INVALID, "pkce.missing"),
+    (replace(WEB, profile_name=ProfileName.MODERN), {}, INVALID, "pkce.missing"),
+    (NATIVE, {"redirect_uri": "http://127.0.0.1/cb"}, INVALID, "pkce.missing"),
+]
+
+
+@pytest.mark.parametrize(("client", "changed", "code", "check"), REFUSED)
+def test_what_may_not_be_asked_is_refused(
+    client: Client, changed: dict[str, str], code: ErrorCode, check: str
+) -> None:
+    with pytest.raises(Refused) as caught:
+        asked(client, **changed)
+    refusal = caught.value.refusal
+    assert (refusal.code, refusal.check) == (code, check)
+    # RFC 6749 section 4.1.2.1: what an error_description may be made of.
+    assert all(" " <= c <= "~" and c not in '"\\' for c in refusal.description)
+
+
+def test_a_public_client_with_a_challenge_is_welcome() -> None:
+    assert asked(NATIVE, redirect_uri="http://127.0.0.1/cb", **PKCE).code_challenge == CHALLENGE
+
+
+def test_the_default_response_mode_and_the_one_resource_may_be_named() -> None:
+    assert asked(response_mode="query", resource=API) == asked()
+
+
+def test_without_scope_the_default_is_asked_for_else_all_there_is_of_a_person() -> None:
+    assert str(asked(scope="-").scope) == "notes:read"
+    bare = replace(WEB, default_scope=Scope())
+    assert str(asked(bare, scope="-").scope) == "read write notes:read"
+    assert str(asked(bare, scope="").scope) == "read write notes:read"
+
+
+def test_an_implicit_request_is_answered_in_the_fragment() -> None:
+    request = asked(IMPLICIT, response_type="token", response_mode="fragment")
+    assert request.returns.in_fragment
+    assert request.response_type is ResponseType.TOKEN
+
+
+@pytest.mark.parametrize(
+    ("changed", "age", "fresh"),
+    [
+        ({}, 10**6, False),
+        ({"prompt": "consent"}, 0, False),
+        ({"prompt": "login"}, 0, True),
+        ({"prompt": "select_account"}, 0, True),
+        ({"max_age": "60"}, 60, False),
+        ({"max_age": "60"}, 61, True),
+        ({"max_age": "0"}, 1, True),
+    ],
+)
+def test_some_requests_want_a_fresh_sign_in(changed: dict[str, str], age: int, fresh: bool) -> None:
+    assert asked(**changed).wants_fresh_sign_in(Instant(NOW - age), NOW) is fresh

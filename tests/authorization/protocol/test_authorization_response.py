@@ -1,0 +1,52 @@
+"""The address a browser is sent back to."""
+
+from urllib.parse import parse_qsl, urlsplit
+
+from valetkey.authorization.protocol.authorization_request import ReturnAddress
+from valetkey.authorization.protocol.authorization_response import error_url, success_url
+from valetkey.kernel.refusal import ErrorCode, Refusal
+
+ISSUER = "https://auth.example"
+STATE = '\r\n"><\0&code=evil +%\U0001f600'
+
+
+def test_a_code_goes_into_the_query_with_state_and_issuer() -> None:
+    returns = ReturnAddress("https://app.example/cb", True, False, STATE)
+    url = success_url(returns, ISSUER, (("code", "abc"),))
+    pairs = parse_qsl(urlsplit(url).query, strict_parsing=True)
+    assert pairs == [("code", "abc"), ("state", STATE), ("iss", ISSUER)]
+    assert url.isascii()
+    assert url.isprintable()
+
+
+def test_the_query_that_was_registered_stays_in_front() -> None:
+    returns = ReturnAddress("https://app.example/cb?a=1&b=2", True, False, None)
+    url = success_url(returns, ISSUER, (("code", "abc"),))
+    assert url.startswith("https://app.example/cb?a=1&b=2&code=abc&iss=")
+
+
+def test_az_23_a_fragment_cannot_be_carried_over_to_the_client() -> None:
+    returns = ReturnAddress("https://app.example/cb", True, False, None)
+    assert success_url(returns, ISSUER, (("code", "abc"),)).endswith("#")
+
+
+def test_a_token_goes_into_the_fragment_and_only_there() -> None:
+    returns = ReturnAddress("https://app.example/cb", True, True, "s")
+    parts = urlsplit(success_url(returns, ISSUER, (("access_token", "abc"),)))
+    assert parts.query == ""
+    assert dict(parse_qsl(parts.fragment)) == {"access_token": "abc", "state": "s", "iss": ISSUER}
+
+
+def test_an_error_says_what_where_to_read_and_under_which_reference() -> None:
+    returns = ReturnAddress("https://app.example/cb", True, False, "s")
+    refusal = Refusal(ErrorCode.INVALID_SCOPE, "scope is wrong", "check", "secret", "secret")
+    url = error_url(returns, ISSUER, refusal, "VK-1")
+    assert "secret" not in url
+    assert dict(parse_qsl(urlsplit(url).query)) == {
+        "error": "invalid_scope",
+        "error_description": "scope is wrong",
+        "error_uri": "https://auth.example/errors/invalid_scope",
+        "reference": "VK-1",
+        "state": "s",
+        "iss": ISSUER,
+    }

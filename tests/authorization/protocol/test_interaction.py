@@ -1,0 +1,209 @@
+"""What happens next, as a table; and the sealed interaction."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.protocol.samples import IMPLICIT, NATIVE, NOW, PKCE, WEB, asked
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.user import Uid
+from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
+from valetkey.authorization.protocol.interaction import (
+    Ask,
+    Interaction,
+    Known,
+    Person,
+    Refuse,
+    Respond,
+    SignIn,
+    Step,
+    chosen_places,
+    chosen_scope,
+    is_bound_to,
+    next_step,
+)
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.seal import Sealer, SealingKey
+from valetkey.kernel.secret import Fingerprint
+
+BOTH = Scope.of("read", "notes:read")
+ALLOWED = Consent(Uid(1), "web1", Scope.of("notes:read", "read", "write"), WEB.appearance, NOW)
+PART = replace(ALLOWED, scope=Scope.of("read"))
+OTHER_LOOKS = replace(ALLOWED, appearance="Another name\n\n\n")
+
+NOBODY = Known(WEB)
+ALICE = Known(WEB, Person("se_1", Instant(NOW - 100)))
+ALICE_ALLOWED = Known(WEB, Person("se_1", Instant(NOW - 100), ALLOWED))
+HERE = replace(ALICE, signed_in_here=True)
+HERE_ALLOWED = replace(ALICE_ALLOWED, signed_in_here=True)
+TICKED = replace(ALICE, allowed=Scope.of("read"))
+NATIVE_ALLOWED = replace(ALICE_ALLOWED, client=NATIVE)
+
+LOOPBACK = {"redirect_uri": "http://127.0.0.1:7000/cb", **PKCE}
+NATIVE_LOOPBACK = asked(NATIVE, **LOOPBACK)
+PRIVATE = replace(NATIVE, redirect_uris=("com.example.app:/cb",))
+CLAIMED = replace(NATIVE, redirect_uris=("https://app.example/cb",))
+LOOPBACK_WEB = replace(WEB, redirect_uris=("http://127.0.0.1/cb",))
+LOOPBACK_IMPLICIT = replace(IMPLICIT, redirect_uris=("http://127.0.0.1/cb",))
+
+ALL = Respond(BOTH, asked=False)
+TABLE: list[tuple[str, AuthorizationRequest, Known, Step | ErrorCode]] = [
+    ("nobody is signed in", asked(), NOBODY, SignIn()),
+    ("nobody, silently", asked(prompt="none"), NOBODY, ErrorCode.LOGIN_REQUIRED),
+    ("signed in, never asked", asked(), ALICE, Ask(changed=False)),
+    ("never asked, silently", asked(prompt="none"), ALICE, ErrorCode.CONSENT_REQUIRED),
+    ("signed in, allowed before", asked(), ALICE_ALLOWED, ALL),
+    ("the same, silently", asked(prompt="none"), ALICE_ALLOWED, ALL),
+    (
+        "allowed less before",
+        asked(),
+        replace(ALICE, person=Person("se_1", NOW, PART)),
+        Ask(changed=False),
+    ),
+    (
+        "the client looks different",
+        asked(),
+        replace(ALICE, person=Person("se_1", NOW, OTHER_LOOKS)),
+        Ask(changed=True),
+    ),
+    (
+        "looks different, silently",
+        asked(prompt="none"),
+        replace(ALICE, person=Person("se_1", NOW, OTHER_LOOKS)),
+        ErrorCode.CONSENT_REQUIRED,
+    ),
+    ("prompt=consent asks again", asked(prompt="consent"), ALICE_ALLOWED, Ask(changed=False)),
+    (
+        "prompt=consent, decided",
+        asked(prompt="consent"),
+        TICKED,
+        Respond(Scope.of("read"), asked=True),
+    ),
+    ("prompt=login", asked(prompt="login"), ALICE_ALLOWED, SignIn()),
+    ("prompt=login, signed in here", asked(prompt="login"), HERE_ALLOWED, ALL),
+    ("prompt=login, then consent", asked(prompt="login"), HERE, Ask(changed=False)),
+    ("prompt=select_account", asked(prompt="select_account"), ALICE_ALLOWED, SignIn()),
+    ("prompt=select_account, chosen", asked(prompt="select_account"), HERE_ALLOWED, ALL),
+    ("a decision does not replace prompt=login", asked(prompt="login"), TICKED, SignIn()),
+    ("young enough", asked(max_age="100"), ALICE_ALLOWED, ALL),
+    ("too old", asked(max_age="99"), ALICE_ALLOWED, SignIn()),
+    (
+        "too old, silently",
+        asked(max_age="99", prompt="none"),
+        ALICE_ALLOWED,
+        ErrorCode.LOGIN_REQUIRED,
+    ),
+    ("max_age=0, signed in here", asked(max_age="0"), HERE_ALLOWED, ALL),
+    ("some boxes ticked", asked(), TICKED, Respond(Scope.of("read"), asked=True)),
+    (
+        "ticked is never wider than asked",
+        asked(scope="notes:read"),
+        replace(ALICE, allowed=BOTH),
+        Respond(Scope.of("notes:read"), asked=True),
+    ),
+    ("denied", asked(), replace(ALICE, denied=True), ErrorCode.ACCESS_DENIED),
+    ("denied by nobody", asked(), replace(NOBODY, denied=True), ErrorCode.ACCESS_DENIED),
+    (
+        "a no after a yes is a no",
+        asked(),
+        replace(TICKED, denied=True),
+        ErrorCode.ACCESS_DENIED,
+    ),
+    ("public, loopback: always asked", NATIVE_LOOPBACK, NATIVE_ALLOWED, Ask(changed=False)),
+    (
+        "public, loopback, decided",
+        NATIVE_LOOPBACK,
+        replace(NATIVE_ALLOWED, allowed=BOTH),
+        Respond(BOTH, asked=True),
+    ),
+    (
+        "public, private scheme: always asked",
+        asked(PRIVATE, redirect_uri="com.example.app:/cb", **PKCE),
+        replace(NATIVE_ALLOWED, client=PRIVATE),
+        Ask(changed=False),
+    ),
+    (
+        "public, claimed https: remembered",
+        asked(CLAIMED, **PKCE),
+        replace(NATIVE_ALLOWED, client=CLAIMED),
+        ALL,
+    ),
+    (
+        "confidential, loopback: remembered",
+        asked(LOOPBACK_WEB, redirect_uri="http://127.0.0.1/cb"),
+        replace(ALICE_ALLOWED, client=LOOPBACK_WEB),
+        ALL,
+    ),
+    (
+        "implicit, loopback: always asked",
+        asked(LOOPBACK_IMPLICIT, response_type="token", redirect_uri="http://127.0.0.1/cb"),
+        replace(ALICE_ALLOWED, client=LOOPBACK_IMPLICIT),
+        Ask(changed=False),
+    ),
+]
+
+
+def _appearing(known: Known) -> Known:
+    """Consent as given to this very client, unless the row is about another look."""
+    person = known.person
+    if person is None or person.consent is None or person.consent is OTHER_LOOKS:
+        return known
+    consent = replace(person.consent, appearance=known.client.appearance)
+    return replace(known, person=replace(person, consent=consent))
+
+
+@pytest.mark.parametrize(
+    ("request_", "known", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_what_happens_next(
+    request_: AuthorizationRequest, known: Known, expected: Step | ErrorCode
+) -> None:
+    step = next_step(request_, _appearing(known), NOW)
+    if isinstance(expected, ErrorCode):
+        assert isinstance(step, Refuse)
+        assert step.refusal.code is expected
+        return
+    assert step == expected
+
+
+def test_places_name_what_was_asked_for_and_nothing_else() -> None:
+    request = asked(scope="read write notes:read")
+    places = chosen_places(request, Scope.of("notes:read", "read", "admin"))
+    assert places == (0, 2)
+    assert chosen_scope(request, places) == Scope.of("read", "notes:read")
+    assert chosen_scope(request, (7, -1)) == Scope()
+
+
+SEALER = Sealer((SealingKey(1, b"k" * 32),))
+BEGUN = Interaction("in_1", {"state": "\0\U0001f600"}, "print", NOW)
+
+
+def test_a_sealed_interaction_opens_as_it_was() -> None:
+    done = replace(BEGUN, signed_in="se_1", decided="se_1", allowed=(0, 2), denied=True)
+    for interaction in (BEGUN, done):
+        sealed = interaction.seal(SEALER, SYSTEM.random)
+        assert Interaction.open(sealed, SEALER) == interaction
+
+
+def test_nobody_else_can_make_or_change_one() -> None:
+    sealed = BEGUN.seal(SEALER, SYSTEM.random)
+    other = Sealer((SealingKey(1, b"x" * 32),))
+    elsewhere = SEALER.seal(b"\x80", "another context", SYSTEM.random)
+    for text in ("", "v1.", sealed[:-1], sealed + "A", sealed.swapcase(), "\0", elsewhere):
+        assert Interaction.open(text, SEALER) is None
+    assert Interaction.open(sealed, other) is None
+
+
+def test_an_interaction_lives_a_quarter_of_an_hour() -> None:
+    assert BEGUN.is_live(Instant(NOW + 899))
+    assert not BEGUN.is_live(Instant(NOW + 900))
+
+
+def test_an_interaction_belongs_to_the_browser_it_began_in() -> None:
+    assert is_bound_to(BEGUN, Fingerprint("print"))
+    assert not is_bound_to(BEGUN, Fingerprint("other"))
+    assert not is_bound_to(BEGUN, None)
+    assert not is_bound_to(replace(BEGUN, browser=""), None)
