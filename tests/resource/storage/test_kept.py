@@ -1,0 +1,85 @@
+"""What was learned from the issuer, and what is swept away."""
+
+import asyncio
+from collections.abc import Callable
+
+from valetkey.database.engine import Connection, Engine
+from valetkey.database.migrate import migrate
+from valetkey.kernel.moment import Instant
+from valetkey.resource.storage.idempotency_keys import IdempotencyKey, IdempotencyKeys
+from valetkey.resource.storage.kept import PAGE_KEY, Kept, Sweep
+from valetkey.resource.storage.objects import Owner
+from valetkey.sdk.revocations import Kind, Page, Revocation
+
+_SCHEMA = "valetkey.resource.storage.schema"
+_ADA = Owner("user:1")
+
+
+def _ended(id: str, at: int, until: int, kind: Kind = Kind.CLIENT) -> Revocation:
+    return Revocation(kind, id, Instant(at), Instant(until))
+
+
+def test_revocations_are_a_set_and_the_later_end_stays(engine: Engine) -> None:
+    async def story() -> None:
+        await migrate(engine, _SCHEMA)
+
+        pages = (
+            Page("1", (_ended("a", 10, 100), _ended("a", 10, 100, Kind.GRANT))),
+            Page("2", (_ended("a", 20, 120),)),
+            Page("3", (_ended("a", 15, 110), _ended("b", 1, 50))),
+        )
+        for page in pages:
+            await engine.write(_learning(page))
+        known = await engine.read(lambda db: Kept(db).revocations(Instant(50)))
+        assert known.cursor == "3"
+        assert set(known.revocations) == {
+            _ended("a", 20, 120),
+            _ended("a", 10, 100, Kind.GRANT),
+        }
+
+    asyncio.run(story())
+
+
+def _learning(page: Page) -> Callable[[Connection], None]:
+    return lambda db: Kept(db).learn(page)
+
+
+def test_of_two_processes_one_makes_the_key(engine: Engine) -> None:
+    async def story() -> None:
+        await migrate(engine, _SCHEMA)
+
+        def putting(value: str) -> Callable[[Connection], bool]:
+            return lambda db: Kept(db).put_first(PAGE_KEY, value)
+
+        won = await asyncio.gather(*(engine.write(putting(str(n))) for n in range(8)))
+        assert sum(won) == 1
+        assert await engine.read(lambda db: Kept(db).find(PAGE_KEY)) == str(won.index(True))
+        assert await engine.read(lambda db: Kept(db).find("nothing")) == ""
+
+    asyncio.run(story())
+
+
+def test_only_what_expired_is_swept_and_never_too_much_at_once(engine: Engine) -> None:
+    async def story() -> None:
+        await migrate(engine, _SCHEMA)
+
+        def fill(db: Connection) -> None:
+            keys = IdempotencyKeys(db, "notes", _ADA)
+            for n in range(5):
+                assert keys.claim(IdempotencyKey("c", str(n), "p"), "id", "{}", Instant(10 + n))
+            Kept(db).learn(Page("x", (_ended("a", 1, 11), _ended("b", 1, 99))))
+
+        def look(db: Connection) -> list[bool]:
+            keys = IdempotencyKeys(db, "notes", _ADA)
+            return [keys.answered(IdempotencyKey("c", str(n), "p")) is not None for n in range(5)]
+
+        await engine.write(fill)
+        counts = [
+            await engine.write(lambda db: Sweep(db).everything(Instant(12), 2)) for _ in range(3)
+        ]
+        assert counts == [3, 1, 0]
+        assert await engine.read(look) == [False, False, False, True, True]
+        left = await engine.read(lambda db: Kept(db).revocations(Instant(0)))
+        assert left.revocations == (_ended("b", 1, 99),)
+
+    asyncio.run(story())

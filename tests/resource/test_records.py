@@ -1,0 +1,135 @@
+"""The home in our own database, under contention, on both engines."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable
+from pathlib import Path
+
+import msgspec
+
+from tests.resource.issuer import Clock
+from valetkey.database.connect import connect
+from valetkey.database.engine import Engine
+from valetkey.database.migrate import migrate
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Secret
+from valetkey.resource.objects import notes
+from valetkey.resource.paging import Asked
+from valetkey.resource.preconditions import NO_PRECONDITIONS, Preconditions
+from valetkey.resource.records import OwnRecords, Record, Visit
+from valetkey.resource.storage.idempotency_keys import IdempotencyKey
+from valetkey.resource.storage.objects import Owner
+from valetkey.sdk import Caller
+
+_SCHEMA = "valetkey.resource.storage.schema"
+_NOW = Clock().now()
+_NOTE = {"title": "Milk", "text": ""}
+
+
+def _visit(uid: str = "1001") -> Visit:
+    caller = Caller(uid, "printer", Scope(), "at_1", "gr_1", _NOW, Instant(_NOW + 60))
+    return Visit(caller, Secret(""), Owner(f"user:{uid}"), _NOW)
+
+
+def _records(engine: Engine) -> OwnRecords:
+    return OwnRecords(engine, notes.OBJECT, SYSTEM.random)
+
+
+async def _told(work: Awaitable[Record]) -> ErrorCode | str:
+    try:
+        return (await work).etag
+    except Refused as refused:
+        return refused.refusal.code
+
+
+def test_of_sixty_four_writers_with_one_tag_one_wins(database_url: str, tmp_path: Path) -> None:
+    async def contend() -> None:
+        engines = [connect(database_url, directory=tmp_path) for _ in range(2)]
+        await migrate(engines[0], _SCHEMA)
+        try:
+            both = [_records(engine) for engine in engines]
+            made = await both[0].create(_visit(), _NOTE, None)
+            demand = Preconditions(match=(made.etag,))
+            told = await asyncio.gather(
+                *(
+                    _told(both[n % 2].change(_visit(), made.id, {"title": str(n)}, demand))
+                    for n in range(64)
+                )
+            )
+            assert Counter(told) == {'"2"': 1, ErrorCode.PRECONDITION_FAILED: 63}
+        finally:
+            for engine in engines:
+                await engine.close()
+
+    asyncio.run(contend())
+
+
+def test_of_sixty_four_posts_with_one_key_one_counts(database_url: str, tmp_path: Path) -> None:
+    async def contend() -> None:
+        engines = [connect(database_url, directory=tmp_path) for _ in range(2)]
+        await migrate(engines[0], _SCHEMA)
+        try:
+            both = [_records(engine) for engine in engines]
+            key = IdempotencyKey("printer", "k", "print")
+            made = await asyncio.gather(
+                *(both[n % 2].create(_visit(), _NOTE, key) for n in range(64))
+            )
+            assert len({record.body for record in made}) == 1
+            listed = await both[0].page(_visit(), Asked())
+            assert [record.id for record in listed.records] == [made[0].id]
+        finally:
+            for engine in engines:
+                await engine.close()
+
+    asyncio.run(contend())
+
+
+def test_changes_without_a_tag_are_all_kept(engine: Engine) -> None:
+    async def contend() -> None:
+        await migrate(engine, _SCHEMA)
+        records = _records(engine)
+        made = await records.create(_visit(), _NOTE, None)
+        await asyncio.gather(
+            records.change(_visit(), made.id, {"title": "Bread"}, NO_PRECONDITIONS),
+            records.change(_visit(), made.id, {"text": "two"}, NO_PRECONDITIONS),
+        )
+        now = msgspec.json.decode((await records.find(_visit(), made.id)).body)
+        assert (now["title"], now["text"], now["version"]) == ("Bread", "two", 3)
+
+    asyncio.run(contend())
+
+
+def test_of_many_who_delete_one_did(engine: Engine) -> None:
+    async def contend() -> None:
+        await migrate(engine, _SCHEMA)
+        records = _records(engine)
+        made = await records.create(_visit(), _NOTE, None)
+
+        async def delete() -> str:
+            try:
+                await records.delete(_visit(), made.id, NO_PRECONDITIONS)
+            except Refused as refused:
+                return refused.refusal.code
+            return "deleted"
+
+        told = await asyncio.gather(*(delete() for _ in range(16)))
+        assert Counter(told) == {"deleted": 1, ErrorCode.NOT_FOUND: 15}
+
+    asyncio.run(contend())
+
+
+def test_nobody_sees_what_is_anothers(engine: Engine) -> None:
+    async def story() -> None:
+        await migrate(engine, _SCHEMA)
+        records = _records(engine)
+        made = await records.create(_visit(), _NOTE, None)
+        other = _visit("1002")
+        assert await _told(records.find(other, made.id)) == ErrorCode.NOT_FOUND
+        change = records.change(other, made.id, {"title": "x"}, NO_PRECONDITIONS)
+        assert await _told(change) == ErrorCode.NOT_FOUND
+        assert (await records.page(other, Asked())).records == ()
+
+    asyncio.run(story())

@@ -1,0 +1,72 @@
+"""What an object takes and what it says about the rest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+from msgspec import Meta
+
+from valetkey.resource.objects import client, notes
+from valetkey.resource.resource_object import Document, FieldError, Invalid, ResourceObject, Verb
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    title: Annotated[str, Meta(max_length=5)]
+    tags: tuple[Annotated[str, Meta(max_length=2)], ...] = ()
+    stars: Annotated[int, Meta(ge=0, le=5)] = 3
+
+
+_OBJECT = ResourceObject("things", _Shape, frozenset(Verb), reads="read your things")
+
+
+def _errors(judge: Callable[[Document], Document], given: Document) -> tuple[FieldError, ...]:
+    with pytest.raises(Invalid) as invalid:
+        judge(given)
+    return invalid.value.errors
+
+
+def test_creation_fills_in_the_defaults_in_one_order() -> None:
+    made = _OBJECT.created({"stars": 5, "title": "a"})
+    assert list(made.items()) == [("title", "a"), ("tags", ()), ("stars", 5)]
+
+
+def test_a_replacement_names_everything() -> None:
+    errors = _errors(_OBJECT.replaced, {"title": "a"})
+    assert [error.pointer for error in errors] == ["/tags", "/stars"]
+    whole = {"title": "a", "tags": ["x"], "stars": 0}
+    assert _OBJECT.replaced(whole) == {**whole, "tags": ("x",)}
+
+
+def test_null_in_a_patch_brings_the_default_back_where_there_is_one() -> None:
+    assert _OBJECT.changes({"stars": None, "title": "b"}) == {"title": "b", "stars": 3}
+    assert _OBJECT.changes({}) == {}
+    errors = _errors(_OBJECT.changes, {"title": None, "nothing": None})
+    assert {error.pointer for error in errors} == {"/title", "/nothing"}
+
+
+def test_every_error_stands_at_its_place() -> None:
+    given: Document = {"title": 7, "tags": ["ok", "long"], "stars": True, "x~/y": 1}
+    errors = {error.pointer: error.detail for error in _errors(_OBJECT.created, given)}
+    assert errors == {
+        "/title": "expected str, got int",
+        "/tags/1": "expected str of length <= 2",
+        "/stars": "expected int, got bool",
+        "/x~0~1y": "there is no such field to write",
+    }
+
+
+def test_a_client_names_one_redirect_uri_or_several() -> None:
+    one: Document = {"description": "", "redirect_uri": "https://a/cb"}
+    assert client.OBJECT.replaced(one) == one
+    errors = _errors(client.OBJECT.replaced, {"description": ""})
+    assert [error.pointer for error in errors] == ["/redirect_uri"]
+    nothing: Document = {"description": "", "redirect_uri": None}
+    assert [e.pointer for e in _errors(client.OBJECT.replaced, nothing)] == ["/redirect_uri"]
+
+
+def test_the_wide_scopes_are_about_users_data_only() -> None:
+    assert notes.OBJECT.scopes(Verb.LIST) == ("notes:read", "read")
+    assert notes.OBJECT.scopes(Verb.DELETE) == ("notes:write", "write")
+    assert client.OBJECT.scopes(Verb.REPLACE) == ("client:write",)

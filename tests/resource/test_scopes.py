@@ -1,0 +1,26 @@
+"""The scopes that this API asks for."""
+
+import re
+
+from valetkey.kernel.scope import Scope
+from valetkey.resource.objects import OBJECTS
+from valetkey.resource.resource_object import Verb
+from valetkey.resource.scopes import SCOPES
+
+
+def test_every_scope_that_is_asked_for_has_a_sentence() -> None:
+    asked = {scope for each in OBJECTS for verb in each.verbs for scope in each.scopes(verb)}
+    assert asked == set(SCOPES)
+
+
+def test_a_sentence_completes_this_app_wants_to() -> None:
+    for name, sentence in SCOPES.items():
+        assert Scope.parse(name).names == (name,)
+        assert re.fullmatch(r"(?:read|change|see|end) [a-z].*[a-z]", sentence), name
+
+
+def test_only_what_can_be_changed_has_a_scope_for_it() -> None:
+    for each in OBJECTS:
+        writable = any(verb.writes for verb in each.verbs)
+        assert (f"{each.name}:write" in SCOPES) is writable
+        assert Verb.READ in each.verbs
