@@ -1,0 +1,32 @@
+"""Who is calling."""
+
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+from valetkey.sdk.caller import Caller
+
+
+def _caller(subject: str, client: str = "printer") -> Caller:
+    scope = Scope.parse("read notes:write")
+    return Caller(subject, client, scope, "at", "gr", Instant(1), Instant(100))
+
+
+def test_a_client_that_acts_for_itself_is_no_user() -> None:
+    assert _caller("1001").user == "1001"
+    assert _caller("printer").user is None
+
+
+def test_a_client_named_like_a_user_gains_nothing() -> None:
+    assert _caller("1001", client="1001").user is None
+
+
+def test_any_of_the_names_is_enough() -> None:
+    caller = _caller("1001")
+    assert caller.allows("notes:read", "read")
+    assert not caller.allows("notes:read", "write")
+    assert not caller.allows()
+
+
+def test_the_second_of_expiry_is_too_late() -> None:
+    caller = _caller("1001")
+    assert caller.is_live(Instant(99))
+    assert not caller.is_live(Instant(100))

@@ -1,0 +1,120 @@
+"""What the issuer says about tokens by reference."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from tests.resource.issuer import API, SECRET, Clock, Issuer
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Secret
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.fetch import Credential, Fetcher
+from valetkey.sdk.introspection import UNANSWERED, Introspection
+
+PATH = "/oauth/introspect"
+
+
+@asynccontextmanager
+async def _asked(capacity: int = 10) -> AsyncGenerator[tuple[Introspection, Issuer]]:
+    async with Issuer(Clock()).running() as issuer, Fetcher() as fetch:
+        credential = Credential("resource-server", Secret(SECRET))
+        yield (
+            Introspection(
+                issuer.url + PATH,
+                fetch,
+                credential,
+                issuer=issuer.url,
+                audience=API,
+                capacity=capacity,
+            ),
+            issuer,
+        )
+
+
+def test_the_answer_is_the_caller() -> None:
+    async def story() -> None:
+        async with _asked() as (introspection, issuer):
+            token = issuer.reference("read notes:write")
+            draft = issuer.references[token]
+            assert await introspection.ask(token, issuer.clock.now()) == Caller(
+                "1001",
+                "printer",
+                Scope.parse("read notes:write"),
+                draft.token_id,
+                draft.grant_id,
+                draft.issued_at,
+                draft.expires_at,
+            )
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("issuer", "https://other.example", ErrorCode.INVALID_TOKEN),
+        ("audience", "https://other.example", ErrorCode.INVALID_TOKEN),
+        ("expires_at", Instant(1), ErrorCode.INVALID_TOKEN),
+        ("client_id", "", ErrorCode.INSUFFICIENT_SCOPE),
+        ("subject", "", ErrorCode.INSUFFICIENT_SCOPE),
+    ],
+)
+def test_what_is_not_for_us_or_says_too_little_is_refused(
+    field: str, value: object, code: ErrorCode
+) -> None:
+    async def story() -> None:
+        async with _asked() as (introspection, issuer):
+            token = issuer.reference("read")
+            changed = replace(issuer.references[token], **{field: value})  # type: ignore[arg-type]
+            issuer.references[token] = changed
+            verdict = await introspection.ask(token, issuer.clock.now())
+            assert isinstance(verdict, Refusal)
+            assert verdict.code is code
+
+    asyncio.run(story())
+
+
+def test_an_issuer_without_an_answer_is_left_alone_for_a_second() -> None:
+    async def story() -> None:
+        async with _asked() as (introspection, issuer):
+            token = issuer.reference("read")
+            issuer.broken = True
+            for _ in range(10):
+                assert await introspection.ask(token, issuer.clock.now()) == UNANSWERED
+            assert issuer.asked[PATH] == 1
+            issuer.broken = False
+            issuer.clock.at += 1
+            assert isinstance(await introspection.ask(token, issuer.clock.now()), Caller)
+
+    asyncio.run(story())
+
+
+def test_who_hangs_up_takes_the_answer_from_nobody() -> None:
+    async def story() -> None:
+        async with _asked() as (introspection, issuer):
+            token = issuer.reference("read")
+            now = issuer.clock.now()
+            first = asyncio.create_task(introspection.ask(token, now))
+            second = asyncio.create_task(introspection.ask(token, now))
+            await asyncio.sleep(0)
+            first.cancel()
+            assert isinstance(await second, Caller)
+            assert issuer.asked[PATH] == 1
+
+    asyncio.run(story())
+
+
+def test_the_memory_has_an_end() -> None:
+    async def story() -> None:
+        async with _asked(capacity=3) as (introspection, issuer):
+            tokens = [issuer.reference("read") for _ in range(5)]
+            for token in (*tokens, tokens[4], tokens[0]):
+                await introspection.ask(token, issuer.clock.now())
+            assert issuer.asked[PATH] == 6
+
+    asyncio.run(story())

@@ -1,0 +1,116 @@
+"""What was revoked before it expired."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.resource.issuer import SECRET, Clock, Issuer
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Secret
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.fetch import Credential, Fetcher
+from valetkey.sdk.revocations import Kind, Page, Revocation, Revocations
+
+FEED = "/oauth/revocations"
+CREDENTIAL = Credential("resource-server", Secret(SECRET))
+
+
+def _caller(at: int = 100, grant_id: str | None = "gr_1") -> Caller:
+    return Caller("1001", "printer", Scope(), "at_1", grant_id, Instant(at), Instant(at + 60))
+
+
+@asynccontextmanager
+async def _followed() -> AsyncGenerator[tuple[Revocations, Issuer, list[Page]]]:
+    kept: list[Page] = []
+
+    async def keep(page: Page) -> None:
+        kept.append(page)
+
+    async with Issuer(Clock(1_000)).running() as issuer, Fetcher() as fetch:
+        yield Revocations(issuer.url + FEED, fetch, CREDENTIAL, keep=keep), issuer, kept
+
+
+@pytest.mark.parametrize(("kind", "name"), [("grant", "gr_1"), ("token", "at_1")])
+def test_what_was_ended_is_covered_and_nothing_else(kind: str, name: str) -> None:
+    async def story() -> None:
+        async with _followed() as (revocations, issuer, _):
+            assert not revocations.covers(_caller())
+            issuer.revoke(kind, "another")
+            issuer.revoke(kind, name)
+            assert await revocations.poll(issuer.clock.now())
+            assert revocations.covers(_caller())
+            other = Caller("1", "x", Scope(), "at_2", None, Instant(1), Instant(2))
+            assert not revocations.covers(other)
+
+    asyncio.run(story())
+
+
+def test_a_client_that_was_let_in_again_gets_tokens_that_work() -> None:
+    async def story() -> None:
+        async with _followed() as (revocations, issuer, _):
+            issuer.revoke("client", "printer")
+            await revocations.poll(issuer.clock.now())
+            assert revocations.covers(_caller(at=1_000, grant_id=None))
+            assert not revocations.covers(_caller(at=1_001))
+
+    asyncio.run(story())
+
+
+def test_news_is_kept_at_once_and_the_cursor_alone_once_a_minute() -> None:
+    async def story() -> None:
+        async with _followed() as (revocations, issuer, kept):
+            for _ in range(50):
+                await revocations.poll(issuer.clock.now())
+                issuer.clock.at += 1
+            assert len(kept) == 1
+            issuer.revoke("grant", "gr_1")
+            await revocations.poll(issuer.clock.now())
+            assert [entry.id for entry in kept[-1].revocations] == ["gr_1"]
+            assert len(kept) == 2
+
+    asyncio.run(story())
+
+
+def test_a_restart_goes_on_where_it_stopped() -> None:
+    async def story() -> None:
+        async with _followed() as (revocations, issuer, kept):
+            issuer.revoke("grant", "gr_1")
+            await revocations.poll(issuer.clock.now())
+            async with Fetcher() as fetch:
+                again = Revocations(issuer.url + FEED, fetch, CREDENTIAL, known=kept[-1])
+                assert again.covers(_caller())
+
+    asyncio.run(story())
+
+
+def test_an_issuer_that_is_away_changes_nothing() -> None:
+    async def story() -> None:
+        async with _followed() as (revocations, issuer, _):
+            issuer.revoke("grant", "gr_1")
+            await revocations.poll(issuer.clock.now())
+            heard = revocations.heard_at
+            issuer.broken = True
+            issuer.clock.at += 1
+            assert not await revocations.poll(issuer.clock.now())
+            await issuer.stop()
+            assert not await revocations.poll(issuer.clock.now())
+            assert revocations.covers(_caller())
+            assert revocations.heard_at == heard
+
+    asyncio.run(story())
+
+
+def test_what_expired_is_forgotten() -> None:
+    async def story() -> None:
+        known = Page("", (Revocation(Kind.GRANT, "gr_1", Instant(1), Instant(2_000)),))
+        async with Issuer(Clock(1_000)).running() as issuer, Fetcher() as fetch:
+            revocations = Revocations(issuer.url + FEED, fetch, CREDENTIAL, known=known)
+            assert revocations.covers(_caller())
+            issuer.clock.at = 2_000
+            await revocations.poll(issuer.clock.now())
+            assert not revocations.covers(_caller())
+
+    asyncio.run(story())

@@ -1,0 +1,46 @@
+"""Tokens that were verified a moment ago."""
+
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.verified import VerifiedTokens
+
+KEYS = KeySet()
+
+
+def _caller(until: int = 100) -> Caller:
+    return Caller("1", "c", Scope(), "at", None, Instant(1), Instant(until))
+
+
+def test_a_token_is_known_until_it_expires() -> None:
+    verified = VerifiedTokens()
+    caller = _caller()
+    verified.keep("t", KEYS, caller)
+    assert verified.find("t", KEYS, Instant(99)) is caller
+    assert verified.find("other", KEYS, Instant(99)) is None
+    assert verified.find("t", KEYS, Instant(100)) is None
+    assert len(verified) == 0
+
+
+def test_other_keys_make_everything_unknown() -> None:
+    verified = VerifiedTokens()
+    verified.keep("t", KEYS, _caller())
+    newer = KeySet()
+    assert verified.find("t", newer, Instant(2)) is None
+    assert verified.find("t", KEYS, Instant(2)) is None
+    verified.keep("t", newer, _caller())
+    assert verified.find("t", newer, Instant(2)) is not None
+
+
+def test_the_oldest_goes_first() -> None:
+    verified = VerifiedTokens(capacity=2)
+    for token in ("a", "b", "c"):
+        verified.keep(token, KEYS, _caller())
+    assert [verified.find(t, KEYS, Instant(2)) is not None for t in "abc"] == [False, True, True]
+
+
+def test_no_token_is_in_memory() -> None:
+    verified = VerifiedTokens()
+    verified.keep("vk_at_hidden", KEYS, _caller())
+    assert "hidden" not in repr(verified._callers)
