@@ -1,0 +1,282 @@
+"""The world that is attacked: both servers, the clients and people of the catalogue, assertions."""
+
+import hashlib
+import json
+import re
+import time
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import requests
+
+from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.config.settings import AuthorizationSettings, PasswordSettings, Settings
+from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.testing.person import Page, Person
+from valetkey.testing.server import Servers
+
+CALLBACK = "https://app.example/cb"
+PASSWORD = "correct horse battery staple"
+SCOPES = ("read", "write", "notes:read", "notes:write", "account:read")
+VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636 appendix B
+CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+CODE_GRANT = ("authorization_code", "refresh_token")
+
+_HARDENED = (
+    "content-security-policy",
+    "x-content-type-options",
+    "referrer-policy",
+    "x-frame-options",
+    "permissions-policy",
+    "cross-origin-opener-policy",
+    "cross-origin-resource-policy",
+)
+_TABLES = (
+    "clients", "client_secrets", "users", "credentials", "sessions", "consents", "vouchers",
+    "grants", "access_tokens", "revocations",
+)  # fmt: skip
+
+
+def secret_of(client_id: str) -> str:
+    """The secret of a client of this world: long enough to count as generated."""
+    return f"{client_id}-" + hashlib.sha256(client_id.encode()).hexdigest()
+
+
+@dataclass
+class World:
+    """Both servers, and everyone of the catalogue."""
+
+    servers: Servers
+    key: SigningKey = field(default_factory=lambda: SigningKey.generate(Algorithm.ES256))
+
+    @property
+    def auth(self) -> str:
+        return self.servers.auth_url
+
+    @property
+    def api(self) -> str:
+        return self.servers.api_url
+
+    def people(self) -> None:
+        """alice, mallory, and the clients web1, web2, nat1, spa1, svc1, pk1, ref1, old1."""
+        for name in ("alice", "mallory"):
+            self.servers.register_user(name, PASSWORD)
+        self.client("web1", name="Web One")
+        self.client("web2", name="Web Two")
+        self.client("strict1", name="Strict One", profile="modern")
+        self.client("ref1", name="Reference One", access_token_format="reference")
+        self.client("spa1", name="Browser One", type="public", secret=False)
+        self.client(
+            "nat1",
+            name="Native One",
+            type="public",
+            application_type="native",
+            redirect_uris=("http://127.0.0.1/cb",),
+            secret=False,
+        )
+        self.client("svc1", name="Service One", grant_types=("client_credentials",))
+        self.client(
+            "pk1",
+            name="Key One",
+            grant_types=(*CODE_GRANT, "client_credentials"),
+            key_set=KeySet.of(self.key.public).document().decode(),
+            secret=False,
+        )
+        self.client(
+            "old1",
+            name="Old One",
+            grant_types=(*CODE_GRANT, "implicit", "password"),
+        )
+
+    def client(self, client_id: str, *, secret: bool = True, **said: object) -> None:
+        """Register a client of the catalogue's baseline, changed by `said`."""
+        metadata = ClientMetadata(
+            name=client_id, redirect_uris=(CALLBACK,), grant_types=CODE_GRANT, scopes=SCOPES
+        )
+        if said.get("grant_types") == ("client_credentials",):
+            metadata = replace(metadata, redirect_uris=(), scopes=())
+        metadata = replace(metadata, **said)  # type: ignore[arg-type]
+        self.servers.register_client(metadata, client_id, secret_of(client_id) if secret else None)
+
+    def ask(self, person: Person, client_id: str = "web1", **said: str) -> Page:
+        """The authorization request of the baseline, changed by `said`; "" leaves out."""
+        asked = {
+            "response_type": "code",
+            "client_id": client_id,
+            "redirect_uri": CALLBACK,
+            "scope": "notes:read",
+            "state": "xyz",
+            **said,
+        }
+        query = requests.models.RequestEncodingMixin._encode_params(
+            {name: value for name, value in asked.items() if value}
+        )
+        return person.open(f"{self.auth}/oauth/authorize?{query}")
+
+    def allow(self, client_id: str = "web1", user: str = "alice", **said: str) -> Page:
+        """Walk a whole authorization: sign in, allow; where the browser was sent."""
+        person = Person(self.auth)
+        page = self.ask(person, client_id, **said)
+        assert page.status == 200, page.text
+        page = person.sign_in(page, user, PASSWORD)
+        if not page.location:
+            page = person.allow(page)
+        assert page.status == 303, page.text
+        return page
+
+    def code(self, client_id: str = "web1", **said: str) -> str:
+        """A fresh code for this client."""
+        if client_id in {"spa1", "nat1", "strict1"}:
+            said = {"code_challenge": CHALLENGE, "code_challenge_method": "S256", **said}
+        return self.allow(client_id, **said).told["code"]
+
+    def token(
+        self,
+        client_id: str = "web1",
+        *,
+        path: str = "/oauth/token",
+        secret: bool = True,
+        headers: Mapping[str, str] | None = None,
+        **said: str,
+    ) -> "Answer":
+        """A token request in the body; "" leaves a parameter out."""
+        form = {"client_id": client_id, **said}
+        if secret and client_id not in {"spa1", "nat1", "pk1"}:
+            form.setdefault("client_secret", secret_of(client_id))
+        body = {name: value for name, value in form.items() if value}
+        return self.post(path, body, headers=headers)
+
+    def exchange(self, code: str, client_id: str = "web1", **said: str) -> "Answer":
+        """Redeem a code as its client would."""
+        if client_id in {"spa1", "nat1", "strict1"}:
+            said = {"code_verifier": VERIFIER, **said}
+        asked = {"code": code, "redirect_uri": CALLBACK, **said}
+        return self.token(client_id, grant_type="authorization_code", **asked)
+
+    def refresh(self, token: str, client_id: str = "web1", **said: str) -> "Answer":
+        """Use a refresh token as its client would."""
+        return self.token(client_id, grant_type="refresh_token", refresh_token=token, **said)
+
+    def tokens(self, client_id: str = "web1", **said: str) -> dict[str, str]:
+        """A whole token response for alice."""
+        answer = self.exchange(self.code(client_id, **said), client_id)
+        answer.ok()
+        return answer.json
+
+    def introspect(self, token: str, client_id: str = "web1") -> dict[str, object]:
+        """What the server says about a token to this client."""
+        answer = self.token(client_id, path="/oauth/introspect", token=token)
+        answer.ok()
+        return answer.json
+
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, str] | str | bytes = "",
+        *,
+        query: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> "Answer":
+        """POST to the authorization server; a mapping is sent as a form."""
+        began = time.monotonic()
+        response = requests.post(
+            f"{self.auth}{path}{'?' if query else ''}{query}",
+            data=body,
+            headers=dict(headers or {}),
+            allow_redirects=False,
+            timeout=30,
+        )
+        return Answer(response, time.monotonic() - began)
+
+    def call(self, token: str, path: str = "/v2/notes", method: str = "GET") -> "Answer":
+        """A call to the API with a bearer token."""
+        began = time.monotonic()
+        response = requests.request(
+            method, f"{self.api}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=30
+        )
+        return Answer(response, time.monotonic() - began)
+
+    def events(self, name: str) -> int:
+        """How many events of this name were written."""
+        return self.servers.write(
+            lambda tx: len(tx.db.rows("SELECT id FROM events WHERE name = :name", name=name))
+        )
+
+    @contextmanager
+    def nothing_changes(self) -> Iterator[None]:
+        """NC of the catalogue: what the server remembers is the same before and after."""
+        before = self._state()
+        yield
+        assert self._state() == before, "something changed"
+
+    def _state(self) -> dict[str, object]:
+        return self.servers.write(
+            lambda tx: {
+                table: sorted(map(repr, tx.db.rows("SELECT * FROM " + table))) for table in _TABLES
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of a server, held to what every answer owes."""
+
+    response: requests.Response
+    seconds: float
+
+    def __post_init__(self) -> None:
+        assert self.status < 500, self.response.text
+        assert len(self.response.content) < 65_536
+        assert self.seconds < 2, self.seconds
+        for name in _HARDENED:
+            assert name in self.response.headers, name
+
+    @property
+    def status(self) -> int:
+        return self.response.status_code
+
+    @property
+    def json(self) -> dict[str, str]:
+        said: dict[str, str] = self.response.json()
+        return said
+
+    def ok(self) -> None:
+        """The control: it works when it is right."""
+        assert self.status == 200, self.response.text
+
+    def refused(self, status: int, code: str) -> None:
+        """TOK of the catalogue: JSON, not to be stored, with the reason and where it is told."""
+        assert (self.status, self.json.get("error")) == (status, code), self.response.text
+        assert self.response.headers["cache-control"] == "no-store"
+        assert self.response.headers["content-type"] == "application/json"
+        assert self.json["error_description"]
+        assert self.json["error_uri"].endswith(f"/errors/{code}")
+        assert re.fullmatch(r"VK(-[0-9A-HJKMNP-TV-Z]{4}){3}", self.json["reference"])
+        if status == 401:
+            assert "www-authenticate" in self.response.headers
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    """An HTTP Basic header, raw: what must be encoded is encoded by the caller."""
+    return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def raw_jwt(header: object, claims: object, signature: bytes = b"") -> str:
+    """Three parts, whatever they say."""
+    parts = (json.dumps(header).encode(), json.dumps(claims).encode(), signature)
+    return ".".join(urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+
+
+@contextmanager
+def world(directory: Path, database: str = "", *, resource: bool = True) -> Iterator[World]:
+    """A world with everyone in it; passwords cost what the floor costs."""
+    settings = Settings(passwords=PasswordSettings(queue=100))
+    if database:
+        settings = replace(settings, authorization=AuthorizationSettings(database=database))
+    with Servers(directory, settings=settings, with_resource=resource) as servers:
+        found = World(servers)
+        found.people()
+        yield found
