@@ -15,8 +15,8 @@ from valetkey.authorization.protocol.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
-from valetkey.cli.register import every_client, fresh_client_secret
-from valetkey.cli.store import Opened
+from valetkey.cli.register.keeper import every_client, fresh_client_secret
+from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Secret, fresh_id

@@ -12,8 +12,8 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying import client, user
 from valetkey.cli.applying.file import Site, Wanted
 from valetkey.cli.applying.step import Step, Unfit
-from valetkey.cli.register import account_keeper, registrar
-from valetkey.cli.store import Opened
+from valetkey.cli.register.keeper import account_keeper, registrar
+from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.config.load import Mistakes
 

@@ -9,7 +9,7 @@ from valetkey.authorization.sign_in.password import hash_password, password_prob
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
-from valetkey.cli.store import Opened
+from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
 

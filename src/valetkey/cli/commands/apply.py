@@ -11,9 +11,9 @@ from valetkey.cli import options, say
 from valetkey.cli.applying.file import Site, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, carry_out, plan, prepare
 from valetkey.cli.applying.step import Action, Step
-from valetkey.cli.register import confirmed
+from valetkey.cli.register.keeper import confirmed
+from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
-from valetkey.cli.store import Opened, with_store
 from valetkey.kernel.refusal import Mistake
 
 

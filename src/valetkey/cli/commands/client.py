@@ -18,8 +18,9 @@ from valetkey.authorization.model.client import (
 from valetkey.authorization.model.profile import ProfileName
 from valetkey.authorization.protocol.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli import clients, options, say
-from valetkey.cli.register import (
+from valetkey.cli import options, say
+from valetkey.cli.register import clients
+from valetkey.cli.register.keeper import (
     confirmed,
     done,
     every_client,
@@ -28,7 +29,7 @@ from valetkey.cli.register import (
     registrar,
     the_client,
 )
-from valetkey.cli.store import Opened, with_store
+from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import Mistake

@@ -10,9 +10,9 @@ import click
 
 from valetkey.authorization.storage.records import Decisions
 from valetkey.cli import options, say
-from valetkey.cli.moments import shown
+from valetkey.cli.register.moments import shown
+from valetkey.cli.register.store import is_begun, open_database
 from valetkey.cli.say import Exit
-from valetkey.cli.store import is_begun, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.settings import Settings
 from valetkey.database.engine import Connection

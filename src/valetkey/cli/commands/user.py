@@ -7,9 +7,9 @@ import click
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli import options, passwords, say
-from valetkey.cli.moments import shown
-from valetkey.cli.register import (
+from valetkey.cli import options, say
+from valetkey.cli.register import passwords
+from valetkey.cli.register.keeper import (
     account_keeper,
     confirmed,
     done,
@@ -17,7 +17,8 @@ from valetkey.cli.register import (
     refused,
     the_user,
 )
-from valetkey.cli.store import Opened, with_store
+from valetkey.cli.register.moments import shown
+from valetkey.cli.register.store import Opened, with_store
 
 _from_stdin = click.option(
     "--password-stdin", "from_stdin", is_flag=True, help="Read the password from standard input."

@@ -7,7 +7,7 @@ from pathlib import Path
 from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.model.profile import ProfileName
 from valetkey.authorization.storage.clients import QuerySighting
-from valetkey.cli.moments import shown
+from valetkey.cli.register.moments import shown
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 

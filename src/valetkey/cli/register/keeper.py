@@ -12,7 +12,7 @@ from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.user import LARGEST_UID, Uid, User
 from valetkey.authorization.protocol.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.store import Opened
+from valetkey.cli.register.store import Opened
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret

@@ -5,7 +5,7 @@ import sys
 import click
 
 from valetkey.authorization.sign_in.password import hash_password, password_problem
-from valetkey.cli.store import Opened
+from valetkey.cli.register.store import Opened
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret, to_base64url
