@@ -17,7 +17,6 @@ OWNERS = {
     "httptools": ("web/listen.py", "web/protocol.py"),
     "httpx2": ("sdk/fetch.py", "web/fetch.py"),
     "jinja2": ("authorization/pages/page.py",),
-    "joserfc": ("kernel/jwt.py", "kernel/key.py"),
     "msgspec": ANYWHERE,
     "psycopg": ("database/postgres*.py",),
     "structlog": ("web/access_log.py", "web/log.py"),

@@ -7,6 +7,7 @@ from tests.architecture.tree import texts, tracked
 
 MOST_LINES = 400
 MOST_ENTRIES = 12
+CROWDED = {"tests"}  # one folder for each of src, and one for each kind of test
 GENERATED = "docs/reference/"
 WRITTEN_BY_HAND = (".py", ".html", ".css", ".js", ".mjs", ".sql", ".md", ".toml")
 
@@ -31,6 +32,6 @@ def test_no_folder_has_more_than_twelve_entries() -> None:
     crowded = {
         folder: len(names - {"__init__.py"})
         for folder, names in entries.items()
-        if len(names - {"__init__.py"}) > MOST_ENTRIES
+        if folder not in CROWDED and len(names - {"__init__.py"}) > MOST_ENTRIES
     }
     assert not crowded

@@ -1,28 +1,46 @@
 """A transaction is a plain function: it cannot wait for anything while it holds a lock."""
 
 import ast
+from collections.abc import Iterator, Mapping
 
 from tests.architecture.tree import Source, sources
 
 PLAIN = ("kernel/", "authorization/model/", "authorization/protocol/", "authorization/storage/")
 DOOR = "authorization/storage/transaction.py"  # where the stores meet the engine
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 ENGINE_VERBS = {"read", "scan", "write", "change_schema"}
 
 
 def asynchronous_works(source: Source) -> list[str]:
     """Functions that may wait, given to an engine as a transaction."""
-    waiting = {
-        node.name for node in ast.walk(source.tree) if isinstance(node, ast.AsyncFunctionDef)
+    return [f"{source.path}:{line} {name}" for line, name in _within(source.tree, {})]
+
+
+def _within(scope: ast.AST, outside: Mapping[str, bool]) -> Iterator[tuple[int, str]]:
+    """The same for one scope; `outside` says of each function seen from here whether it waits."""
+    inside = list(_of_this_scope(scope))
+    waits = {
+        **outside,
+        **{n.name: isinstance(n, ast.AsyncFunctionDef) for n in inside if isinstance(n, FUNCTION)},
     }
-    return [
-        f"{source.path}:{node.lineno} {argument.id}"
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ENGINE_VERBS
-        for argument in node.args
-        if isinstance(argument, ast.Name) and argument.id in waiting
-    ]
+    for node in inside:
+        if isinstance(node, FUNCTION):
+            yield from _within(node, waits)
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ENGINE_VERBS
+        ):
+            for argument in node.args:
+                if isinstance(argument, ast.Name) and waits.get(argument.id):
+                    yield node.lineno, argument.id
+
+
+def _of_this_scope(scope: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(scope):
+        yield child
+        if not isinstance(child, FUNCTION):
+            yield from _of_this_scope(child)
 
 
 def test_no_work_awaits() -> None:
@@ -42,3 +60,13 @@ def test_rules_nouns_and_stores_never_wait() -> None:
 def test_a_work_that_awaits_is_seen() -> None:
     code = "async def work(db): ...\nasync def f(): await engine.write(work)"
     assert asynchronous_works(Source("x.py", code, ast.parse(code))) == ["x.py:2 work"]
+
+
+def test_a_work_is_told_from_another_of_the_same_name() -> None:
+    code = (
+        "async def f():\n"
+        "    async def work(opened):\n"
+        "        def work(tx): ...\n"
+        "        await opened.store.write(work)\n"
+    )
+    assert not asynchronous_works(Source("x.py", code, ast.parse(code)))
