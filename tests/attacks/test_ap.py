@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.resource.api import Api, api
-from tests.resource.issuer import API
+from tests.sdk.issuer import API
 from valetkey.kernel import jwt
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.resource_object import OwnedBy

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.resource.issuer import API, SECRET, Clock, Issuer
+from tests.sdk.issuer import API, SECRET, Clock, Issuer
 from valetkey.config.settings import AuthorizationSettings, ResourceSettings, Settings, Source
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret

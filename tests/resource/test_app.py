@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.resource.api import Api, api, serving, settings_for
-from tests.resource.issuer import SECRET, Clock, Issuer
+from tests.sdk.issuer import SECRET, Clock, Issuer
 from valetkey.config.settings import ResourceSettings, Settings, Source
 from valetkey.database.connect import connect
 from valetkey.kernel.key import KeySet, SigningKey

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.resource.api import Api, api
-from tests.resource.issuer import API
+from tests.sdk.issuer import API
 
 
 def test_a_note_lives_through_all_verbs(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.resource.api import Api, api
-from tests.resource.issuer import API
+from tests.sdk.issuer import API
 
 
 def test_pages_hold_every_record_once_in_the_order_of_creation(tmp_path: Path) -> None:

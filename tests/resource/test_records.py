@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.resource.issuer import Clock
+from tests.sdk.issuer import Clock
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 from valetkey.database.migrate import migrate

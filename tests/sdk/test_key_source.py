@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-from tests.resource.issuer import Clock, Issuer
+from tests.sdk.issuer import Clock, Issuer
 from valetkey.kernel.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.fetch import Fetcher

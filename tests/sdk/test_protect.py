@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.resource.issuer import API, SECRET, Clock, Issuer
+from tests.sdk.issuer import API, SECRET, Clock, Issuer
 from valetkey.kernel.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

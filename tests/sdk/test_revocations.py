@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.resource.issuer import SECRET, Clock, Issuer
+from tests.sdk.issuer import SECRET, Clock, Issuer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret

@@ -1,11 +1,12 @@
 """Representations: what callers may send and what they can be sent (RFC 9110 sections 8 and 12)."""
 
 import re
+from typing import cast
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.strict_json import DEEPEST, read_object
 from valetkey.resource.resource_object import Document
 from valetkey.web.exchange import Headers
+from valetkey.web.json_body import read_json
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -52,17 +53,14 @@ def read_document(headers: Headers, body: bytes, *, patch: bool = False) -> Docu
                 "another Content-Type, or none",
             )
         )
-    document = read_object(body)
-    if document is None:
+    document = read_json(body)
+    if not isinstance(document, dict):
         raise Refused(
             Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "the body must be one JSON object in UTF-8: no name twice in an object, whole"
-                f" numbers below 2^53, no NUL, at most {DEEPEST} levels",
-                "body.malformed",
+                ErrorCode.INVALID_REQUEST, "the body must be a JSON object", "body.not_an_object"
             )
         )
-    return document
+    return cast("dict[str, object]", document)
 
 
 def _accepts_json(headers: Headers) -> bool:

@@ -1,0 +1,53 @@
+"""From text to caller, without a network where none is needed."""
+
+import asyncio
+from typing import cast
+
+from tests.sdk.issuer import API, Clock, Issuer
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.fetch import Fetcher
+from valetkey.sdk.key_source import KeySource
+from valetkey.sdk.verifier import NO_KEYS, Verifier
+
+
+def test_known_keys_need_no_network() -> None:
+    async def story() -> None:
+        issuer = Issuer(Clock(), port=1)
+        async with Fetcher() as fetch:
+            keys = KeySource("http://127.0.0.1:1/", fetch, known=issuer.keys.document())
+            verifier = Verifier(issuer=issuer.url, audience=API, keys=keys)
+            token = issuer.token("read")
+            first = await verifier.verify(token, issuer.clock.now())
+            assert isinstance(first, Caller)
+            assert await verifier.verify(token, issuer.clock.now()) is first
+            issuer.clock.at = first.expires_at
+            ended = await verifier.verify(token, issuer.clock.now())
+            assert cast("Refusal", ended).code is ErrorCode.INVALID_TOKEN
+
+    asyncio.run(story())
+
+
+def test_without_keys_nothing_can_be_said() -> None:
+    async def story() -> None:
+        issuer = Issuer(Clock(), port=1)
+        async with Fetcher() as fetch:
+            keys = KeySource("http://127.0.0.1:1/", fetch)
+            verifier = Verifier(issuer=issuer.url, audience=API, keys=keys)
+            for _ in range(3):
+                assert await verifier.verify(issuer.token("read"), issuer.clock.now()) == NO_KEYS
+
+    asyncio.run(story())
+
+
+def test_no_text_is_a_fault() -> None:
+    async def story() -> None:
+        issuer = Issuer(Clock(), port=1)
+        async with Fetcher() as fetch:
+            keys = KeySource("http://127.0.0.1:1/", fetch, known=issuer.keys.document())
+            verifier = Verifier(issuer=issuer.url, audience=API, keys=keys)
+            for text in ("", ".", "..", "a.b.c", "vk_at_", "\x00", "\ud800", "e30.e30.e30", "é"):
+                verdict = await verifier.verify(text, issuer.clock.now())
+                assert cast("Refusal", verdict).code is ErrorCode.INVALID_TOKEN
+
+    asyncio.run(story())
