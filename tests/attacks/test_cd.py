@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable
+from urllib.parse import unquote
 
 import pytest
 
@@ -10,6 +11,17 @@ from tests.attacks.world import CALLBACK, CHALLENGE, VERIFIER, Answer, World
 from valetkey.kernel.moment import seconds
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.testing.person import Person
+
+_CHANGES: tuple[Callable[[str], str], ...] = (
+    lambda code: code[:-1],
+    lambda code: code + "A",
+    lambda code: code.swapcase(),
+    lambda code: code.replace("vk_ac", "vk_rt"),
+    lambda code: " " + code,
+    lambda _: "A" * 10_000,
+    lambda _: "' OR 1=1 --",
+)
 
 
 def test_cd_01_a_code_is_exchanged_once(world: World) -> None:
@@ -49,18 +61,7 @@ def test_cd_05_a_wrong_redirect_uri_spoils_the_code(world: World, uri: str) -> N
     world.exchange(code).refused(400, "invalid_grant")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda code: code[:-1],
-        lambda code: code + "A",
-        lambda code: code.swapcase(),
-        lambda code: code.replace("vk_ac", "vk_rt"),
-        lambda code: " " + code,
-        lambda _: "A" * 10_000,
-        lambda _: "' OR 1=1 --",
-    ],
-)
+@pytest.mark.parametrize("change", _CHANGES)
 def test_cd_06_a_changed_code_is_unknown(world: World, change: Callable[[str], str]) -> None:
     code = world.code()
     with world.nothing_changes():
@@ -85,9 +86,7 @@ def test_cd_09_in_a_race_of_two_clients_only_the_right_one_can_win(world: World)
         start.wait()
         answers[client_id].append(world.exchange(code, client_id))
 
-    threads = [
-        threading.Thread(target=redeem, args=(("web1", "web2")[n % 2],)) for n in range(16)
-    ]
+    threads = [threading.Thread(target=redeem, args=(("web1", "web2")[n % 2],)) for n in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -109,18 +108,12 @@ def test_cd_12_a_wrong_verifier_spoils_the_code(world: World, verifier: str) -> 
 
 
 def test_cd_13_a_public_client_without_challenge_is_sent_back(world: World) -> None:
-    from valetkey.testing.person import Person  # noqa: PLC0415
-
     page = world.ask(Person(world.auth), "spa1")
     assert page.told["error"] == "invalid_request"
 
 
 @pytest.mark.parametrize("method", ["S256%0a", "plain%0agarbage", "plain", "s256", "S512"])
 def test_cd_13_a_challenge_method_is_s256_or_nothing(world: World, method: str) -> None:
-    from urllib.parse import unquote  # noqa: PLC0415
-
-    from valetkey.testing.person import Person  # noqa: PLC0415
-
     page = world.ask(
         Person(world.auth),
         "spa1",

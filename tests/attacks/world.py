@@ -5,10 +5,11 @@ import json
 import re
 import time
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlencode
 
 import requests
 
@@ -111,9 +112,7 @@ class World:
             "state": "xyz",
             **said,
         }
-        query = requests.models.RequestEncodingMixin._encode_params(
-            {name: value for name, value in asked.items() if value}
-        )
+        query = urlencode({name: value for name, value in asked.items() if value})
         return person.open(f"{self.auth}/oauth/authorize?{query}")
 
     def allow(self, client_id: str = "web1", user: str = "alice", **said: str) -> Page:
@@ -134,20 +133,13 @@ class World:
         return self.allow(client_id, **said).told["code"]
 
     def token(
-        self,
-        client_id: str = "web1",
-        *,
-        path: str = "/oauth/token",
-        secret: bool = True,
-        headers: Mapping[str, str] | None = None,
-        **said: str,
+        self, client_id: str = "web1", *, path: str = "/oauth/token", **said: str
     ) -> "Answer":
-        """A token request in the body; "" leaves a parameter out."""
+        """A token request in the body, with the client's secret; "" leaves a parameter out."""
         form = {"client_id": client_id, **said}
-        if secret and client_id not in {"spa1", "nat1", "pk1"}:
+        if client_id not in {"spa1", "nat1", "pk1"}:
             form.setdefault("client_secret", secret_of(client_id))
-        body = {name: value for name, value in form.items() if value}
-        return self.post(path, body, headers=headers)
+        return self.post(path, {name: value for name, value in form.items() if value})
 
     def exchange(self, code: str, client_id: str = "web1", **said: str) -> "Answer":
         """Redeem a code as its client would."""
@@ -166,7 +158,7 @@ class World:
         answer.ok()
         return answer.json
 
-    def introspect(self, token: str, client_id: str = "web1") -> dict[str, object]:
+    def introspect(self, token: str, client_id: str = "web1") -> Mapping[str, object]:
         """What the server says about a token to this client."""
         answer = self.token(client_id, path="/oauth/introspect", token=token)
         answer.ok()
@@ -206,7 +198,7 @@ class World:
         )
 
     @contextmanager
-    def nothing_changes(self) -> Iterator[None]:
+    def nothing_changes(self) -> Generator[None]:
         """NC of the catalogue: what the server remembers is the same before and after."""
         before = self._state()
         yield
@@ -271,7 +263,7 @@ def raw_jwt(header: object, claims: object, signature: bytes = b"") -> str:
 
 
 @contextmanager
-def world(directory: Path, database: str = "", *, resource: bool = True) -> Iterator[World]:
+def world(directory: Path, database: str = "", *, resource: bool = True) -> Generator[World]:
     """A world with everyone in it; passwords cost what the floor costs."""
     settings = Settings(passwords=PasswordSettings(queue=100))
     if database:

@@ -46,7 +46,9 @@ class ClientAuthentication:
         if wait := self._failures.peek(place, presented.now):
             raise Refused(_too_many(wait))
         recognised = [method for method in METHODS if method.recognises(presented)]
-        if len(recognised) != 1:
+        # Header and body are one method and still two places.
+        twice = presented.basic is not None and "client_secret" in presented.parameters
+        if len(recognised) != 1 or twice:
             raise Refused(_two_proofs())
         method = recognised[0]
         client_id = method.claims(presented)

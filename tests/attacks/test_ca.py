@@ -1,0 +1,256 @@
+"""CA: client authentication."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from urllib.parse import quote_plus
+
+import pytest
+
+from tests.attacks.world import Answer, World, basic, secret_of
+from tests.attacks.world import world as begin
+from valetkey.authorization import app
+from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel import jwt
+from valetkey.kernel.key import Algorithm, SigningKey
+from valetkey.kernel.secret import Secret
+from valetkey.resource.scopes import SCOPES
+
+_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+
+def _assertion(world: World, said: Mapping[str, object] = {}, key: SigningKey | None = None) -> str:
+    now = world.servers.clock.now()
+    claims: dict[str, object] = {
+        "iss": "pk1",
+        "sub": "pk1",
+        "aud": world.auth,
+        "jti": str(world.servers.runtime.random(16).hex()),
+        "iat": now,
+        "exp": now + 60,
+        **said,
+    }
+    kept = {name: value for name, value in claims.items() if value is not None}
+    return jwt.sign(kept, key or world.key, typ="JWT")
+
+
+def _by_assertion(world: World, assertion: str, path: str = "/token", **said: str) -> Answer:
+    return world.token(
+        "pk1",
+        path=path,
+        grant_type="client_credentials",
+        client_assertion=assertion,
+        client_assertion_type=_TYPE,
+        **said,
+    )
+
+
+def test_ca_01_two_proofs_at_once_are_refused(world: World) -> None:
+    header = basic("web1", secret_of("web1"))
+    body = {"grant_type": "client_credentials", "client_id": "web1"}
+    secret = {"client_secret": secret_of("web1")}
+    assertion = {"client_assertion": _assertion(world), "client_assertion_type": _TYPE}
+    query = f"grant_type=client_credentials&client_id=web1&client_secret={secret_of('web1')}"
+    with world.nothing_changes():
+        world.post("/token", {**body, **secret}, headers=header).refused(400, "invalid_request")
+        world.post("/token", {**body, **assertion}, headers=header).refused(400, "invalid_request")
+        world.post("/token", {**body, **secret, **assertion}).refused(400, "invalid_request")
+        world.post("/token", query=query, headers=header).refused(400, "invalid_request")
+
+
+@pytest.mark.parametrize("secret", ["", "null", "undefined", "0", " ", "%00", "\u00e9"])
+def test_ca_03_no_empty_secret_passes(world: World, secret: str) -> None:
+    form = f"grant_type=client_credentials&client_id=svc1&client_secret={quote_plus(secret)}"
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    with world.nothing_changes():
+        world.post("/token", form, headers=headers).refused(401, "invalid_client")
+        answer = world.post(
+            "/token", {"grant_type": "client_credentials"}, headers=basic("svc1", secret)
+        )
+        answer.refused(401, "invalid_client")
+
+
+def test_ca_03_no_secret_at_all_does_not_pass(world: World) -> None:
+    world.token("svc1", path="/token", client_secret="", grant_type="client_credentials").refused(
+        401, "invalid_client"
+    )
+    world.post("/token", {"grant_type": "client_credentials"}).refused(401, "invalid_client")
+
+
+def test_ca_05_basic_credentials_are_form_encoded_and_raw_ones_tolerated(world: World) -> None:
+    odd = "a secret with+plus%25 and : colon, 32 at least"
+    registrar = _registrar(world)
+
+    now = world.servers.clock.now()
+    faults = world.servers.write(
+        lambda tx: registrar.issue_secret(tx, _svc1(tx), Secret(odd), now, others_live=None)
+    )
+    assert faults == ()
+    form = {"grant_type": "client_credentials"}
+    world.post("/token", form, headers=basic("svc1", quote_plus(odd))).ok()
+    world.post("/token", form, headers=basic("svc1", odd)).ok()
+    world.post("/token", form, headers=basic("svc1", odd.replace("+", "-"))).refused(
+        401, "invalid_client"
+    )
+
+
+def _svc1(tx: Transaction) -> Client:
+    client = tx.clients.find("svc1")
+    assert client is not None
+    return client
+
+
+def _registrar(world: World) -> Registrar:
+    servers = world.servers
+    foundation = app.lay_foundation(servers.settings, servers.runtime, SCOPES)
+    asyncio.run(foundation.store.engine.close())
+    return foundation.registrar("test")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Basic",
+        "Basic ",
+        "Basic  eDp5",
+        "Basic c3Zj MTp4",
+        "Basic c3ZjMTp4!",
+        "Basic c3ZjMTp",
+        "Basic c3ZjMTp4==",
+        "Basic _-__",
+        "Basic /v8=",
+        "Basic c3ZjMQ==",
+        "Basic c3ZjMTpcMA==",
+        "Basic AHN2YzE6eA==",
+        "Bearer c3ZjMTp4",
+        "Digest username=svc1",
+    ],
+)
+def test_ca_07_loose_headers_are_refused(world: World, value: str) -> None:
+    answer = world.post(
+        "/token", {"grant_type": "client_credentials"}, headers={"Authorization": value}
+    )
+    answer.refused(401, "invalid_client")
+
+
+def test_ca_10_an_assertion_proves_a_client(world: World) -> None:
+    answer = _by_assertion(world, _assertion(world))
+    answer.ok()
+    for audience in (f"{world.auth}/oauth/token", [world.auth, "https://other.example"]):
+        _by_assertion(world, _assertion(world, {"aud": audience})).ok()
+
+
+def test_ca_10_an_assertion_names_its_client_by_itself(world: World) -> None:
+    body = {
+        "grant_type": "client_credentials",
+        "client_assertion": _assertion(world),
+        "client_assertion_type": _TYPE,
+    }
+    world.post("/token", body).ok()
+
+
+def test_ca_11_the_audience_never_comes_from_the_host_header(world: World) -> None:
+    assertion = _assertion(world, {"aud": "https://evil.test"})
+    _by_assertion(world, assertion).refused(401, "invalid_client")
+
+
+def test_ca_13_an_assertion_counts_once_at_any_endpoint(world: World) -> None:
+    assertion = _assertion(world)
+    _by_assertion(world, assertion).ok()
+    _by_assertion(world, assertion).refused(401, "invalid_client")
+    again = _by_assertion(world, assertion, "/oauth/introspect", token="x")
+    again.refused(401, "invalid_client")
+    _by_assertion(world, assertion, "/oauth/revoke", token="x").refused(401, "invalid_client")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"iss": "web1"},
+        {"sub": "web1"},
+        {"iss": "web1", "sub": "web1"},
+        {"sub": None},
+        {"iss": None},
+        {"jti": None},
+        {"jti": ""},
+        {"jti": 7},
+        {"jti": "x" * 300},
+        {"exp": None},
+        {"exp": "9999999999"},
+        {"exp": True},
+        {"exp": 1},
+        {"aud": None},
+        {"aud": []},
+        {"aud": 7},
+    ],
+    ids=json.dumps,
+)
+def test_ca_15_every_claim_must_be_right(world: World, said: dict[str, object]) -> None:
+    with world.nothing_changes():
+        answer = _by_assertion(world, _assertion(world, said))
+        answer.refused(401, "invalid_client")
+
+
+def test_ca_15_an_assertion_that_lives_too_long_is_refused(world: World) -> None:
+    late = world.servers.clock.now() + 3_600
+    answer = _by_assertion(world, _assertion(world, {"exp": late}))
+    answer.refused(401, "invalid_client")
+
+
+def test_ca_16_another_key_proves_nothing(world: World) -> None:
+    other = SigningKey.generate(Algorithm.ES256)
+    answer = _by_assertion(world, _assertion(world, key=other))
+    answer.refused(401, "invalid_client")
+
+
+@pytest.fixture
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with begin(tmp_path_factory.mktemp("fresh"), resource=False) as found:
+        yield found
+
+
+def test_ca_17_guessing_is_slowed_down(fresh: World) -> None:
+    statuses = [
+        fresh.post(
+            "/token", {"grant_type": "client_credentials"}, headers=basic("svc1", f"{n:040}")
+        ).status
+        for n in range(100)
+    ]
+    assert statuses[0] == 401
+    assert statuses[-1] == 429
+    blocked = fresh.token("svc1", path="/token", grant_type="client_credentials")
+    blocked.refused(429, "slow_down")
+    assert int(blocked.response.headers["retry-after"]) > 0
+
+
+def test_ca_19_a_disabled_client_looks_like_an_unknown_one(fresh: World) -> None:
+    registrar, now = _registrar(fresh), fresh.servers.clock.now()
+    token = fresh.token("svc1", path="/token", grant_type="client_credentials").json
+    assert fresh.servers.write(lambda tx: registrar.disable(tx, _svc1(tx), now))
+    answers = [
+        fresh.token("svc1", path="/token", grant_type="client_credentials"),
+        fresh.token("svc1", path="/token", grant_type="client_credentials", client_secret="x"),
+        fresh.token("nobody", path="/token", grant_type="client_credentials"),
+    ]
+    bodies = []
+    for answer in answers:
+        answer.refused(401, "invalid_client")
+        bodies.append({**answer.json, "reference": ""})
+    assert bodies[0] == bodies[1] == bodies[2]
+    assert fresh.introspect(token["access_token"], "web1") == {"active": False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "statuses"),
+    [("", {400, 401}), ("urn:wrong", {401}), ("twice", {400})],
+)
+def test_ca_21_the_assertion_type_is_exact(world: World, kind: str, statuses: set[int]) -> None:
+    form = f"grant_type=client_credentials&client_id=pk1&client_assertion={_assertion(world)}"
+    types = {"": "", "twice": f"&client_assertion_type={_TYPE}" * 2}
+    form += types.get(kind, f"&client_assertion_type={kind}")
+    answer = world.post(
+        "/token", form, headers={"content-type": "application/x-www-form-urlencoded"}
+    )
+    assert answer.status in statuses

@@ -1,0 +1,186 @@
+"""RT: refresh tokens."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.attacks.world import PASSWORD, Answer, World
+from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.user import User
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import days, seconds
+from valetkey.testing.person import Person
+
+_CHANGES: tuple[Callable[[str], str], ...] = (
+    lambda text: text[:-1],
+    lambda text: text + "x",
+    lambda text: text.partition(".")[0],
+    lambda text: text.replace(".", ".."),
+    lambda text: text.replace("vk_rt", "vk_at"),
+    lambda text: text.swapcase(),
+    lambda text: "vk_rt_" + "A" * 49 + "." + text.partition(".")[2],
+    lambda text: text + "\u0130",
+)
+
+
+def test_rt_01_a_public_clients_token_rotates(world: World) -> None:
+    first = world.tokens("spa1")
+    answer = world.refresh(first["refresh_token"], "spa1")
+    answer.ok()
+    assert answer.json["refresh_token"] != first["refresh_token"]
+    assert answer.json["access_token"] != first["access_token"]
+    world.refresh(answer.json["refresh_token"], "spa1").ok()
+
+
+def test_rt_01_a_confidential_client_keeps_its_token(world: World) -> None:
+    first = world.tokens()
+    answer = world.refresh(first["refresh_token"])
+    answer.ok()
+    assert answer.json["refresh_token"] == first["refresh_token"]
+
+
+def test_rt_03_a_repeated_request_gets_the_same_successor(world: World) -> None:
+    token = world.tokens("spa1")["refresh_token"]
+    one, two = world.refresh(token, "spa1"), world.refresh(token, "spa1")
+    one.ok()
+    two.ok()
+    assert one.json["refresh_token"] == two.json["refresh_token"]
+    world.refresh(one.json["refresh_token"], "spa1").ok()
+
+
+def test_rt_03_of_sixty_four_at_once_all_get_one_successor(world: World) -> None:
+    token = world.tokens("spa1")["refresh_token"]
+    answers: list[Answer] = []
+    start = threading.Barrier(64)
+
+    def use() -> None:
+        start.wait()
+        answers.append(world.refresh(token, "spa1"))
+
+    threads = [threading.Thread(target=use) for _ in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {answer.status for answer in answers} == {200}
+    assert len({answer.json["refresh_token"] for answer in answers}) == 1
+
+
+def test_rt_04_a_repeat_after_the_window_is_theft(world: World) -> None:
+    token = world.tokens("spa1")["refresh_token"]
+    answer = world.refresh(token, "spa1")
+    world.servers.clock.forward(seconds(31))
+    before = world.events("refresh_token.reused")
+    world.refresh(token, "spa1").refused(400, "invalid_grant")
+    assert world.events("refresh_token.reused") == before + 1
+    world.refresh(answer.json["refresh_token"], "spa1").refused(400, "invalid_grant")
+
+
+def test_rt_05_two_generations_back_is_theft_at_once(world: World) -> None:
+    first = world.tokens("spa1")["refresh_token"]
+    second = world.refresh(first, "spa1").json["refresh_token"]
+    third = world.refresh(second, "spa1").json["refresh_token"]
+    world.refresh(first, "spa1").refused(400, "invalid_grant")
+    world.refresh(third, "spa1").refused(400, "invalid_grant")
+
+
+def test_rt_06_a_repeat_with_another_scope_is_refused_and_ends_nothing(world: World) -> None:
+    token = world.tokens("spa1", scope="notes:read account:read")["refresh_token"]
+    answer = world.refresh(token, "spa1", scope="notes:read")
+    answer.ok()
+    world.refresh(token, "spa1", scope="account:read").refused(400, "invalid_grant")
+    world.refresh(answer.json["refresh_token"], "spa1").ok()
+
+
+def test_rt_07_a_confidential_client_must_prove_itself(world: World) -> None:
+    token = world.tokens()["refresh_token"]
+    with world.nothing_changes():
+        world.refresh(token, client_secret="").refused(401, "invalid_client")
+        world.refresh(token, "web2").refused(400, "invalid_grant")
+        world.refresh(token, "spa1").refused(400, "invalid_grant")
+    world.refresh(token).ok()
+
+
+def test_rt_10_scope_only_narrows_and_the_token_keeps_its_own(world: World) -> None:
+    token = world.tokens(scope="notes:read account:read")["refresh_token"]
+    narrow = world.refresh(token, scope="notes:read")
+    narrow.ok()
+    assert narrow.json["scope"] == "notes:read"
+    world.refresh(token, scope="notes:read write").refused(400, "invalid_scope")
+    assert world.refresh(token).json["scope"] == "notes:read account:read"
+
+
+def _alice(tx: Transaction) -> User:
+    user = tx.users.find_by_name("alice")
+    assert user is not None
+    return user
+
+
+def _disable_and_enable(world: World) -> None:
+    accounts, now = AccountKeeper(world.servers.runtime.random), world.servers.clock.now()
+    assert world.servers.write(lambda tx: accounts.disable(tx, _alice(tx), now))
+    assert world.servers.write(lambda tx: accounts.enable(tx, _alice(tx), now))
+
+
+def _change_password(world: World) -> None:
+    accounts, now = AccountKeeper(world.servers.runtime.random), world.servers.clock.now()
+    same = world.servers.write(lambda tx: tx.users.password_hash(_alice(tx).uid))
+    assert same is not None
+    world.servers.write(lambda tx: accounts.set_password(tx, _alice(tx), same, now))
+
+
+@pytest.mark.parametrize("end", [_disable_and_enable, _change_password])
+def test_rt_11_nothing_outlives_its_account(world: World, end: Callable[[World], None]) -> None:
+    tokens = world.tokens("ref1")
+    end(world)
+    world.refresh(tokens["refresh_token"], "ref1").refused(400, "invalid_grant")
+    assert world.introspect(tokens["access_token"], "ref1") == {"active": False}
+
+
+def test_rt_11_nothing_outlives_its_session_where_it_is_bound_to_it(world: World) -> None:
+    world.client("bound1", name="Bound One", ends_with_session=True)
+    person = Person(world.auth)
+    page = person.sign_in(world.ask(person, "bound1"), "alice", PASSWORD)
+    page = page if page.location else person.allow(page)
+    tokens = world.exchange(page.told["code"], "bound1").json
+    world.refresh(tokens["refresh_token"], "bound1").ok()
+    out = person.open(f"{world.auth}/oauth/sign-out")
+    person.submit(out, "sign-out")
+    world.refresh(tokens["refresh_token"], "bound1").refused(400, "invalid_grant")
+
+
+def test_rt_12_idle_and_absolute_life(world: World) -> None:
+    idle = world.tokens()["refresh_token"]
+    world.servers.clock.forward(days(31))
+    world.refresh(idle).refused(400, "invalid_grant")
+    busy = world.tokens()["refresh_token"]
+    for _ in range(8):
+        world.servers.clock.forward(days(20))
+        world.refresh(busy).ok()
+    world.servers.clock.forward(days(21))
+    world.refresh(busy).refused(400, "invalid_grant")
+
+
+def test_rt_13_a_refresh_reaches_no_other_resource(world: World) -> None:
+    token = world.tokens()["refresh_token"]
+    world.refresh(token, resource="https://other.example").refused(400, "invalid_target")
+    world.refresh(token, resource=world.api).ok()
+
+
+@pytest.mark.parametrize("change", _CHANGES)
+def test_rt_17_a_changed_token_is_unknown_and_ends_nothing(
+    world: World, change: Callable[[str], str]
+) -> None:
+    token = world.tokens()["refresh_token"]
+    with world.nothing_changes():
+        world.refresh(change(token)).refused(400, "invalid_grant")
+    world.refresh(token).ok()
+
+
+def test_rt_18_a_revoked_token_stays_dead(world: World) -> None:
+    tokens = world.tokens()
+    answer = world.token(path="/oauth/revoke", token=tokens["refresh_token"])
+    assert answer.status == 200
+    world.refresh(tokens["refresh_token"]).refused(400, "invalid_grant")
+    assert world.introspect(tokens["access_token"]) == {"active": False}
