@@ -64,7 +64,7 @@ class Supervisor:
         self._prepared = {server.name: asyncio.Event() for server in self.servers}
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(number, self.stop)
         keepers = [asyncio.create_task(self._keep(place)) for place in self._places()]
         stopped = asyncio.create_task(self._stopping.wait())
         # A keeper ends first only if it failed in a way that nobody foresaw.
@@ -74,19 +74,20 @@ class Supervisor:
         await stopped
         return self._code
 
+    def stop(self) -> None:
+        """Have `run` end; a second call does not wait for requests under way."""
+        if self._stopping.is_set():
+            # Asked twice: whoever asks does not want to wait.
+            for child in self._children:
+                _send(child, signal.SIGKILL)
+        self._stopping.set()
+
     def _places(self) -> tuple[Place, ...]:
         return tuple(
             Place(number, worker)
             for number, server in enumerate(self.servers)
             for worker in range(server.workers)
         )
-
-    def _stop(self) -> None:
-        if self._stopping.is_set():
-            # Asked twice: whoever asks does not want to wait.
-            for child in self._children:
-                _send(child, signal.SIGKILL)
-        self._stopping.set()
 
     async def _keep(self, place: Place) -> None:
         """Have one child there at all times."""
