@@ -1,17 +1,25 @@
 """Caps, deadlines, and what no request may look like."""
 
 import asyncio
+import socket
+import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from math import inf
 
 import pytest
 
-from tests.web import QUICK
+from tests.web import QUICK, exchange_bytes, reset_by, small_app, statuses
 from valetkey.web.client_address import Proxies
 from valetkey.web.gate import Gate, Limits, objection
+from valetkey.web.listen import RunningServer
 
 HOST = {b"host": b"h.example"}
+
+
+GET = b"GET /none HTTP/1.1\r\nHost: h.example\r\n\r\n"
+GET_LAST = GET[:-2] + b"Connection: close\r\n\r\n"
 
 
 @dataclass(eq=False)
@@ -48,7 +56,9 @@ def test_one_address_does_not_take_all_the_room_but_proxies_may() -> None:
         guests = [Guest() for _ in range(3)]
         assert [gate.admit(guest) for guest in guests] == [True, True, False]
         assert gate.admit(Guest("192.0.2.8"))
-        assert all(gate.admit(Guest("10.0.0.1")) for _ in range(5))
+        proxied = [Guest("10.0.0.1") for _ in range(5)]
+        assert all(gate.admit(guest) for guest in proxied)
+        gate.release(proxied[0])
         for guest in guests:
             gate.release(guest)
             gate.release(guest)
@@ -57,17 +67,46 @@ def test_one_address_does_not_take_all_the_room_but_proxies_may() -> None:
     asyncio.run(main())
 
 
+def test_more_connections_than_one_address_may_have_are_closed_at_once() -> None:
+    limits = replace(QUICK, idle=5, connections_per_address=3)
+    with RunningServer(small_app(), limits=limits) as running, ExitStack() as stack:
+        kept = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=5))
+            for _ in range(3)
+        ]
+        for connection in kept:
+            connection.sendall(GET)
+            assert connection.recv(65_536)
+        with socket.create_connection(("127.0.0.1", running.port), timeout=5) as one_too_many:
+            assert reset_by(one_too_many)
+        kept.pop().close()
+        assert any(_is_answered(running.port) for _ in range(50))
+
+
+def _is_answered(port: int) -> bool:
+    time.sleep(0.05)
+    with suppress(ConnectionResetError):
+        return statuses(exchange_bytes(port, GET_LAST)) == [200]
+    return False
+
+
 def test_whose_time_is_over_is_told_and_nobody_else() -> None:
+    async def told(guest: Guest) -> None:
+        for _ in range(500):
+            await asyncio.sleep(0.01)
+            if guest.told:
+                return
+        raise AssertionError("it was not told")
+
     async def main() -> None:
         now = asyncio.get_running_loop().time()
-        late, early, patient = Guest(deadline=now), Guest(deadline=now + 0.2), Guest()
+        late, busy, patient = Guest(deadline=now), Guest(), Guest()
         gate = Gate(QUICK, Proxies())
-        assert all(gate.admit(guest) for guest in (late, early, patient))
-        await asyncio.sleep(0.12)
-        assert late.told > 0
-        assert (early.told, patient.told) == (0, 0)
-        await asyncio.sleep(0.25)
-        assert early.told > 0
+        assert all(gate.admit(guest) for guest in (late, busy, patient))
+        await told(late)
+        assert (busy.told, patient.told) == (0, 0)
+        busy.deadline = now
+        await told(busy)
         assert patient.told == 0
 
     asyncio.run(main())

@@ -174,6 +174,17 @@ def test_a_server_that_stops_finishes_what_was_asked() -> None:
     assert b"connection: close" in heard[0]
 
 
+def test_an_idle_connection_does_not_keep_a_server_from_stopping() -> None:
+    server = RunningServer(small_app())
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+        with server:
+            connection.sendall(GET_LAST.replace(b"Connection: close\r\n", b""))
+            assert statuses(connection.recv(65_536)) == [200]
+            started = time.monotonic()
+        assert connection.recv(65_536) == b""
+    assert time.monotonic() - started < 5
+
+
 def test_nothing_is_answered_after_the_end() -> None:
     with RunningServer(small_app()) as server:
         assert statuses(exchange_bytes(server.port, GET_LAST)) == [200]

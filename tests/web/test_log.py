@@ -132,7 +132,10 @@ def test_lines_are_written_soon_without_being_asked(monkeypatch: pytest.MonkeyPa
 
     async def main() -> None:
         log.AccessLog().add((NOW, "GET", "/", 200, 0.0, ""))
-        await asyncio.sleep(0.05)
+        for _ in range(500):
+            await asyncio.sleep(0.01)
+            if told.getvalue():
+                return
 
     asyncio.run(main())
     assert len(lines(told)) == 1

@@ -58,9 +58,6 @@ class Headers:
             seen.add(name)
         return False
 
-    def __len__(self) -> int:
-        return len(self._pairs)
-
     def __repr__(self) -> str:
         return f"Headers({len(self._pairs)} fields)"
 

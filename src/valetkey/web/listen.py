@@ -173,8 +173,8 @@ class _Server(uvicorn.Server):
 class RunningServer:
     """An App that answers on loopback from a thread of its own, for as long as the block lasts.
 
-    `limits` are the real ones unless a test gives shorter ones; with `socket` it answers there, so
-    that an App can know its own port before it is made.
+    `limits` are the real ones unless a test gives shorter ones; given `sock`, it answers there, so
+    that an App can know its port before it is made.
     """
 
     def __init__(

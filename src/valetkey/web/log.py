@@ -175,8 +175,6 @@ def _row(line: Line) -> dict[str, Field]:
 
 def _many(level: str, rows: Iterable[MutableMapping[str, Field]]) -> None:
     """Tell many events, timestamps and names included in each row, in one write."""
-    if not wants(level):
-        return
     text = "".join(_output.line(level, {"level": level, **row}) + "\n" for row in rows)
     _output.write(text)
 

@@ -105,9 +105,7 @@ class HttpProtocol(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client has read everything."""
         self._stuck = False
-        if self._current is not None:
-            self._time(self._current)
-        elif self._last_words or not self._deaf:
+        if self._last_words or not self._deaf:
             self._advance()
 
     def shutdown(self) -> None:
@@ -214,16 +212,15 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        if self._incoming is not None and self._incoming.feed(body) > _UNREAD:
+        if cast("_Exchange", self._incoming).feed(body) > _UNREAD:
             self._pause_reading()
 
     def on_message_complete(self) -> None:
         """The body is complete."""
-        exchange, self._incoming = self._incoming, None
-        if exchange is not None:
-            exchange.finish()
-            if exchange is self._current:
-                self._time(exchange)
+        exchange, self._incoming = cast("_Exchange", self._incoming), None
+        exchange.finish()
+        if exchange is self._current:
+            self._time(exchange)
 
     def _misread(self, error: httptools.HttpParserError) -> None:
         last = self._pending[-1] if self._pending else self._current
@@ -344,7 +341,6 @@ class _Exchange:
     _gone: bool = False
     _waiter: asyncio.Future[None] | None = None
     _start: Message | None = None
-    _reply: bytes = b""
 
     def feed(self, body: bytes) -> int:
         self._body += body
@@ -385,11 +381,10 @@ class _Exchange:
         if self._start is None:
             self._start = message
             return
-        self._reply += cast("bytes", message.get("body", b""))
-        if not message.get("more_body"):
-            headers = cast("RawPairs", self._start["headers"])
-            status = cast("int", self._start["status"])
-            self.connection.answered(self, status, headers, self._reply)
+        # The App sends a body as a whole.
+        headers = cast("RawPairs", self._start["headers"])
+        status = cast("int", self._start["status"])
+        self.connection.answered(self, status, headers, cast("bytes", message["body"]))
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

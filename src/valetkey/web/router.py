@@ -322,25 +322,18 @@ async def _admit(route: Route | None, method: str, headers: Headers, receive: Re
 
 
 async def _read(receive: Receive, limit: int) -> bytes:
-    message = await receive()
-    if message["type"] != "http.request":
-        raise _Gone
-    body = cast("bytes", message.get("body", b""))
-    if not message.get("more_body"):
-        if len(body) > limit:
-            raise Refused(_too_large(limit))
-        return body
-    whole = bytearray(body)
-    while message.get("more_body"):
-        if len(whole) > limit:
-            raise Refused(_too_large(limit))
+    parts: list[bytes] = []
+    length = 0
+    while True:
         message = await receive()
         if message["type"] != "http.request":
             raise _Gone
-        whole += cast("bytes", message.get("body", b""))
-    if len(whole) > limit:
-        raise Refused(_too_large(limit))
-    return bytes(whole)
+        parts.append(cast("bytes", message.get("body", b"")))
+        length += len(parts[-1])
+        if length > limit:
+            raise Refused(_too_large(limit))
+        if not message.get("more_body"):
+            return b"".join(parts)
 
 
 def _check_type(body: Body, given: str) -> None:
