@@ -1,0 +1,101 @@
+"""`valetkey doctor`: look for what is wrong before users do."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from valetkey.cli import options, say
+from valetkey.cli.doctoring.canary import canary_in
+from valetkey.cli.doctoring.databases import clocks, databases
+from valetkey.cli.doctoring.finding import Finding, Level, bad, good, mind
+from valetkey.cli.doctoring.reach import reach
+from valetkey.cli.doctoring.register import register
+from valetkey.cli.say import Exit
+from valetkey.config.agreement import missing_files, servers
+from valetkey.config.load import Mistakes
+from valetkey.config.settings import Settings
+
+_MARK = {
+    Level.GOOD: ("ok  ", "green"),
+    Level.MIND: ("mind", "yellow"),
+    Level.BAD: ("bad ", "red"),
+}
+
+
+@click.command()
+@click.option(
+    "--logs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A log, or a folder of them, in which to look for the canary; may be repeated.",
+)
+@options.config_file
+@options.as_json
+def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
+    """Look at everything that goes wrong in practice, and say what to do.
+
+    Configuration, databases, clocks, keys, certificates, clients that cost something, and whether
+    a secret in a query string turns up in a log. Changes nothing.
+
+    Exit code 1 if something is bad.
+
+    Example: valetkey doctor --logs /var/log/nginx
+    """
+    found: list[Finding] = []
+
+    async def examine() -> None:
+        async for finding in _everything(config, logs):
+            found.append(finding)
+            if not as_json:
+                _show(finding)
+
+    asyncio.run(examine())
+    count = {level: sum(each.level is level for each in found) for level in Level}
+    if as_json:
+        say.as_json({"ok": not count[Level.BAD], "findings": [asdict(each) for each in found]})
+    else:
+        say.line()
+        say.line(
+            f"{count[Level.GOOD]} good, {count[Level.MIND]} to keep in mind, {count[Level.BAD]} bad"
+        )
+    return Exit.FAILED if count[Level.BAD] else Exit.OK
+
+
+async def _everything(config: Path | None, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
+    try:
+        settings = options.settings_of(config)
+    except Mistakes as mistakes:
+        for problem in mistakes.problems:
+            yield bad("configuration", str(problem))
+        return
+    for finding in _configuration(settings):
+        yield finding
+    for examination in (databases, clocks, register, reach):
+        async for finding in examination(settings):
+            yield finding
+    async for finding in canary_in(settings, logs):
+        yield finding
+
+
+def _configuration(settings: Settings) -> Iterator[Finding]:
+    missing = list(missing_files(settings, ("authorization", "resource")))
+    for problem in missing:
+        yield bad("configuration", str(problem))
+    if not missing:
+        yield good("configuration", str(settings.source.file or "every default"))
+    cores = os.cpu_count() or 1
+    for name, server in servers(settings):
+        if server.workers > cores:
+            found = f"{server.workers} workers on {cores} cores"
+            yield mind(f"{name} server", found, "More than one for each core brings nothing.")
+
+
+def _show(finding: Finding) -> None:
+    mark, colour = _MARK[finding.level]
+    say.line(f"{say.coloured(mark, colour)}  {say.strong(finding.about)}: {finding.found}")
+    if finding.next:
+        say.line(f"      {finding.next}")

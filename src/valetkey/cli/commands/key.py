@@ -1,0 +1,216 @@
+"""`valetkey key`: show, rotate, back up and restore keys."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.cli import options, say
+from valetkey.cli.register import keys
+from valetkey.cli.register.keeper import confirmed
+from valetkey.cli.register.moments import shown
+from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.say import Exit
+from valetkey.config.paths import credential_path, keyring_path
+from valetkey.config.settings import Settings
+from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
+from valetkey.kernel.refusal import Mistake
+
+_LARGEST = 65_536
+
+
+@click.group()
+def command() -> None:
+    """Show, rotate, back up and restore keys. Signing keys also rotate by themselves.
+
+    Example: valetkey key list
+    """
+
+
+@command.command("list")
+@options.config_file
+@options.as_json
+def list_(config: Path | None, as_json: bool) -> None:
+    """Signing keys and their state, and where keyring and credential lie. Shows no secret.
+
+    Example: valetkey key list
+    """
+    settings = options.settings_of(config)
+
+    async def work(opened: Opened) -> tuple[Opened, Sequence[SigningKeyRecord]]:
+        return opened, await opened.store.read(lambda tx: tx.signing_keys.all(opened.now))
+
+    opened, records = with_store(settings, work)
+    versions = [key.version for key in opened.keyring.sealer.keys]
+    if as_json:
+        say.as_json(
+            {
+                "signing_keys": [_json(record, opened) for record in records],
+                "keyring": {"file": _keyring_file(settings), "sealing_versions": versions},
+                "credential": {"file": _credential_file(settings)},
+            }
+        )
+        return
+    if records:
+        say.table(
+            ("KEY ID", "ALGORITHM", "STATE", "SIGNS FROM", "UNTIL", "PUBLISHED UNTIL"),
+            [
+                (
+                    record.kid,
+                    record.algorithm,
+                    record.state(opened.now),
+                    shown(record.activates_at),
+                    shown(record.retires_at),
+                    shown(record.removed_at),
+                )
+                for record in records
+            ],
+        )
+    else:
+        say.line("There are no signing keys yet; `valetkey serve` makes the first.")
+    say.line()
+    say.fields(
+        [
+            ("keyring", _keyring_file(settings) or "given by the environment"),
+            ("seals with", f"version {versions[0]}, opens {len(versions)}"),
+            ("credential", _credential_file(settings) or "given by the environment"),
+        ]
+    )
+
+
+@command.command()
+@click.argument("kind", type=click.Choice(["signing", "sealing", "credential"]), default="signing")
+@click.option("--now", "at_once", is_flag=True, help="A signing key leaked: do not wait.")
+@options.yes
+@options.config_file
+def rotate(kind: str, at_once: bool, yes: bool, config: Path | None) -> None:
+    r"""Replace a key before its time.
+
+    \b
+    signing     the next key signs as soon as everybody can know it; with --now at once
+    sealing     the key under which the database keeps secrets; then restart the servers
+    credential  with which the resource server is known; then restart the resource server
+
+    Example: valetkey key rotate --now
+    """
+    settings = options.settings_of(config)
+    if at_once and kind != "signing":
+        raise Mistake("--now is for signing keys")
+    if not confirmed(_QUESTION[kind, at_once], yes=yes):
+        raise click.Abort
+
+    async def work(opened: Opened) -> str:
+        if kind == "sealing":
+            version = await keys.rotate_sealing_key(opened)
+            return f"Secrets are sealed with version {version}. Next: restart both servers."
+        if kind == "credential":
+            path = await keys.rotate_credential(opened)
+            return f"{path} holds a new credential. Next: restart the resource server within a day."
+        await opened.foundation.keys.rotate(opened.now, at_once=at_once)
+        return "Signing keys are rotated; see: valetkey key list"
+
+    say.line(with_store(settings, work))
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@options.config_file
+def backup(file: Path, config: Path | None) -> None:
+    """Write the keyring, and the resource server's credential, to a new FILE of mode 0600.
+
+    Whoever has it and the database has everything: keep them apart.
+
+    Example: valetkey key backup /media/safe/valetkey.keyring
+    """
+    settings = options.settings_of(config)
+
+    async def work(opened: Opened) -> keys.Backup:
+        return keys.Backup(opened.keyring, keys.credential_in_file(settings))
+
+    text = with_store(settings, work).text()
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as opened_file:
+            opened_file.write(text)
+            opened_file.flush()
+            os.fsync(opened_file.fileno())
+    except OSError as reason:
+        why = (reason.strerror or "no reason given").lower()
+        raise Mistake(f"{file} cannot be written: {why}") from None
+    say.line(f"{file} holds the keyring. Keep it apart from the databases.")
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@options.yes
+@options.config_file
+def restore(file: Path, yes: bool, config: Path | None) -> int:
+    """Put a keyring that was backed up, and its credential, back in place.
+
+    Stop the servers first. Exit code 1 if the keyring does not open this database's keys.
+
+    Example: valetkey key restore /media/safe/valetkey.keyring
+    """
+    settings = options.settings_of(config)
+    if settings.authorization.keyring_text is not None:
+        raise Mistake("VALETKEY__AUTHORIZATION__KEYRING_TEXT would win over the file: unset it")
+    saved = keys.Backup.parse(_read(file))
+    path = keyring_path(settings)
+    _put(path, saved.keyring.text(), yes=yes)
+    if saved.credential is not None and settings.resource.credential_text is None:
+        _put(credential_path(settings), saved.credential.reveal(), yes=yes)
+    opening, all_keys = with_store(settings, keys.opens_all)
+    if opening < all_keys:
+        say.error(f"it opens {opening} of the {all_keys} signing keys: it is another database's")
+        return Exit.FAILED
+    say.line(f"{path} is in place and opens all signing keys. Next: valetkey serve")
+    return Exit.OK
+
+
+_QUESTION = {
+    ("signing", False): "Let the next signing key take over as soon as everybody knows it?",
+    ("signing", True): "Let another key sign now? Whoever caches keys refuses it at first.",
+    ("sealing", False): "Seal every stored secret anew? Both servers must be restarted after it.",
+    ("credential", False): "Make a new credential? The resource server must be restarted after it.",
+}
+
+
+def _put(path: Path, text: str, *, yes: bool) -> None:
+    present = create_or_read_secret_file(path, lambda: text)
+    if present.strip() == text.strip():
+        return
+    if not confirmed(f"{path} holds something else. Replace it?", yes=yes):
+        raise click.Abort
+    replace_secret_file(path, text)
+
+
+def _read(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_LARGEST).decode("ascii")
+    except (OSError, UnicodeDecodeError):
+        raise Mistake(f"{file} cannot be read as a backup of keys") from None
+
+
+def _keyring_file(settings: Settings) -> str | None:
+    given = settings.authorization.keyring_text is not None
+    return None if given else str(keyring_path(settings))
+
+
+def _credential_file(settings: Settings) -> str | None:
+    given = settings.resource.credential_text is not None
+    return None if given else str(credential_path(settings))
+
+
+def _json(record: SigningKeyRecord, opened: Opened) -> dict[str, object]:
+    return {
+        "kid": record.kid,
+        "algorithm": record.algorithm,
+        "state": record.state(opened.now).value,
+        "created_at": record.created_at,
+        "activates_at": record.activates_at,
+        "retires_at": record.retires_at,
+        "removed_at": record.removed_at,
+    }

@@ -1,0 +1,200 @@
+"""Notes Printer: an app of somebody else. It signs people in and prints their notes.
+
+Standard library only; run it against any server (examples/notes_printer says how). It asks for an
+authorization code with PKCE (RFC 6749 section 4.1, RFC 7636) and keeps the tokens to itself.
+"""
+
+# ruff: noqa: TID251 - somebody else's program: it has its own dice and its own environment
+
+import base64
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from string import Template
+from urllib.error import HTTPError, URLError
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+Reply = dict[str, object]
+"""A JSON object, as a server answered it."""
+
+PAGE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
+SCOPE = "notes:read account:read"
+COOKIE = "notes_printer"
+
+
+@dataclass
+class Visit:
+    """One browser: what it was sent away with, and the tokens that it came back for."""
+
+    state: str = ""
+    verifier: str = ""
+    tokens: Reply = field(default_factory=dict[str, object])
+
+
+class Refused(Exception):
+    """A server said no, and why; `code` is the error code of RFC 6749, if it gave one."""
+
+    def __init__(self, code: str, why: str) -> None:
+        """Carry both."""
+        super().__init__(why)
+        self.code = code
+
+
+class NotesPrinter(ThreadingHTTPServer):
+    """The app, and what it was given when it was registered."""
+
+    daemon_threads = True
+
+    def __init__(
+        self, address: tuple[str, int], auth_url: str, api_url: str, client_id: str, secret: str
+    ) -> None:
+        """Listen at `address`; `serve_forever` answers."""
+        super().__init__(address, Browser)
+        self.auth_url, self.api_url = auth_url, api_url
+        self.client_id, self.secret = client_id, secret
+        self.url = f"http://{address[0]}:{self.server_port}"
+        self.visits: dict[str, Visit] = {}
+
+    def sign_in_url(self, visit: Visit) -> str:
+        """Where to send somebody; state and verifier tie the answer to this browser."""
+        visit.state, visit.verifier = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(visit.verifier.encode()).digest())
+        asked = {
+            "response_type": "code",
+            "client_id": self.client_id,
+            "redirect_uri": f"{self.url}/callback",
+            "scope": SCOPE,
+            "state": visit.state,
+            "code_challenge": challenge.rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+        }
+        return f"{self.auth_url}/oauth/authorize?{urlencode(asked)}"
+
+    def take_code(self, visit: Visit, told: dict[str, str]) -> None:
+        """Exchange the code that came back for tokens. Raises Refused."""
+        state, visit.state = visit.state, ""
+        if not state or not secrets.compare_digest(told.get("state", "").encode(), state.encode()):
+            raise Refused("state", "This answer does not belong to this browser. Start again.")
+        if told.get("iss") != self.auth_url:
+            raise Refused("iss", "This answer comes from another server. Start again.")
+        if "error" in told:
+            raise Refused(told["error"], told.get("error_description", "no reason given"))
+        visit.tokens = self._token(
+            grant_type="authorization_code",
+            code=told.get("code", ""),
+            redirect_uri=f"{self.url}/callback",
+            code_verifier=visit.verifier,
+        )
+
+    def read(self, visit: Visit, name: str) -> Reply:
+        """An object of the API; an expired token is refreshed once. Raises Refused."""
+        try:
+            return self._bearer(visit, name)
+        except Refused as refused:
+            if refused.code != "invalid_token" or "refresh_token" not in visit.tokens:
+                raise
+        fresh = self._token(
+            grant_type="refresh_token", refresh_token=str(visit.tokens["refresh_token"])
+        )
+        visit.tokens = {**visit.tokens, **fresh}
+        return self._bearer(visit, name)
+
+    def _bearer(self, visit: Visit, name: str) -> Reply:
+        access_token = str(visit.tokens.get("access_token", ""))
+        return ask(f"{self.api_url}/v2/{name}", {"Authorization": f"Bearer {access_token}"})
+
+    def _token(self, **form: str) -> Reply:
+        pair = f"{quote(self.client_id, safe='')}:{quote(self.secret, safe='')}"
+        basic = base64.b64encode(pair.encode()).decode()
+        url = f"{self.auth_url}/oauth/token"
+        return ask(url, {"Authorization": f"Basic {basic}"}, urlencode(form).encode())
+
+
+def ask(url: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
+    """The JSON object that a server answers with. Raises Refused."""
+    try:
+        with urlopen(Request(url, body, headers), timeout=10) as answer:  # noqa: S310 - our servers
+            reply: Reply = json.load(answer)
+            return reply
+    except HTTPError as error:
+        with error:
+            problem: Reply = json.load(error)
+        code = problem.get("error") or problem.get("code")
+        why = problem.get("error_description") or problem.get("detail")
+        raise Refused(str(code), str(why)) from None
+    except (URLError, TimeoutError) as error:
+        raise Refused("unreachable", f"The server cannot be reached: {error}") from None
+
+
+class Browser(BaseHTTPRequestHandler):
+    """Answers one browser's requests."""
+
+    server: NotesPrinter
+    visit_id = ""
+
+    def do_GET(self) -> None:
+        """The pages, the way to the authorization server, and the way back."""
+        parts = urlsplit(self.path)
+        visit = self._visit()
+        try:
+            if parts.path == "/sign-in":
+                self._go(self.server.sign_in_url(visit))
+            elif parts.path == "/callback":
+                self.server.take_code(visit, dict(parse_qsl(parts.query)))
+                self._go("/")
+            elif parts.path == "/":
+                self._show(self._notes(visit) if visit.tokens else WELCOME)
+            else:
+                self._show(
+                    "<h1>There is nothing here</h1><p><a href='/'>Notes Printer</a></p>", 404
+                )
+        except Refused as refused:
+            visit.tokens = {}
+            self._show(WORRY.substitute(code=safe(refused.code), why=safe(refused)))
+
+    def do_POST(self) -> None:
+        """Forget who was here."""
+        self._visit()
+        self.server.visits.pop(self.visit_id, None)
+        self._go("/")
+
+    def _notes(self, visit: Visit) -> str:
+        account = self.server.read(visit, "account")
+        notes = self.server.read(visit, "notes")["items"]
+        sheets = "".join(
+            SHEET.substitute(title=safe(note["title"]), text=safe(note["text"]))
+            for note in (notes if isinstance(notes, list) else [])
+        )
+        return NOTES.substitute(name=safe(account["name"]), sheets=sheets or EMPTY)
+
+    def _visit(self) -> Visit:
+        try:
+            cookies = SimpleCookie(self.headers.get("Cookie", ""))
+        except CookieError:
+            cookies = SimpleCookie()
+        named = cookies[COOKIE].value if COOKIE in cookies else ""
+        self.visit_id = named if named in self.server.visits else secrets.token_urlsafe(32)
+        return self.server.visits.setdefault(self.visit_id, Visit())
+
+    def _go(self, url: str) -> None:
+        self._answer(303, b"", ("Location", url))
+
+    def _show(self, content: str, status: int = 200) -> None:
+        self._answer(status, PAGE.substitute(content=content).encode())
+
+    def _answer(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
+        self.send_response(status)
+        cookie = f"{COOKIE}={self.visit_id}; Path=/; HttpOnly; SameSite=Lax"
+        for name, value in (*headers, *HEADERS, ("Set-Cookie", cookie)):
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: addresses hold codes."""

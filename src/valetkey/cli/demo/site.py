@@ -1,0 +1,191 @@
+"""The demo's site: its folder, its addresses, the person and the apps that live in it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from valetkey.cli.applying.file import read_site
+from valetkey.cli.applying.plan import carry_out, prepare
+from valetkey.cli.register.store import Opened, with_store
+from valetkey.config.load import load
+from valetkey.config.settings import Settings
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Prefix, fresh_secret
+
+UID = 1001
+USERNAME = "ada"
+NAME = "Ada Lovelace"
+EMAIL = "ada@example.com"
+PASSWORD = "correct horse battery staple"
+
+PRINTER = "printer"
+DESK = "desk"
+POCKET = "pocket"
+VIEWER = "viewer"
+SHORT_LIFE = 3
+"""Seconds that an access token of the app POCKET lives."""
+
+_CONFIGURATION = "valetkey.toml"
+_CONTENT = "apply.toml"
+_WITH_SECRET = (PRINTER, DESK)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where everything is. `secrets` are the apps' own, by client id. Addresses have no slash."""
+
+    directory: Path
+    auth_url: str
+    api_url: str
+    app_url: str
+    secrets: Mapping[str, str]
+
+    @property
+    def configuration(self) -> Path:
+        """The file that both servers read."""
+        return self.directory / _CONFIGURATION
+
+    @property
+    def settings(self) -> Settings:
+        """What the servers will make of it; this process's environment does not count."""
+        return load(self.configuration, {})
+
+    @property
+    def callback(self) -> str:
+        """The redirect URI that Notes Printer registered."""
+        return f"{self.app_url}/callback"
+
+    def secret(self, client_id: str) -> str:
+        """The secret of an app that has one."""
+        return self.secrets[client_id]
+
+
+def known_secrets(directory: Path) -> Mapping[str, str]:
+    """The apps' secrets: those of an earlier demo in this folder, else fresh ones.
+
+    Raises Mistake for a folder that holds something else.
+    """
+    file = directory / _CONTENT
+    if not file.exists():
+        if directory.exists() and any(directory.iterdir()):
+            raise Mistake(f"{directory} is not empty, and no demo was kept there; name another")
+        return {
+            name: fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random).reveal()
+            for name in _WITH_SECRET
+        }
+    found: dict[str, str] = {}
+    for wanted in read_site(file).clients:
+        if wanted.secret is not None:
+            found[wanted.text("client_id")] = wanted.secret.reveal()
+    if not found.keys() >= set(_WITH_SECRET):
+        raise Mistake(f"{file} is not what a demo wrote; name another folder")
+    return found
+
+
+def furnish(site: Site) -> None:
+    """Write both files and make the databases hold what they say; a second time is harmless."""
+    site.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _write(site.configuration, _configuration(site))
+    content = site.directory / _CONTENT
+    _write(content, _content(site))
+    wanted = read_site(content)
+
+    async def work(opened: Opened) -> None:
+        await carry_out(opened, await prepare(opened, content, wanted, lambda _: None))
+
+    with_store(site.settings, work)
+
+
+def _write(file: Path, text: str) -> None:
+    file.touch(mode=0o600)
+    file.write_text(text, encoding="utf-8")
+
+
+def _configuration(site: Site) -> str:
+    servers = {"authorization": site.auth_url, "resource": site.api_url}
+    lines = ["# The servers of a Valetkey demo: valetkey serve --config " + _CONFIGURATION]
+    for name, url in servers.items():
+        lines += [
+            f"[{name}]",
+            f'url = "{url}"',
+            f'listen = "{url.removeprefix("http://")}"',
+            f'database = "sqlite:///{name}.db"',
+            "",
+        ]
+    lines += ["[brand]", 'name = "Valetkey demo"', "", "[log]", 'level = "error"', ""]
+    return "\n".join(lines)
+
+
+def _content(site: Site) -> str:
+    user: dict[str, object] = {
+        "uid": UID,
+        "username": USERNAME,
+        "email": EMAIL,
+        "name": NAME,
+        "password": PASSWORD,
+    }
+    clients = (_printer(site), _pocket(), _viewer(), _desk(site))
+    tables = [("users", user), *(("clients", client) for client in clients)]
+    return "\n".join(
+        line
+        for kind, table in tables
+        for line in (
+            f"[[{kind}]]",
+            # A JSON string, list, number or flag is spelt the same in TOML.
+            *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()),
+            "",
+        )
+    )
+
+
+def _printer(site: Site) -> Mapping[str, object]:
+    return {
+        "client_id": PRINTER,
+        "client_secret": site.secret(PRINTER),
+        "name": "Notes Printer",
+        "description": "Prints your notes",
+        "redirect_uris": [site.callback],
+        "grant_types": ["authorization_code", "refresh_token", "client_credentials"],
+        "scopes": ["notes:read", "notes:write", "account:read"],
+        "default_scopes": ["notes:read"],
+    }
+
+
+def _pocket() -> Mapping[str, object]:
+    return {
+        "client_id": POCKET,
+        "name": "Pocket Notes",
+        "description": "Your notes on your phone, with tokens that live three seconds",
+        "redirect_uris": ["http://127.0.0.1/pocket"],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "scopes": ["notes:read", "notes:write"],
+        "type": "public",
+        "application_type": "native",
+        "access_token_lifetime": f"{SHORT_LIFE}s",
+    }
+
+
+def _viewer() -> Mapping[str, object]:
+    return {
+        "client_id": VIEWER,
+        "name": "Old Viewer",
+        "description": "Shows your notes in a browser, as apps did in 2012",
+        "redirect_uris": ["http://127.0.0.1:8410/viewer"],
+        "grant_types": ["implicit"],
+        "scopes": ["notes:read"],
+        "type": "public",
+    }
+
+
+def _desk(site: Site) -> Mapping[str, object]:
+    return {
+        "client_id": DESK,
+        "client_secret": site.secret(DESK),
+        "name": "Front Desk",
+        "description": "The operator's own app, trusted with passwords",
+        "grant_types": ["password", "refresh_token"],
+        "scopes": ["read", "write"],
+        "access_token_format": "reference",
+    }

@@ -1,0 +1,1 @@
+"""What `valetkey doctor` looks at: one file for each place where something may be wrong."""

@@ -1,0 +1,85 @@
+"""The canary: a secret sent in a query string, to see in which log it turns up (security 10)."""
+
+import asyncio
+import http.client
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from valetkey.cli.doctoring.finding import Finding, bad, good
+from valetkey.cli.doctoring.reach import ask, trust
+from valetkey.config.agreement import servers
+from valetkey.config.paths import database_file
+from valetkey.config.settings import Settings
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import to_base64url
+
+_WINDOW = 1 << 20
+_WRITTEN_WITHIN = 1.5  # seconds until logs and decision records are on disk
+
+
+def canary_in(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
+    """Send a secret that opens nothing the way that S15 allows, and look where it turns up.
+
+    The databases of this machine are searched, and the files and folders in `logs`.
+    """
+    return _canary(settings, logs)
+
+
+async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
+    canary = f"canary{to_base64url(SYSTEM.random(18)).replace('-', '0').replace('_', '0')}"
+    target = (
+        "/oauth/token?grant_type=client_credentials&client_id=valetkey-doctor"
+        f"&client_secret={canary}"
+    )
+    url = settings.authorization.url
+    try:
+        answer = await asyncio.to_thread(ask, "POST", url, target, trust(settings))
+    except (OSError, http.client.HTTPException):
+        return
+    if canary.encode() in answer.body:
+        yield bad("canary", "a secret from the query string came back in the answer")
+    await asyncio.sleep(_WRITTEN_WITHIN)
+    places = [*_database_files(settings), *_files_in(logs)]
+    hits = [place for place in places if await asyncio.to_thread(_holds, place, canary)]
+    for place in hits:
+        yield bad(
+            "canary",
+            f"{place} holds a secret that came in a query string",
+            "Keep queries out of that log: docs/how-to/run-behind-a-proxy.md",
+        )
+    if not hits:
+        yield good(
+            "canary",
+            f"sent as a client_secret in the query string, and in none of {len(places)} files; "
+            f"search every other log on the way for {canary}",
+        )
+
+
+def _database_files(settings: Settings) -> Iterator[Path]:
+    for _, server in servers(settings):
+        file = database_file(settings, server)
+        for end in ("", "-wal"):
+            place = file.with_name(file.name + end) if file else None
+            if place is not None and place.exists():
+                yield place
+
+
+def _files_in(logs: tuple[Path, ...]) -> Iterator[Path]:
+    for place in logs:
+        if place.is_dir():
+            yield from (file for file in sorted(place.rglob("*")) if file.is_file())
+        elif place.is_file():
+            yield place
+
+
+def _holds(file: Path, text: str) -> bool:
+    wanted, before = text.encode(), b""
+    try:
+        with file.open("rb") as opened:
+            while chunk := opened.read(_WINDOW):
+                if wanted in before + chunk:
+                    return True
+                before = chunk[-len(wanted) :]
+    except OSError:
+        return False
+    return False

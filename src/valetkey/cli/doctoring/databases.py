@@ -1,0 +1,64 @@
+"""The databases: whether they answer, have this version's tables, agree on the time."""
+
+from collections.abc import AsyncIterator
+
+from valetkey.cli.doctoring.finding import Finding, bad, good, mind
+from valetkey.cli.doctoring.health import healths
+from valetkey.cli.register.store import open_database
+from valetkey.config.agreement import servers
+from valetkey.config.paths import database_file
+from valetkey.config.settings import Settings
+from valetkey.database.engine import Connection, DatabaseUnavailable
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+
+_TOLERANCE = 10
+_MOST = 60
+_OTHERS = 0o077
+
+
+async def databases(settings: Settings) -> AsyncIterator[Finding]:
+    """Both of them."""
+    for health in await healths(settings):
+        about = f"{health.server} database"
+        if health.ok:
+            yield good(about, health.found)
+        else:
+            yield bad(about, health.found, health.next)
+    for name, server in servers(settings):
+        file = database_file(settings, server)
+        if file is not None and file.exists() and file.stat().st_mode & _OTHERS:
+            yield mind(f"{name} database", "others may read its file", f"Run: chmod 600 {file}")
+
+
+async def clocks(settings: Settings) -> AsyncIterator[Finding]:
+    """How far the clocks of PostgreSQL servers are from this machine's (S30)."""
+    for name, server in servers(settings):
+        if database_file(settings, server) is not None:
+            continue
+        about = f"{name} database's clock"
+        try:
+            engine = open_database(settings, server)
+            try:
+                theirs = await engine.scan(_clock)
+                skew = abs(theirs - SYSTEM.now())
+            finally:
+                await engine.close()
+        except (DatabaseUnavailable, Mistake):
+            continue
+        yield judged_skew(about, skew)
+
+
+def judged_skew(about: str, skew: int) -> Finding:
+    """What so many seconds between two clocks mean."""
+    if skew > _MOST:
+        return bad(about, f"{skew} s from this machine's", "Let both follow one time server.")
+    if skew > _TOLERANCE:
+        return mind(about, f"{skew} s from this machine's", "Let both follow one time server.")
+    return good(about, f"{skew} s from this machine's")
+
+
+def _clock(db: Connection) -> int:
+    # The one question to a database that only PostgreSQL understands: SQLite has our clock.
+    row = db.row("SELECT CAST(EXTRACT(EPOCH FROM CURRENT_TIMESTAMP) AS BIGINT)")
+    return int(row[0]) if row else 0

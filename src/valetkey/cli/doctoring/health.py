@@ -1,0 +1,87 @@
+"""The health of a database: whether it answers, has the right tables, can be written to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
+from valetkey.config.agreement import servers
+from valetkey.config.paths import database_file
+from valetkey.config.settings import ServerSettings, Settings
+from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
+from valetkey.database.migrate import find, migrate
+from valetkey.kernel.refusal import Mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What was found out about one database."""
+
+    server: str
+    ok: bool
+    found: str
+    next: str = ""
+
+
+async def healths(settings: Settings) -> Sequence[Health]:
+    """What is found out about both databases."""
+    return [await _health(settings, name, server) for name, server in servers(settings)]
+
+
+async def _health(settings: Settings, name: str, server: ServerSettings) -> Health:
+    if not is_begun(settings, server):
+        return Health(name, False, "there is no database yet", "Next: valetkey serve")
+    try:
+        engine = open_database(settings, server)
+    except DatabaseUnavailable as reason:
+        return Health(name, False, str(reason))
+    try:
+        return await _look(engine, name, _file_size(settings, server))
+    except Mistake as mistake:
+        return Health(name, False, str(mistake))
+    except DatabaseUnavailable as reason:
+        return Health(name, False, str(reason), "Is it running, and is the URL right?")
+    finally:
+        await engine.close()
+
+
+async def _look(engine: Engine, name: str, size: str) -> Health:
+    if not await engine.scan(_has_tables):
+        return Health(name, False, "it has no tables yet", "Next: valetkey database migrate")
+    applied = await engine.scan(_applied)
+    missing = [each.name for each in find(SCHEMAS[name]) if each.number not in applied]
+    if missing:
+        found = f"its tables are older than this version: {', '.join(missing)}"
+        return Health(name, False, found, "Next: valetkey database migrate")
+    began = perf_counter()
+    # With nothing missing this only compares, in a transaction that may write.
+    await migrate(engine, SCHEMAS[name])
+    took = (perf_counter() - began) * 1_000
+    return Health(name, True, f"answers, up to date, can be written to ({took:.0f} ms{size})")
+
+
+def _has_tables(db: Connection) -> bool:
+    # Both engines know their tables by another name, so one is asked for by looking.
+    try:
+        db.row("SELECT number FROM migrations LIMIT 1")
+    except DatabaseUnavailable:
+        raise
+    except Exception:  # noqa: BLE001 - each engine says "no such table" in words of its own
+        return False
+    return True
+
+
+def _applied(db: Connection) -> set[int]:
+    return {row[0] for row in db.rows("SELECT number FROM migrations")}
+
+
+def _file_size(settings: Settings, server: ServerSettings) -> str:
+    file = database_file(settings, server)
+    return f", {size(file)}" if file else ""
+
+
+def size(file: Path) -> str:
+    """How large a file is."""
+    mebibytes = file.stat().st_size / (1 << 20)
+    return f"{mebibytes:.1f} MiB"

@@ -1,0 +1,116 @@
+"""The servers as the world reaches them: whether they answer, and as whom."""
+
+import asyncio
+import http.client
+import json
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from valetkey.cli.doctoring.databases import judged_skew
+from valetkey.cli.doctoring.finding import Finding, bad, good, mind
+from valetkey.config.agreement import servers
+from valetkey.config.paths import certificate_files
+from valetkey.config.settings import Settings
+from valetkey.kernel.runtime import SYSTEM
+
+_WITHIN = 5.0
+_LARGEST = 1 << 20
+_DAY = 86_400
+_SOON = 14 * _DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, and until when the certificate is good (None without TLS)."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    certificate_until: int | None
+
+
+async def reach(settings: Settings) -> AsyncIterator[Finding]:
+    """Both servers at their public URLs."""
+    for name, server in servers(settings):
+        about = f"{name} server"
+        context = trust(settings)
+        try:
+            answer = await asyncio.to_thread(ask, "GET", server.url, "/health/ready", context)
+        except (OSError, http.client.HTTPException) as reason:
+            yield bad(about, f"{server.url} cannot be reached: {reason}", "Does it run?")
+            continue
+        if answer.status != http.client.OK:
+            yield bad(about, f"{server.url} answers {answer.status}", "Look at its log.")
+        else:
+            yield good(about, f"{server.url} answers, and writes")
+        for finding in _from_headers(name, answer):
+            yield finding
+        if name == "authorization":
+            yield await _issuer(settings, context)
+
+
+async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
+    url = settings.authorization.url
+    path = "/.well-known/oauth-authorization-server"
+    try:
+        answer = await asyncio.to_thread(ask, "GET", url, path, context)
+        said = json.loads(answer.body).get("issuer")
+    except (OSError, http.client.HTTPException, ValueError, AttributeError):
+        said = None
+    if said == url:
+        return good("issuer", f"{url}, as clients will compare it")
+    return bad("issuer", f"{url}{path} does not name {url}", "Is this another server's address?")
+
+
+def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
+    if date := answer.headers.get("date"):
+        try:
+            theirs = int(parsedate_to_datetime(date).timestamp())
+        except ValueError:
+            return
+        yield judged_skew(f"{name} server's clock", abs(theirs - SYSTEM.now()))
+    if answer.certificate_until is not None:
+        days = (answer.certificate_until - SYSTEM.now()) // _DAY
+        judged = mind if answer.certificate_until - SYSTEM.now() < _SOON else good
+        yield judged(f"{name} certificate", f"good for {days} days")
+
+
+def ask(method: str, url: str, target: str, context: ssl.SSLContext) -> Answer:
+    """One request to a server's URL. Raises OSError or HTTPException where nothing comes back."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    connection = (
+        http.client.HTTPSConnection(host, parts.port, timeout=_WITHIN, context=context)
+        if parts.scheme == "https"
+        else http.client.HTTPConnection(host, parts.port, timeout=_WITHIN)
+    )
+    try:
+        connection.request(method, target, headers={"Accept": "application/json"})
+        until = _certificate_until(connection.sock)
+        response = connection.getresponse()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, headers, response.read(_LARGEST), until)
+    finally:
+        connection.close()
+
+
+def _certificate_until(socket: object) -> int | None:
+    if not isinstance(socket, ssl.SSLSocket):
+        return None
+    certificate = socket.getpeercert() or {}
+    until = certificate.get("notAfter")
+    return int(ssl.cert_time_to_seconds(until)) if isinstance(until, str) else None
+
+
+def trust(settings: Settings) -> ssl.SSLContext:
+    """Trusts what the system trusts, and the servers' own certificates."""
+    context = ssl.create_defaulttrust()
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    for _, server in servers(settings):
+        files = certificate_files(settings, server)
+        if files is not None and files[0].exists():
+            context.load_verify_locations(files[0])
+    return context

@@ -1,0 +1,104 @@
+"""The register: keys, the credential between the servers, and clients that cost something."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.model.client import RESOURCE_SERVER, Client, GrantTypeName
+from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
+from valetkey.authorization.storage.clients import QuerySighting
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.doctoring.finding import Finding, bad, good, mind
+from valetkey.cli.register import clients, keys
+from valetkey.cli.register.keeper import every_client
+from valetkey.cli.register.moments import shown, shown_day
+from valetkey.cli.register.store import Opened, is_begun, with_store
+from valetkey.config.settings import Settings
+from valetkey.database.engine import DatabaseUnavailable
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+
+
+async def register(settings: Settings) -> AsyncIterator[Finding]:
+    """Everything that the authorization server's database tells."""
+    if not is_begun(settings, settings.authorization):
+        return
+    try:
+        found = await asyncio.to_thread(with_store, settings, _examine)
+    except (DatabaseUnavailable, Mistake) as reason:
+        yield bad("keys", str(reason))
+        return
+    for finding in found:
+        yield finding
+
+
+async def _examine(opened: Opened) -> list[Finding]:
+    found: list[Finding] = []
+    opening, count = await keys.opens_all(opened)
+    if opening < count:
+        found.append(
+            bad(
+                "keyring",
+                f"it opens {opening} of {count} signing keys",
+                "Put the right one back: valetkey key restore FILE",
+            )
+        )
+    records = await opened.store.scan(lambda tx: tuple(tx.signing_keys.all(opened.now)))
+    found += _signing_keys(records, opened.now)
+    found += await _credential(opened)
+    sighted = await opened.store.scan(_with_sightings)
+    found += [finding for client, seen in sighted for finding in _client(client, seen)]
+    return found
+
+
+def _signing_keys(records: tuple[SigningKeyRecord, ...], now: Instant) -> Iterator[Finding]:
+    states = {record.state(now): record for record in records}
+    current, following = states.get(KeyState.CURRENT), states.get(KeyState.NEXT)
+    if current is None:
+        yield bad("signing keys", "none signs", "Next: valetkey serve, which makes the first")
+        return
+    if following is None:
+        yield mind("signing keys", "the next is not published yet", "A running server makes it.")
+        return
+    yield good("signing keys", f"one signs, the next does from {shown_day(following.activates_at)}")
+
+
+async def _credential(opened: Opened) -> list[Finding]:
+    secret = keys.credential_in_file(opened.settings) or opened.settings.resource.credential_text
+    client = await opened.store.read(lambda tx: tx.clients.find(RESOURCE_SERVER))
+    if client is None:
+        return []
+    if secret is None:
+        return [mind("credential", "not on this machine", "Is it with the resource server?")]
+    print_ = opened.keyring.fingerprint_key.of(secret_purpose(client.id), secret.reveal())
+    known = any(kept.fingerprint == print_ and kept.is_live(opened.now) for kept in client.secrets)
+    if known and client.disabled_at is None:
+        return [good("credential", "the authorization server knows the resource server by it")]
+    return [
+        bad(
+            "credential",
+            "the authorization server does not accept it",
+            "Restart the authorization server, then the resource server.",
+        )
+    ]
+
+
+def _with_sightings(tx: Transaction) -> list[tuple[Client, QuerySighting | None]]:
+    return [(client, tx.clients.query_sighting(client.id)) for client in every_client(tx)]
+
+
+def _client(client: Client, sighting: QuerySighting | None) -> Iterator[Finding]:
+    if client.disabled_at is not None:
+        return
+    about = f"client {client.id}"
+    for grant_type in (GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD):
+        if client.may_use(grant_type):
+            off = f"Off: valetkey client allow-{grant_type} {client.id} --off"
+            yield mind(about, clients.COSTS[grant_type], off)
+    if sighting is not None:
+        times = "once" if sighting.requests == 1 else f"{sighting.requests} times"
+        yield mind(
+            about,
+            f"its secret came in a URL {times}, last {shown(sighting.last_seen_at)}",
+            f"When it no longer does so: valetkey client secret {client.id}",
+        )

@@ -1,0 +1,106 @@
+"""Keys as the command line changes them: the keyring, what it seals, and the credential."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from valetkey.authorization.deeds.resource_server import keep_registered
+from valetkey.authorization.model.event import KeyringRotated
+from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.signing_keys import place
+from valetkey.cli.register.keeper import registrar
+from valetkey.cli.register.store import Opened
+from valetkey.config.paths import credential_path, keyring_path
+from valetkey.config.settings import Settings
+from valetkey.kernel.keyring import Keyring, create_or_read_secret_file, replace_secret_file
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.seal import Sealer
+from valetkey.kernel.secret import Prefix, Secret, fresh_secret
+
+_CREDENTIAL = re.compile(r"^# credential of the resource server: (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backup:
+    """The keyring, and the credential where it lies in a file."""
+
+    keyring: Keyring
+    credential: Secret | None
+
+    @staticmethod
+    def parse(text: str) -> "Backup":
+        """What a backup file says; a plain keyring file is one too. Raises Mistake."""
+        found = _CREDENTIAL.search(text)
+        return Backup(Keyring.parse(text), Secret(found[1]) if found else None)
+
+    def text(self) -> str:
+        """The backup as its file holds it: a keyring with the credential in a comment."""
+        if self.credential is None:
+            return self.keyring.text()
+        line = f"# credential of the resource server: {self.credential.reveal()}\n"
+        return self.keyring.text() + line
+
+
+async def opens_all(opened: Opened) -> tuple[int, int]:
+    """How many of the database's signing keys this keyring opens, and how many there are."""
+    records = await opened.store.read(lambda tx: tuple(tx.signing_keys.all(opened.now)))
+    sealer = opened.keyring.sealer
+    return sum(sealer.open(r.sealed, place(r.kid)) is not None for r in records), len(records)
+
+
+async def rotate_sealing_key(opened: Opened) -> int:
+    """Seal everything anew with a new key, whose version it returns. The old ones stay readable.
+
+    The file comes first: whatever happens then, it opens all that is sealed. Raises Mistake where
+    the keyring is not a file of ours.
+    """
+    settings = opened.settings
+    if settings.authorization.keyring_text is not None:
+        raise Mistake(
+            "the keyring comes from VALETKEY__AUTHORIZATION__KEYRING_TEXT; put it into a file, "
+            "name that as authorization.keyring, and rotate it there"
+        )
+    rotated = opened.keyring.with_new_sealing_key(opened.runtime.random)
+    replace_secret_file(keyring_path(settings), rotated.text())
+    old, new, version = opened.keyring.sealer, rotated.sealer, rotated.sealer.keys[0].version
+
+    def work(tx: Transaction) -> None:
+        for record in tx.signing_keys.all(opened.now):
+            tx.signing_keys.reseal(record.kid, record.sealed, _resealed(opened, record, old, new))
+        tx.events.add(KeyringRotated(version), opened.now)
+
+    await opened.store.write(work)
+    return version
+
+
+async def rotate_credential(opened: Opened) -> Path:
+    """Put a new credential in its file; the one before works for another day. Raises Mistake."""
+    settings = opened.settings
+    if settings.resource.credential_text is not None:
+        raise Mistake(
+            "the credential comes from VALETKEY__RESOURCE__CREDENTIAL_TEXT; change it there, for "
+            "both servers, and restart the authorization server first"
+        )
+    path, keeper = credential_path(settings), registrar(opened)
+    secret = fresh_secret(Prefix.CLIENT_SECRET, opened.runtime.random)
+    # Registered first: a credential that nobody has yet harms nobody, one nobody knows does.
+    await opened.store.write(lambda tx: keep_registered(tx, keeper, secret, opened.now))
+    create_or_read_secret_file(path, secret.reveal)
+    replace_secret_file(path, secret.reveal())
+    return path
+
+
+def credential_in_file(settings: Settings) -> Secret | None:
+    """The credential that lies in its file; None where there is none, or it comes otherwise."""
+    path = credential_path(settings)
+    if settings.resource.credential_text is not None or not path.exists():
+        return None
+    return Secret(create_or_read_secret_file(path, str).strip())
+
+
+def _resealed(opened: Opened, record: SigningKeyRecord, old: Sealer, new: Sealer) -> str:
+    plain = old.open(record.sealed, place(record.kid))
+    if plain is None:
+        raise Mistake(f"the keyring does not open signing key {record.kid}: restore the right one")
+    return new.seal(plain, place(record.kid), opened.runtime.random)
