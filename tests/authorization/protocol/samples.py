@@ -76,7 +76,7 @@ def parameters(**changed: str) -> dict[str, str]:
     return {name: text for name, text in {**good, **changed}.items() if text != "-"}
 
 
-def asked(client: Client = WEB, **changed: str) -> AuthorizationRequest:
+def asked(client: Client = WEB, /, **changed: str) -> AuthorizationRequest:
     """The request that these parameters make; raises Refused where they are none."""
     said = understood(parameters(**changed))
     return parse(said, client, prove(said, client), known=KNOWN, resource=API)

@@ -31,7 +31,9 @@ from valetkey.kernel.scope import Scope
 
 
 def test_a_good_request_says_what_it_asks_for() -> None:
-    request = asked(nonce="n", login_hint="alice", prompt="login consent", max_age="60", **PKCE)
+    request = asked(
+        WEB, nonce="n", login_hint="alice", prompt="login consent", max_age="60", **PKCE
+    )
     assert request.client_id == "web1"
     assert request.response_type is ResponseType.CODE
     assert request.returns.redirect_uri == "https://app.example/cb"
@@ -250,4 +252,4 @@ def test_an_implicit_request_is_answered_in_the_fragment() -> None:
     ],
 )
 def test_some_requests_want_a_fresh_sign_in(changed: dict[str, str], age: int, fresh: bool) -> None:
-    assert asked(**changed).wants_fresh_sign_in(Instant(NOW - age), NOW) is fresh
+    assert asked(WEB, **changed).wants_fresh_sign_in(Instant(NOW - age), NOW) is fresh

@@ -1,0 +1,183 @@
+"""Who has this password: right, wrong, too often, and what an outsider can learn of it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ParamSpec, TypeVar
+
+import pytest
+
+from tests.authorization.visitor.world import ALICE, NOON, PASSWORD, World, run
+from valetkey.authorization.model.user import User
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn, neighbourhood
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import LimitSettings, PasswordSettings
+from valetkey.kernel.moment import minutes
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.web.offload import Offload
+
+LIMITS = LimitSettings(
+    sign_in_failures=3, sign_in_failures_per_address=5, sign_in_window=minutes(3)
+)
+HOME = "192.0.2.7"
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+async def attempt(
+    it: World, name: str = "alice", word: str = PASSWORD, address: str = HOME
+) -> User | Refusal:
+    return await it.password.authenticate(name, word, address, it.clock.now)
+
+
+@pytest.mark.parametrize("name", ["alice", "ALICE", " alice ", "alice@example.com"])
+def test_any_spelling_of_name_or_address_signs_in(sqlite_url: str, name: str) -> None:
+    async def story(it: World) -> None:
+        assert await attempt(it, name) == ALICE
+        assert await it.events() == []
+
+    run(sqlite_url, story)
+
+
+def test_nothing_tells_whether_there_is_such_an_account(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        closed = replace(ALICE, disabled_at=NOON)
+        wrong = await attempt(it, word="wrong password")
+        unknown = await attempt(it, name="nobody")
+        assert await it.store.write(lambda tx: tx.users.change(closed))
+        disabled = await attempt(it)
+        assert isinstance(wrong, Refusal)
+        assert wrong.code is ErrorCode.INVALID_GRANT
+        assert wrong == unknown == disabled
+        assert await it.events() == ["sign_in.failed"] * 3
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("word", ["", "null", "undefined", PASSWORD + "\0", PASSWORD[:-1]])
+def test_lg_13_what_is_no_password_is_wrong(sqlite_url: str, word: str) -> None:
+    async def story(it: World) -> None:
+        assert isinstance(await attempt(it, word=word), Refusal)
+
+    run(sqlite_url, story)
+
+
+def test_lg_15_all_names_of_an_account_share_one_counter(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        for name in ("alice", "Alice@Example.com", " ALICE"):
+            refused = await attempt(it, name, "wrong password")
+            assert isinstance(refused, Refusal)
+            assert refused.code is ErrorCode.INVALID_GRANT
+        for name in ("alice", "alice@example.com"):
+            # Even the right password is not looked at.
+            waits = await attempt(it, name)
+            assert isinstance(waits, Refusal)
+            assert waits.code is ErrorCode.SLOW_DOWN
+            assert waits.retry_after in {60, 61}
+        assert isinstance(await attempt(it, "bob"), User)
+        it.clock.forward(61)
+        assert isinstance(await attempt(it), User)
+
+    run(sqlite_url, story, limits=LIMITS)
+
+
+def test_one_neighbourhood_shares_one_counter_and_it_is_not_the_account_s(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        for number in range(5):
+            await attempt(it, f"nobody{number}", "wrong password", f"198.51.100.{number}")
+        waits = await attempt(it, "alice", PASSWORD, "198.51.100.250")
+        assert isinstance(waits, Refusal)
+        assert waits.code is ErrorCode.SLOW_DOWN
+        assert isinstance(await attempt(it, "alice", PASSWORD, "198.51.101.1"), User)
+
+    run(sqlite_url, story, limits=LIMITS)
+
+
+def test_good_attempts_do_not_count(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        for _ in range(8):
+            assert isinstance(await attempt(it), User)
+
+    run(sqlite_url, story, limits=LIMITS)
+
+
+def test_parallel_guesses_count_before_they_are_judged(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        guesses = [attempt(it, word=f"guess number {n}") for n in range(8)]
+        codes = [r.code for r in await asyncio.gather(*guesses) if isinstance(r, Refusal)]
+        assert codes.count(ErrorCode.INVALID_GRANT) == 3
+        assert codes.count(ErrorCode.SLOW_DOWN) == 5
+
+    run(sqlite_url, story, limits=LIMITS)
+
+
+def test_a_hash_of_old_parameters_is_renewed_at_the_next_sign_in(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        dearer = replace(it.password, passwords=PasswordSettings(passes=3))
+        before = await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
+        assert isinstance(await _again(dearer, it), User)
+        after = await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
+        assert before != after
+        assert "t=3" in (after or "")
+        assert isinstance(await _again(dearer, it), User)
+        assert after == await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
+
+    run(sqlite_url, story)
+
+
+class _Slow(Offload):
+    """Hashes when the lock is free."""
+
+    def __init__(self, thread: asyncio.Lock) -> None:
+        super().__init__(1, 1)
+        self._free_when = thread
+
+    async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        async with self._free_when:
+            return function(*args, **kwargs)
+
+
+async def _again(password: PasswordSignIn, it: World) -> User | Refusal:
+    return await password.authenticate("alice", PASSWORD, HOME, it.clock.now)
+
+
+def test_what_follows_is_undone_with_the_sign_in(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        def fail(tx: Transaction, user: User) -> None:
+            raise LookupError(user.username)
+
+        with pytest.raises(LookupError, match="alice"):
+            await it.password.authenticate("alice", PASSWORD, HOME, it.clock.now, fail)
+
+    run(sqlite_url, story)
+
+
+def test_a_password_changed_while_it_was_hashed_is_not_accepted(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        thread = asyncio.Lock()
+        await thread.acquire()
+        slow = replace(it.password, offload=_Slow(thread))
+        task = asyncio.create_task(_again(slow, it))
+        await it.store.write(
+            lambda tx: tx.users.set_password_hash(ALICE.uid, "cr_new", "$argon2id$new", NOON)
+        )
+        thread.release()
+        assert isinstance(await task, Refusal)
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("192.0.2.7", "192.0.2.0/24"),
+        ("2001:db8:1:2ff::1", "2001:db8:1:200::/56"),
+        ("::ffff:192.0.2.9", "192.0.2.0/24"),
+        ("", "unknown"),
+        ("localhost", "unknown"),
+    ],
+)
+def test_addresses_are_counted_by_neighbourhood(address: str, expected: str) -> None:
+    assert neighbourhood(address) == expected

@@ -1,0 +1,74 @@
+"""Passwords: what may be one, how it is kept, and what it costs to be wrong."""
+
+import pytest
+
+from valetkey.authorization.sign_in.password import (
+    hash_password,
+    hash_prepared,
+    is_current,
+    password_problem,
+    prepare,
+    verify,
+)
+from valetkey.config.settings import PasswordSettings
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.runtime import SYSTEM
+
+SETTINGS = PasswordSettings()
+
+
+def the(text: str) -> bytes:
+    prepared = prepare(text)
+    assert prepared is not None
+    return prepared
+
+
+def test_a_password_fits_its_own_hash_and_no_other() -> None:
+    stored = hash_password("correct horse", SETTINGS, SYSTEM.random)
+    assert stored.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert verify(the("correct horse"), stored, SETTINGS)
+    assert not verify(the("correct horsf"), stored, SETTINGS)
+    assert not verify(the("correct horse "), stored, SETTINGS)
+    assert hash_password("correct horse", SETTINGS, SYSTEM.random) != stored
+
+
+def test_all_of_a_long_password_counts() -> None:
+    stored = hash_password("a" * 72 + "b", SETTINGS, SYSTEM.random)
+    assert not verify(the("a" * 72 + "c"), stored, SETTINGS)
+
+
+def test_composed_and_decomposed_letters_are_the_same_password() -> None:
+    stored = hash_password("cafe\u0301 creme", SETTINGS, SYSTEM.random)
+    assert verify(the("caf\u00e9 creme"), stored, SETTINGS)
+
+
+def test_without_a_stored_hash_nothing_fits() -> None:
+    assert not verify(b"anything", None, SETTINGS)
+    assert not verify(b"anything", "", SETTINGS)
+    assert not verify(b"anything", "no phc string", SETTINGS)
+
+
+@pytest.mark.parametrize("text", ["", "a\0b", "a\nb", "\x7f", "\x85", "a" * 1_025, "\u00e9" * 513])
+def test_what_cannot_be_a_password_is_not_hashed(text: str) -> None:
+    assert prepare(text) is None
+    with pytest.raises(Refused):
+        hash_password(text, SETTINGS, SYSTEM.random)
+
+
+def test_a_lone_surrogate_is_no_password() -> None:
+    assert prepare("password\ud800") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [("1234567", False), ("12345678", True), ("a" * 1_024, True), ("a" * 1_025, False)],
+)
+def test_new_passwords_have_a_length(text: str, good: bool) -> None:
+    assert (password_problem(text) == "") is good
+
+
+def test_a_hash_of_other_parameters_is_renewed() -> None:
+    stored = hash_prepared(b"x", SETTINGS, bytes(16))
+    assert is_current(stored, SETTINGS)
+    assert not is_current(stored, PasswordSettings(passes=3))
+    assert not is_current(stored, PasswordSettings(memory=20))
