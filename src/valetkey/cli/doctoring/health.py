@@ -47,9 +47,12 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
 
 
 async def _look(engine: Engine, name: str, size: str) -> Health:
-    if not await engine.scan(_has_tables):
+    try:
+        applied = await engine.scan(_applied)
+    except DatabaseUnavailable:
+        raise
+    except Exception:  # noqa: BLE001 - each engine says "no such table" in words of its own
         return Health(name, False, "it has no tables yet", "Next: valetkey database migrate")
-    applied = await engine.scan(_applied)
     missing = [each.name for each in find(SCHEMAS[name]) if each.number not in applied]
     if missing:
         found = f"its tables are older than this version: {', '.join(missing)}"
@@ -59,17 +62,6 @@ async def _look(engine: Engine, name: str, size: str) -> Health:
     await migrate(engine, SCHEMAS[name])
     took = (perf_counter() - began) * 1_000
     return Health(name, True, f"answers, up to date, can be written to ({took:.0f} ms{size})")
-
-
-def _has_tables(db: Connection) -> bool:
-    # Both engines know their tables by another name, so one is asked for by looking.
-    try:
-        db.row("SELECT number FROM migrations LIMIT 1")
-    except DatabaseUnavailable:
-        raise
-    except Exception:  # noqa: BLE001 - each engine says "no such table" in words of its own
-        return False
-    return True
 
 
 def _applied(db: Connection) -> set[int]:

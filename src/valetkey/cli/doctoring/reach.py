@@ -107,7 +107,7 @@ def _certificate_until(socket: object) -> int | None:
 
 def trust(settings: Settings) -> ssl.SSLContext:
     """Trusts what the system trusts, and the servers' own certificates."""
-    context = ssl.create_defaulttrust()
+    context = ssl.create_default_context()
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     for _, server in servers(settings):
         files = certificate_files(settings, server)
