@@ -30,7 +30,7 @@ SECURITY = frozenset(
 )
 """What every answer must carry, HSTS apart."""
 
-QUICK = Limits(header=0.3, body=0.4, idle=0.6, write=0.5, linger=0.2)
+QUICK = Limits(handshake=0.5, header=0.3, body=0.4, idle=0.6, write=0.5, linger=0.2)
 
 
 def refuse(request: Request, refusal: Refusal) -> Response:

@@ -18,7 +18,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.web import QUICK, RUNTIME, exchange_bytes, read_all, refuse, small_app, statuses
+from tests.web import (
+    QUICK,
+    RUNTIME,
+    exchange_bytes,
+    read_all,
+    refuse,
+    reset_by,
+    small_app,
+    statuses,
+)
 from valetkey.kernel.refusal import Mistake
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer, bind, run, serve, tls_context
@@ -143,6 +152,20 @@ def test_slow_clients_are_cut_off_inside_tls_too(pair: tuple[Path, Path]) -> Non
         heard = heard_by_tls(server.port, client_context(pair), half)
     assert statuses(heard) == [408]
     assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["nothing", "half"])
+def test_whoever_does_not_finish_the_handshake_is_cut_off(
+    pair: tuple[Path, Path], sent: bytes
+) -> None:
+    with (
+        RunningServer(
+            small_app(), limits=QUICK, tls_certificate=pair[0], tls_key=pair[1]
+        ) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection,
+    ):
+        connection.sendall(sent)
+        assert reset_by(connection)
 
 
 def test_files_that_are_no_certificate_are_the_operators_mistake(

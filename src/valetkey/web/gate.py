@@ -17,6 +17,8 @@ _TARGET = re.compile(rb"/[A-Za-z0-9\-._~!$&'()*+,;=:@/%]*(?:\?[!\"$-~]*)?")
 class Limits:
     """How long a client may take, in seconds, and how much it may send."""
 
+    handshake: float = 10.0
+    """To agree on TLS."""
     header: float = 10.0
     """From the first byte of a request to the end of its header."""
     body: float = 15.0

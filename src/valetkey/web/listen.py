@@ -21,7 +21,6 @@ from valetkey.web.protocol import HttpProtocol
 from valetkey.web.router import App
 
 _BACKLOG = 2_048
-_TLS_SECONDS = 10.0
 _GRACE_SECONDS = 10
 # Authenticated encryption with forward secrecy only; TLS 1.3 has nothing else (RFC 9325).
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -153,7 +152,7 @@ class _Server(uvicorn.Server):
         if self.lifespan.should_exit:
             sys.exit(1)
         loop = asyncio.get_running_loop()
-        timeout = None if self._tls is None else _TLS_SECONDS
+        timeout = None if self._tls is None else self._gate.limits.handshake
         self.servers = [
             await loop.create_server(
                 lambda: HttpProtocol(self._app, self._gate, self.server_state, loop),
