@@ -123,7 +123,14 @@ def commands() -> Iterator[str]:
 
 
 def _helps(command: click.Command, parent: click.Context | None, name: str) -> Iterator[str]:
-    context = click.Context(command, parent=parent, info_name=name, terminal_width=92, color=False)
+    context = click.Context(
+        command,
+        parent=parent,
+        info_name=name,
+        terminal_width=92,
+        color=False,
+        help_option_names=valetkey.context_settings["help_option_names"],
+    )
     yield f"## {context.command_path}"
     yield f"```\n{context.get_help().rstrip()}\n```"
     if isinstance(command, click.Group):
@@ -138,6 +145,7 @@ def _line(text: str | None) -> str:
 
 
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
+    "commands.md": commands,
     "endpoints.md": endpoints,
     "errors.md": errors,
     "events.md": events,
