@@ -1,0 +1,186 @@
+"""`valetkey serve`: the real servers, from nothing to ready, and down again."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.cli.site import configure, serving
+
+
+def get(url: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read()
+
+
+def children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(child) for child in text.split()]
+
+
+def eventually(question: Callable[[], bool], what: str) -> None:
+    for _ in range(400):
+        if question():
+            return
+        time.sleep(0.05)
+    raise AssertionError(what)
+
+
+def gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state == "Z"
+
+
+def test_both_servers_start_from_nothing_and_stop_when_asked(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path) as site:
+        status, body = get(f"{site.authorization}/.well-known/oauth-authorization-server")
+        assert status == 200
+        assert json.loads(body)["issuer"] == site.authorization
+        assert get(f"{site.resource}/health/ready")[0] == 200
+        assert get(f"{site.resource}/v2/account")[0] == 401
+        processes = children(site.process.pid)
+        assert len(processes) == 2
+        site.process.terminate()
+        assert site.process.wait(30) == 0
+        assert all(gone(pid) for pid in processes)
+        assert site.process.stdout is not None
+        assert site.process.stdout.read() == ""
+    folder = tmp_path / "valetkey"
+    for secret in ("valetkey.keyring", "resource-server.credential", "authorization.db"):
+        assert (folder / secret).stat().st_mode & 0o077 == 0
+
+
+def test_ctrl_c_stops_like_any_other_stop(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path) as site:
+        site.process.send_signal(signal.SIGINT)
+        assert site.process.wait(30) == 0
+
+
+def test_workers_share_a_port_and_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    configure(tmp_path, workers=2)
+    with serving(tmp_path) as site:
+        before = set(children(site.process.pid))
+        assert len(before) == 3
+        victim = min(before)
+        os.kill(victim, signal.SIGKILL)
+        eventually(lambda: len(set(children(site.process.pid)) - before) == 1, "no new worker")
+        eventually(lambda: '"worker.ready"' in site.log.read_text().split("restarting")[-1], "late")
+        for _ in range(20):
+            assert get(f"{site.authorization}/health/live")[0] == 200
+            assert get(f"{site.resource}/health/live")[0] == 200
+
+
+def test_no_server_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path) as site:
+        processes = children(site.process.pid)
+        site.process.kill()
+        eventually(lambda: all(gone(pid) for pid in processes), "servers are alive")
+
+
+def test_a_port_in_use_is_told_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (tmp_path / "valetkey.toml").write_text(
+            f'[authorization]\nurl = "http://127.0.0.1:{port}"\nlisten = "127.0.0.1:{port}"\n',
+            encoding="utf-8",
+        )
+        ran = valetkey("serve", here=tmp_path)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "authorization.listen" in ran.err
+    assert str(port) in ran.err
+    assert not (tmp_path / "valetkey").exists()
+
+
+def test_a_keyring_that_others_may_read_stops_the_start(tmp_path: Path) -> None:
+    configure(tmp_path)
+    folder = tmp_path / "valetkey"
+    folder.mkdir()
+    (folder / "valetkey.keyring").write_text("x", encoding="ascii")
+    (folder / "valetkey.keyring").chmod(0o644)
+    ran = valetkey("serve", here=tmp_path)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "chmod 600" in ran.err
+    assert "the authorization server did not start" in ran.err
+
+
+def test_a_resource_server_alone_asks_for_its_credential(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = valetkey("serve", "resource", here=tmp_path)
+    assert ran.code == 2
+    assert "resource.credential" in ran.err
+
+
+def test_the_resource_server_is_not_given_the_keyring(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        pass
+    keyring = (tmp_path / "valetkey/valetkey.keyring").read_text(encoding="ascii")
+    (tmp_path / "valetkey/valetkey.keyring").unlink()
+    given = {"VALETKEY__AUTHORIZATION__KEYRING_TEXT": keyring.replace("\n", ";").split(";", 1)[1]}
+    with subprocess.Popen(
+        [str(PROGRAM), "serve"],
+        cwd=tmp_path,
+        env={**clean_environment(), **given},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("ready ")
+            environments = {
+                Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[3]: Path(
+                    f"/proc/{pid}/environ"
+                ).read_bytes()
+                for pid in children(process.pid)
+            }
+        finally:
+            process.terminate()
+            process.wait(30)
+    held = {name: b"KEYRING_TEXT" in text for name, text in environments.items()}
+    assert held == {
+        b"valetkey.cli.serving.authorization": True,
+        b"valetkey.cli.serving.resource": False,
+    }
+    assert not (tmp_path / "valetkey/valetkey.keyring").exists()
+
+
+@pytest.mark.parametrize("secret", ["canary-in-the-query-0123456789abcdef"])
+def test_a_secret_in_a_query_string_is_in_no_log(tmp_path: Path, secret: str) -> None:
+    file = configure(tmp_path)
+    file.write_text(file.read_text() + '\n[log]\nlevel = "debug"\n', encoding="utf-8")
+    with serving(tmp_path) as site:
+        query = urllib.parse.urlencode(
+            {"grant_type": "client_credentials", "client_id": "nobody", "client_secret": secret}
+        )
+        request = urllib.request.Request(f"{site.authorization}/oauth/token?{query}", method="POST")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=10)
+        with refused.value as answer:
+            assert secret not in answer.read().decode()
+    assert "/oauth/token" in site.log.read_text()
+    assert secret not in site.log.read_text()

@@ -1,0 +1,67 @@
+"""A site in a folder of its own: a configuration, and the real servers on free ports."""
+
+import re
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cli.running import PROGRAM, clean_environment
+
+CONFIGURATION = """
+[authorization]
+url = "http://127.0.0.1:0"
+listen = "127.0.0.1:0"
+workers = {workers}
+
+[resource]
+url = "http://127.0.0.1:0"
+listen = "127.0.0.1:0"
+"""
+
+_READY = re.compile(r"ready authorization=(http://\S+) resource=(http://\S+)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Servers that run: their URLs and their process."""
+
+    authorization: str
+    resource: str
+    process: subprocess.Popen[str]
+    log: Path
+
+
+def configure(here: Path, *, workers: int = 1) -> Path:
+    """Write the configuration into `here`; commands that run there find it."""
+    file = here / "valetkey.toml"
+    file.write_text(CONFIGURATION.format(workers=workers), encoding="utf-8")
+    return file
+
+
+@contextmanager
+def serving(here: Path) -> Generator[Site]:
+    """Both servers of the configuration in `here`, ready."""
+    log = here / "serve.log"
+    with (
+        log.open("w", encoding="utf-8") as errors,
+        subprocess.Popen(
+            [str(PROGRAM), "serve"],
+            cwd=here,
+            env=clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            found = _READY.fullmatch(said)
+            assert found is not None, said + log.read_text(encoding="utf-8")
+            yield Site(found[1], found[2], process, log)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait(30)
