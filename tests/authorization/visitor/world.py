@@ -293,8 +293,14 @@ class World:
     decisions: DecisionQueue
     minter: Minter
 
-    def browser(self, **looks: str) -> Browser:
-        return Browser(self.app, **looks)  # type: ignore[arg-type]
+    def browser(
+        self,
+        cookies: Mapping[str, str] | None = None,
+        *,
+        host: str = "auth.example",
+        scheme: str = "https",
+    ) -> Browser:
+        return Browser(self.app, dict(cookies or {}), host=host, scheme=scheme)
 
     async def register(self, client: Client) -> None:
         assert await self.store.write(lambda tx: tx.clients.register(client))
@@ -378,11 +384,17 @@ async def world(
         await engine.close()
 
 
-def run(url: str, story: Callable[[World], Awaitable[None]], **looks: object) -> None:
+def run(
+    url: str,
+    story: Callable[[World], Awaitable[None]],
+    *,
+    issuer: str = ISSUER,
+    limits: LimitSettings | None = None,
+) -> None:
     """Run an asynchronous story in a world of its own."""
 
     async def tell() -> None:
-        async with world(url, **looks) as it:  # type: ignore[arg-type]
+        async with world(url, issuer=issuer, limits=limits) as it:
             await story(it)
 
     asyncio.run(tell())

@@ -1,0 +1,271 @@
+"""The consent page: some yes, some no, and forms that others made."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.visitor.test_authorize import is_page, voucher_of
+from tests.authorization.visitor.world import ALICE, PASSWORD, WEB, Answer, Browser, World, run
+from valetkey.authorization.model.code import CodePayload
+from valetkey.kernel.scope import Scope
+
+
+async def asked(alice: Browser, **parameters: str) -> Answer:
+    return await alice.sign_in(await alice.ask(**parameters))
+
+
+def test_only_what_is_ticked_is_granted_and_remembered(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        answer = await alice.allow(await asked(alice), scope=["notes:read"])
+        code = CodePayload.decode((await voucher_of(it, answer.told["code"])).payload)
+        assert code.scope == "notes:read"
+        consent = await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "web1"))
+        assert consent is not None
+        assert str(consent.scope) == "notes:read"
+        assert "read everything" in (await alice.ask()).body
+
+    run(sqlite_url, story)
+
+
+def test_with_every_box_cleared_the_page_asks_again(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await asked(alice)
+        again = await alice.allow(page, scope=[])
+        assert again.status == 400
+        assert "Nothing is chosen" in again.body
+        assert "checked" not in again.body
+        answer = await alice.allow(again, scope=["read"])
+        assert "code" in answer.told
+
+    run(sqlite_url, story)
+
+
+def test_required_scopes_are_granted_without_a_box(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.change(replace(WEB, required_scope=Scope.of("notes:read", "write")))
+        alice = it.browser()
+        page = await asked(alice)
+        answer = await alice.allow(page, scope=[])
+        code = CodePayload.decode((await voucher_of(it, answer.told["code"])).payload)
+        # Required, but only where it was asked for.
+        assert code.scope == "notes:read"
+
+    run(sqlite_url, story)
+
+
+def test_a_no_is_told_to_the_client_and_noted(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        answer = await alice.deny(await asked(alice))
+        told = answer.told
+        assert (told["error"], told["state"]) == ("access_denied", "xyz")
+        assert "code" not in told
+        assert sorted(await it.events()) == ["consent.denied", "session.started"]
+
+    run(sqlite_url, story)
+
+
+def test_who_turns_back_at_the_sign_in_page_says_no(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.ask()
+        answer = await alice.follow(await alice.submit(page, "cancel", decision="deny"))
+        assert answer.told["error"] == "access_denied"
+        assert await it.events() == ["consent.denied"]
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("decision", ["", "yes", "ALLOW", "deny "])
+def test_a_decision_is_one_of_two_words(sqlite_url: str, decision: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        is_page(await alice.submit(await asked(alice), "allow", decision=decision), 400)
+
+    run(sqlite_url, story)
+
+
+def test_ru_35_fields_that_were_added_to_the_form_change_nothing(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(replace(WEB, id="evil", redirect_uris=("https://evil.test/cb",)))
+        alice = it.browser()
+        page = await asked(alice)
+        answer = await alice.allow(
+            page,
+            redirect_uri="https://evil.test/cb",
+            client_id="evil",
+            state="evil",
+            code_challenge="evil",
+            scope=["write", "admin", "client:read", "notes:read"],
+        )
+        assert answer.location.startswith("https://app.example/cb?code=")
+        assert answer.told["state"] == "xyz"
+        voucher = await voucher_of(it, answer.told["code"])
+        code = CodePayload.decode(voucher.payload)
+        assert (voucher.client_id, code.scope, code.code_challenge) == ("web1", "notes:read", "")
+
+    run(sqlite_url, story)
+
+
+def test_ru_35_parameters_beside_the_sealed_ones_are_ignored(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await asked(alice)
+        decided = await alice.submit(page, "allow", decision="allow")
+        answer = await alice.get(f"{decided.location}&redirect_uri=https%3A%2F%2Fevil.test%2Fcb")
+        assert answer.location.startswith("https://app.example/cb?code=")
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ({"name": "Notes Printer Pro"}, "which was <bdi>Notes Printer</bdi>"),
+        ({"logo_uri": "https://app.example/logo.png"}, "its logo"),
+        ({"policy_uri": "https://app.example/privacy"}, "privacy policy"),
+        ({"tos_uri": "https://app.example/terms"}, "privacy policy"),
+    ],
+)
+def test_az_17_a_client_that_looks_different_is_allowed_anew(
+    sqlite_url: str, changed: dict[str, str], shown: str
+) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.allow(await asked(alice))
+        assert "code" in (await alice.ask()).told
+        await it.change(replace(WEB, **changed))  # type: ignore[arg-type]
+        page = await alice.ask()
+        assert shown in page.body
+        await alice.allow(page)
+        assert "code" in (await alice.ask()).told
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.test"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "null", "sec-fetch-site": "cross-site"},
+    ],
+    ids=str,
+)
+def test_lg_05_forms_from_elsewhere_are_refused(sqlite_url: str, headers: dict[str, str]) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await asked(alice)
+        before = await it.events()
+        for button in ("allow", "deny", "switch-account"):
+            action, fields = page.form(button)
+            is_page(await alice.post(action, {**fields, "decision": "allow"}, headers), 403)
+        own = {"origin": "null", "sec-fetch-site": "same-origin"}
+        assert await it.events() == before
+        action, fields = page.form("allow")
+        assert (await alice.post(action, {**fields, "decision": "allow"}, own)).status == 303
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("csrf", [[], ["x"], [""], ["x" * 43]], ids=str)
+def test_lg_01_a_form_without_its_token_is_refused(sqlite_url: str, csrf: list[str]) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await asked(alice)
+        before = await it.events()
+        is_page(await alice.submit(page, "allow", decision="allow", csrf=csrf), 403)
+        is_page(await alice.submit(page, "deny", decision="deny", csrf=csrf), 403)
+        is_page(await alice.submit(page, "switch-account", csrf=csrf), 403)
+        assert await it.events() == before
+
+    run(sqlite_url, story)
+
+
+def test_lg_01_the_token_of_another_form_is_not_good_enough(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        first = await alice.ask()
+        token = first.form("sign-in")[1]["csrf"]
+        page = await alice.sign_in(first)
+        is_page(await alice.submit(page, "allow", decision="allow", csrf=token), 403)
+        other = await alice.ask()
+        token = other.form("allow")[1]["csrf"]
+        is_page(await alice.submit(page, "allow", decision="allow", csrf=token), 403)
+
+    run(sqlite_url, story)
+
+
+def test_another_account_can_decide_and_the_first_is_signed_out(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        page = await asked(browser)
+        assert "Alice Liddell" in page.body
+        sign_in = await browser.follow(await browser.submit(page, "switch-account"))
+        assert "password" in sign_in.body
+        page = await browser.sign_in(sign_in, "bob")
+        assert "Alice" not in page.body
+        answer = await browser.allow(page)
+        code = CodePayload.decode((await voucher_of(it, answer.told["code"])).payload)
+        assert code.uid == 1002
+        assert "session.ended" in await it.events()
+
+    run(sqlite_url, story)
+
+
+def test_a_decision_counts_for_nobody_but_who_made_it(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        page = await asked(browser)
+        decided = await browser.submit(page, "allow", decision="allow")
+        # In another tab, somebody else signs in before the answer is fetched.
+        await browser.post("/oauth/sign-out", {})
+        browser.cookies.pop("__Host-session")
+        tab = await browser.get("/oauth/sign-in")
+        await browser.submit(tab, "sign-in", username="bob", password=PASSWORD)
+        page = await browser.follow(await browser.get(decided.location))
+        assert page.status == 200
+        assert "bob@example.com" in page.body
+        assert "code.issued" not in await it.events()
+
+    run(sqlite_url, story)
+
+
+def test_the_page_may_post_to_us_and_to_the_client_only(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.ask()
+        for shown in (page, await alice.sign_in(page)):
+            policy = shown.header("content-security-policy")
+            assert "form-action 'self' https://app.example;" in policy
+            assert "default-src 'none'" in policy
+            assert shown.header("cache-control") == "no-store"
+            assert shown.header("x-frame-options") == "DENY"
+
+    run(sqlite_url, story)
+
+
+def test_a_page_opened_out_of_turn_leads_to_what_is_due(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        begun = await alice.get("/oauth/authorize", client_id="web1", response_type="code")
+        consent = begun.location.replace("/oauth/sign-in", "/oauth/consent")
+        page = await alice.follow(await alice.get(consent))
+        assert "password" in page.body
+        is_page(await alice.get("/oauth/consent"), 400)
+
+    run(sqlite_url, story)
+
+
+def test_how_long_it_lasts_is_what_the_client_can_get(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        assert "180 days" in (await asked(alice)).body
+        await it.change(replace(WEB, grant_types=frozenset({"authorization_code"})))
+        assert "1 hour" in (await alice.ask()).body
+
+    run(sqlite_url, story)

@@ -1,0 +1,78 @@
+"""Home, error explanations, assets, and how the pages say no."""
+
+import re
+
+import pytest
+
+from tests.authorization.visitor.world import World, run
+from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
+from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.web.exchange import Request
+
+
+def test_home_says_whose_server_it_is(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        home = await it.browser().get("/")
+        assert home.status == 200
+        assert "Valetkey" in home.body
+        assert 'href="/oauth/sign-in"' in home.body
+        head = await it.browser().send("HEAD", "/")
+        assert (head.status, head.body) == (200, "")
+
+    run(sqlite_url, story)
+
+
+def test_every_error_code_has_its_page(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        index = await browser.get("/errors/")
+        for code in ErrorCode:
+            assert f'href="/errors/{code.value}"' in index.body
+            page = await browser.get(f"/errors/{code.value}")
+            assert page.status == 200
+            assert code.value in page.body
+        for path in ("/errors/unknown", "/errors/%00", "/errors/Invalid_request"):
+            assert (await browser.get(path)).status == 404
+
+    run(sqlite_url, story)
+
+
+def test_what_the_pages_refer_to_is_served_for_ever(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        home = await it.browser().get("/")
+        paths = re.findall(r'(?:href|src)="(/assets/[^"]+)"', home.body)
+        assert paths
+        for path in set(paths):
+            asset = await it.browser().get(path)
+            assert asset.status == 200
+            assert "immutable" in asset.header("cache-control")
+            assert asset.header("content-type").split(";")[0] in {"text/css", "image/svg+xml"}
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
+    decisions = DecisionQueue(SYSTEM.random)
+    refuse = RefuseWithPage(decisions, Brand())
+    refusal = Refusal(code, "it <b>was</b> wrong", "a.check", "expected", "received")
+    response = refuse(Request("GET", "/oauth/authorize"), refusal)
+    assert response.status == STATUS[code]
+    body = response.body.decode()
+    assert "it &lt;b&gt;was&lt;/b&gt; wrong" in body
+    assert "expected" not in body
+    assert "received" not in body
+    (decision,) = decisions.drain()
+    assert decision.reference in body
+    assert decision.endpoint == "/oauth/authorize"
+
+
+def test_an_address_that_is_not_ours_is_not_written_down() -> None:
+    decisions = DecisionQueue(SYSTEM.random)
+    refuse = RefuseWithPage(decisions, Brand())
+    for path in ("/vk_cs_secret", "/a/b/c/d", "/A", "/a?b"):
+        refuse(Request("GET", path), Refusal(ErrorCode.NOT_FOUND, "nothing here"))
+    assert {decision.endpoint for decision in decisions.drain()} == {""}

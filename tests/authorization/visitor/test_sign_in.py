@@ -1,0 +1,250 @@
+"""The sign-in page: who gets in, what is kept, and what a session is good for."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.visitor.test_authorize import is_page
+from tests.authorization.visitor.world import ALICE, BOB, PASSWORD, WEB, World, run
+from valetkey.authorization.model.grant import Grant
+from valetkey.config.settings import LimitSettings
+from valetkey.kernel.moment import days, hours, minutes
+from valetkey.kernel.scope import Scope
+
+LIMITS = LimitSettings(
+    sign_in_failures=3, sign_in_failures_per_address=50, sign_in_window=minutes(3)
+)
+
+
+@pytest.mark.parametrize(
+    "word", ["wrong", "null", "", "a" * 10_240, PASSWORD + "\0", "<script>"], ids=lambda w: w[:9]
+)
+def test_lg_13_a_wrong_password_is_told_beside_the_form(sqlite_url: str, word: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.ask()
+        failed = await alice.submit(page, "sign-in", username='al"<ice', password=word)
+        assert failed.status == 401
+        assert failed.location == ""
+        assert "do not go together" in failed.body
+        assert 'value="al&#34;&lt;ice"' in failed.body
+        assert not word or word not in failed.body
+        assert "__Host-session" not in alice.cookies
+        assert await it.events() == ["sign_in.failed"]
+        # From the same page it can be tried again.
+        assert (await alice.sign_in(failed)).status == 200
+
+    run(sqlite_url, story)
+
+
+def test_after_many_failures_the_page_says_how_long_to_wait(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.ask()
+        for _ in range(3):
+            await alice.submit(page, "sign-in", username="alice", password="wrong")
+        waits = await alice.submit(page, "sign-in", username="alice", password=PASSWORD)
+        assert waits.status == 429
+        assert int(waits.header("retry-after")) in {60, 61}
+        assert "many attempts" in waits.body
+        assert "__Host-session" not in alice.cookies
+
+    run(sqlite_url, story, limits=LIMITS)
+
+
+def test_a_hint_fills_in_the_name(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        page = await it.browser().ask(login_hint="ada@example.com")
+        assert 'value="ada@example.com"' in page.body
+
+    run(sqlite_url, story)
+
+
+def test_signing_in_without_an_app_leads_home(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.get("/oauth/sign-in")
+        assert 'id="cancel"' not in page.body
+        home = await alice.sign_in(page)
+        assert "Alice Liddell" in home.body
+        assert (await alice.get("/oauth/sign-in")).location == "/"
+
+    run(sqlite_url, story)
+
+
+def test_every_sign_in_begins_a_session_of_its_own_and_ends_the_one_before(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.ask()
+        await alice.sign_in(page)
+        first = alice.cookies["__Host-session"]
+        assert first.startswith("vk_se_")
+        await alice.sign_in(await alice.ask(prompt="login"))
+        assert alice.cookies["__Host-session"] != first
+        old = it.browser({"__Host-session": first})
+        assert "Alice" not in (await old.get("/")).body
+        assert sorted(await it.events()) == ["session.ended", "session.started", "session.started"]
+
+    run(sqlite_url, story)
+
+
+def test_a_session_planted_before_signing_in_is_not_taken_over(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        planted = "vk_se_" + "0" * 49
+        alice = it.browser({"__Host-session": planted})
+        await alice.sign_in(await alice.ask())
+        assert alice.cookies["__Host-session"] != planted
+
+    run(sqlite_url, story)
+
+
+def test_lg_07_only_the_whole_session_id_counts(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.sign_in(await alice.get("/oauth/sign-in"))
+        whole = alice.cookies["__Host-session"]
+        for text in (whole[:-1], whole + "0", whole.upper(), "vk_br" + whole[5:], ""):
+            other = it.browser({"__Host-session": text})
+            assert "Alice" not in (await other.get("/")).body
+        twice = it.browser({"x": f"1; __Host-session={whole}; __Host-session={whole}"})
+        assert "Alice" not in (await twice.get("/")).body
+
+    run(sqlite_url, story)
+
+
+def test_a_session_ends_when_idle_and_when_old(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.sign_in(await alice.get("/oauth/sign-in"))
+        for _ in range(3):
+            it.clock.forward(hours(7))
+            assert "Alice" in (await alice.get("/")).body
+        it.clock.forward(hours(8))
+        assert "Alice" not in (await alice.get("/")).body
+        await alice.sign_in(await alice.get("/oauth/sign-in"))
+        for _ in range(30 * 4 - 1):
+            it.clock.forward(days(1) // 4)
+            assert "Alice" in (await alice.get("/")).body
+        it.clock.forward(days(1) // 4)
+        assert "Alice" not in (await alice.get("/")).body
+
+    run(sqlite_url, story)
+
+
+def test_that_somebody_was_here_is_noted_once_a_minute(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.sign_in(await alice.get("/oauth/sign-in"))
+        begun = it.clock.now
+
+        async def seen() -> int:
+            sessions = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, begun))
+            return sessions[0].last_seen_at - begun
+
+        for passes, noted in ((59, 0), (1, 60), (30, 60), (30, 120)):
+            it.clock.forward(passes)
+            await alice.get("/")
+            assert await seen() == noted
+
+    run(sqlite_url, story)
+
+
+def test_a_form_without_our_token_signs_nobody_in(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.get("/oauth/sign-in")
+        good = {"username": "alice", "password": PASSWORD}
+        is_page(await alice.submit(page, "sign-in", csrf="x", **good), 403)
+        is_page(await it.browser().post("/oauth/sign-in", good), 403)
+        token = page.form("sign-in")[1]["csrf"]
+        is_page(await it.browser().post("/oauth/sign-in", {**good, "csrf": token}), 403)
+        foreign = {"origin": "https://evil.test"}
+        is_page(await alice.post("/oauth/sign-in", {**good, "csrf": token}, foreign), 403)
+        assert await it.events() == []
+
+    run(sqlite_url, story)
+
+
+def test_lg_21_many_at_once_each_get_their_own_session(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        async def one(name: str, shown: str) -> None:
+            browser = it.browser()
+            home = await browser.sign_in(await browser.get("/oauth/sign-in"), name)
+            assert shown in home.body
+
+        people = [("alice", "alice@example.com"), ("bob", "bob@example.com")] * 8
+        await asyncio.gather(*(one(*person) for person in people))
+
+    run(sqlite_url, story)
+
+
+def test_signing_out_is_asked_first_and_ends_the_session(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.sign_in(await alice.get("/oauth/sign-in"))
+        cookies = dict(alice.cookies)
+        page = await alice.get("/oauth/sign-out")
+        assert "Alice Liddell" in page.body
+        assert "Alice" in (await alice.get("/")).body
+        done = await alice.follow(await alice.submit(page, "sign-out"))
+        assert "You are signed out" in done.body
+        assert "__Host-session" not in alice.cookies
+        # The cookie is worth nothing any more, wherever it was kept.
+        assert "Alice" not in (await it.browser(cookies).get("/")).body
+        assert sorted(await it.events()) == ["session.ended", "session.started"]
+        again = await alice.get("/oauth/sign-out")
+        assert "You are signed out" in again.body
+
+    run(sqlite_url, story)
+
+
+def test_lg_23_nobody_is_signed_out_by_a_link_or_another_site(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.sign_in(await alice.get("/oauth/sign-in"))
+        page = await alice.get("/oauth/sign-out")
+        is_page(await alice.post("/oauth/sign-out", {}), 403)
+        is_page(await alice.submit(page, "sign-out", csrf="x"), 403)
+        action, fields = page.form("sign-out")
+        is_page(await alice.post(action, fields, {"sec-fetch-site": "cross-site"}), 403)
+        assert "Alice" in (await alice.get("/")).body
+        # The button on the home page is as good.
+        home = await alice.get("/")
+        await alice.submit(home, "sign-out")
+        assert "Alice" not in (await alice.get("/")).body
+
+    run(sqlite_url, story)
+
+
+def test_lg_23_grants_bound_to_the_session_end_with_it_and_no_others(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.sign_in(await alice.get("/oauth/sign-in"))
+        now = it.clock.now
+        (session,) = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, now))
+        bound = Grant(
+            id="gr_bound",
+            client_id=WEB.id,
+            uid=ALICE.uid,
+            session_id=session.id,
+            scope=Scope.of("read"),
+            audience="https://api.example",
+            grant_type="authorization_code",
+            auth_time=now,
+            created_at=now,
+            last_used_at=now,
+            expires_at=session.expires_at,
+        )
+        free = replace(bound, id="gr_free", session_id="")
+        others = replace(bound, id="gr_bob", uid=BOB.uid, session_id="")
+        for grant in (bound, free, others):
+            await it.store.write(lambda tx, grant=grant: tx.grants.issue(grant))  # type: ignore[misc]
+        await alice.submit(await alice.get("/oauth/sign-out"), "sign-out")
+        live = await it.store.read(lambda tx: tx.grants.live_of_client(WEB.id, now))
+        assert sorted(grant.id for grant in live) == ["gr_bob", "gr_free"]
+        assert "grant.revoked" in await it.events()
+
+    run(sqlite_url, story)
