@@ -2,14 +2,16 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import msgspec
+import pytest
 
 from tests.sdk.issuer import Clock
 from valetkey.database.connect import connect
-from valetkey.database.engine import Engine
+from valetkey.database.engine import Connection, Engine, Row, T
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -131,5 +133,42 @@ def test_nobody_sees_what_is_anothers(engine: Engine) -> None:
         change = records.change(other, made.id, {"title": "x"}, NO_PRECONDITIONS)
         assert await _told(change) == ErrorCode.NOT_FOUND
         assert (await records.page(other, Asked())).records == ()
+
+    asyncio.run(story())
+
+
+class _Contended:
+    """A database in which somebody else is always faster."""
+
+    def __init__(self, kept: Sequence[Row]) -> None:
+        self._kept = kept
+
+    def row(self, sql: str, /, **params: object) -> Row | None:
+        return self._kept[0] if self._kept and "objects" in sql else None
+
+    def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
+        return self._kept
+
+    def run(self, sql: str, /, **params: object) -> int:
+        return 0
+
+    def send(self, sql: str, /, **params: object) -> None:
+        raise AssertionError("nothing may be written")
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        return work(self)
+
+
+def test_who_never_wins_is_told_to_come_again() -> None:
+    async def story() -> None:
+        row = ("note_1", '{"title":"x","text":""}', 1, _NOW, _NOW)
+        records = _records(cast("Engine", _Contended([row])))
+        for work in (
+            records.change(_visit(), "note_1", {"title": "y"}, NO_PRECONDITIONS),
+            records.delete(_visit(), "note_1", NO_PRECONDITIONS),
+            records.create(_visit(), _NOTE, IdempotencyKey("printer", "k", "p")),
+        ):
+            with pytest.raises(Refused, match="temporarily_unavailable"):
+                await work
 
     asyncio.run(story())

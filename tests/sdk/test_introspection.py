@@ -1,7 +1,7 @@
 """What the issuer says about tokens by reference."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.fetch import Credential, Fetcher
+from valetkey.sdk.fetch import Answer, Credential, Fetcher
 from valetkey.sdk.introspection import UNANSWERED, Introspection
 
 PATH = "/oauth/introspect"
@@ -116,5 +116,54 @@ def test_the_memory_has_an_end() -> None:
             for token in (*tokens, tokens[4], tokens[0]):
                 await introspection.ask(token, issuer.clock.now())
             assert issuer.asked[PATH] == 6
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"active":1}', b"\xff", b'{"active":true'])
+def test_an_answer_that_is_none_is_no_verdict(body: bytes) -> None:
+    class Mumbling(Fetcher):
+        """Says what it was told to say."""
+
+        async def post_form(
+            self, url: str, fields: Mapping[str, str], credential: Credential | None = None
+        ) -> Answer:
+            return Answer(200, body)
+
+    async def story() -> None:
+        async with Mumbling() as fetch:
+            credential = Credential("a", Secret("b"))
+            asked = Introspection("u", fetch, credential, issuer="i", audience=API)
+            assert await asked.ask("t", Instant(5)) == UNANSWERED
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("members", "check"),
+    [
+        (b'"cnf":{"jkt":"x"}', "introspection.bound"),
+        (b'"scope":"a  b"', "introspection.scope"),
+        (b'"aud":["x"]', "introspection.audience"),
+    ],
+)
+def test_a_token_we_cannot_judge_is_refused(members: bytes, check: str) -> None:
+    class Saying(Fetcher):
+        """Says what it was told to say."""
+
+        async def post_form(
+            self, url: str, fields: Mapping[str, str], credential: Credential | None = None
+        ) -> Answer:
+            common = b'"active":true,"exp":99,"sub":"1","client_id":"c"'
+            audience = b"" if b'"aud"' in members else b',"aud":["' + API.encode() + b'","x"]'
+            return Answer(200, b"{" + common + audience + b"," + members + b"}")
+
+    async def story() -> None:
+        async with Saying() as fetch:
+            credential = Credential("a", Secret("b"))
+            asked = Introspection("u", fetch, credential, issuer="i", audience=API)
+            verdict = await asked.ask("t", Instant(5))
+            assert isinstance(verdict, Refusal)
+            assert verdict.check == check
 
     asyncio.run(story())

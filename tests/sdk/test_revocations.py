@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.fetch import Credential, Fetcher
+from valetkey.sdk.fetch import Answer, Credential, Fetcher
 from valetkey.sdk.revocations import Kind, Page, Revocation, Revocations
 
 FEED = "/oauth/revocations"
@@ -26,8 +27,9 @@ def _caller(at: int = 100, grant_id: str | None = "gr_1") -> Caller:
 async def _followed() -> AsyncGenerator[tuple[Revocations, Issuer, list[Page]]]:
     kept: list[Page] = []
 
-    async def keep(page: Page) -> None:
+    async def keep(page: Page) -> bool:
         kept.append(page)
+        return True
 
     async with Issuer(Clock(1_000)).running() as issuer, Fetcher() as fetch:
         yield Revocations(issuer.url + FEED, fetch, CREDENTIAL, keep=keep), issuer, kept
@@ -114,3 +116,67 @@ def test_what_expired_is_forgotten() -> None:
             assert not revocations.covers(_caller())
 
     asyncio.run(story())
+
+
+def test_news_that_could_not_be_written_comes_again_with_the_next() -> None:
+    async def story() -> None:
+        told: list[Page] = []
+
+        async def keep(page: Page) -> bool:
+            told.append(page)
+            return len(told) > 2
+
+        async with Issuer(Clock(1_000)).running() as issuer, Fetcher() as fetch:
+            revocations = Revocations(issuer.url + FEED, fetch, CREDENTIAL, keep=keep)
+            for name in ("gr_1", "gr_2"):
+                issuer.revoke("grant", name)
+                await revocations.poll(issuer.clock.now())
+            assert [entry.id for entry in told[-1].revocations] == ["gr_1", "gr_2"]
+            await revocations.poll(issuer.clock.now())
+            assert len(told) == 3
+
+    asyncio.run(story())
+
+
+class _Feed:
+    """Answers one after the other, as the issuer would."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def get(self, url: str, credential: Credential | None = None) -> Answer:
+        self.asked.append(url.partition("after=")[2])
+        return self.answers.pop(0)
+
+
+def test_a_feed_that_began_anew_is_read_from_its_start() -> None:
+    async def story() -> None:
+        feed = _Feed(Answer(400, b"{}"), Answer(200, b'{"cursor":"7","revocations":[]}'))
+        known = Page("99", ())
+        revocations = Revocations("u", cast("Fetcher", feed), CREDENTIAL, known=known)
+        assert not await revocations.poll(Instant(1))
+        assert await revocations.poll(Instant(2))
+        assert feed.asked == ["99", ""]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"cursor":1}', b"\xff", b'{"cursor":"1"}'])
+def test_an_answer_that_is_no_feed_is_no_answer(body: bytes) -> None:
+    feed = _Feed(Answer(200, body))
+    revocations = Revocations("u", cast("Fetcher", feed), CREDENTIAL)
+    assert not asyncio.run(revocations.poll(Instant(1)))
+
+
+def test_a_long_feed_is_read_to_its_end_in_one_look() -> None:
+    def page(number: int, *, last: bool) -> Answer:
+        entry = f'{{"kind":"token","id":"at_{number}","revoked_at":1,"expires_at":9}}'
+        entries = "" if last else entry
+        return Answer(200, f'{{"cursor":"{number}","revocations":[{entries}]}}'.encode())
+
+    feed = _Feed(page(1, last=False), page(2, last=False), page(3, last=True))
+    revocations = Revocations("u", cast("Fetcher", feed), CREDENTIAL)
+    assert asyncio.run(revocations.poll(Instant(1)))
+    assert feed.asked == ["", "1", "2"]
+    assert revocations.covers(Caller("s", "c", Scope(), "at_2", None, Instant(1), Instant(9)))

@@ -25,6 +25,7 @@ from valetkey.resource.storage.decisions import DecisionQueue
 from valetkey.resource.storage.kept import KEY_SET, PAGE_KEY, Kept
 from valetkey.resource.storage.upkeep import UNAVAILABLE, Upkeep, forgiving
 from valetkey.sdk import Credential, Issuer, Memory, Protection
+from valetkey.sdk.fetch import Fetcher
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.router import App, Route
 
@@ -59,17 +60,20 @@ async def build(settings: Settings, runtime: Runtime) -> App:
     page_key, memory = await engine.scan(lambda db: _remember(db, engine, now))
     auth_url = issuer_url(settings)
     url = settings.resource.url.rstrip("/")
+    tls = _trust(settings, auth_url)
     protection = Protection(
         Issuer.valetkey(auth_url),
         audience=settings.resource.url,
         credential=credential,
         memory=memory,
         remembered=settings.resource.introspection_cache,
-        tls=_trust(settings, auth_url),
+        tls=tls,
     )
     decisions = DecisionQueue(runtime.random)
     problems = Problems(auth_url, protection.challenge, decisions)
-    identity = Identity(f"{auth_url}/oauth/identity", protection.fetch, credential)
+    # Connections of its own: however slow records are, revocations are learned in time.
+    fetch = Fetcher(tls)
+    identity = Identity(f"{auth_url}/oauth/identity", fetch, credential)
     pages = Pages(page_key, runtime)
 
     def operations(kind: ResourceObject) -> Operations:
@@ -84,6 +88,7 @@ async def build(settings: Settings, runtime: Runtime) -> App:
 
     async def close() -> None:
         await protection.close()
+        await fetch.close()
         with contextlib.suppress(*UNAVAILABLE):
             await upkeep.write_decisions()
         await engine.close()

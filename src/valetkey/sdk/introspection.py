@@ -18,7 +18,7 @@ REMEMBERED = seconds(3)
 """How long an answer counts: well within the 5 seconds in which a revocation must be felt."""
 
 _REST = seconds(1)  # after the issuer did not answer, before it is asked again
-_AT_ONCE = 64  # questions under way; more would only queue
+_AT_ONCE = 512  # questions under way; more would only queue
 
 UNANSWERED = Refusal(
     ErrorCode.TEMPORARILY_UNAVAILABLE,

@@ -18,7 +18,7 @@ FRESH = seconds(300)
 _RETRY = seconds(1)  # while the issuer is away, or no key is known at all
 _LOOK_EVERY = 1.0
 
-Keep = Callable[[bytes], Awaitable[None]]
+Keep = Callable[[bytes], Awaitable[object]]
 """Where the key set is written whenever it changes, so that a restart does not need the issuer."""
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,8 +14,10 @@ from valetkey.sdk.caller import Caller
 from valetkey.sdk.challenge import Challenge
 from valetkey.sdk.fetch import Credential, Fetcher
 from valetkey.sdk.introspection import REMEMBERED, Introspection
+from valetkey.sdk.key_source import Keep as KeepKeys
 from valetkey.sdk.key_source import KeySource
 from valetkey.sdk.revocations import NOTHING, Page, Revocations
+from valetkey.sdk.revocations import Keep as KeepRevocations
 from valetkey.sdk.verifier import Verifier
 
 
@@ -48,8 +50,8 @@ class Memory:
 
     keys: bytes = b""
     revocations: Page = NOTHING
-    keep_keys: Callable[[bytes], Awaitable[None]] | None = None
-    keep_revocations: Callable[[Page], Awaitable[None]] | None = None
+    keep_keys: KeepKeys | None = None
+    keep_revocations: KeepRevocations | None = None
 
 
 NO_MEMORY = Memory()
@@ -80,12 +82,12 @@ class Protection:
         how long an answer about a token by reference counts; `tls` is whom to trust as issuer.
         """
         self.challenge = Challenge(realm or audience)
-        self.fetch = Fetcher(tls)
-        self._keys = KeySource(issuer.keys, self.fetch, known=memory.keys, keep=memory.keep_keys)
+        self._fetch = Fetcher(tls)
+        self._keys = KeySource(issuer.keys, self._fetch, known=memory.keys, keep=memory.keep_keys)
         self._revocations = (
             Revocations(
                 issuer.revocations,
-                self.fetch,
+                self._fetch,
                 credential,
                 known=memory.revocations,
                 keep=memory.keep_revocations,
@@ -96,7 +98,7 @@ class Protection:
         introspection = (
             Introspection(
                 issuer.introspection,
-                self.fetch,
+                self._fetch,
                 credential,
                 issuer=issuer.url,
                 audience=audience,
@@ -146,7 +148,7 @@ class Protection:
 
     async def close(self) -> None:
         """Let go of the connections to the issuer."""
-        await self.fetch.close()
+        await self._fetch.close()
 
     async def __aenter__(self) -> Self:
         """Itself."""

@@ -50,8 +50,11 @@ class Page:
 NOTHING = Page("", ())
 """What a follower knows that never followed."""
 
-Keep = Callable[[Page], Awaitable[None]]
-"""Where a follower writes what it learned, so that a restart does not forget it."""
+Keep = Callable[[Page], Awaitable[bool]]
+"""Where a follower writes what it learned, so that a restart does not forget it.
+
+It says whether that worked; if not, the same comes again with the next news.
+"""
 
 
 class Revocations:
@@ -80,6 +83,7 @@ class Revocations:
         self._clients: dict[str, Revocation] = {}
         self._pruned_at = Instant(0)
         self._kept_at = Instant(0)
+        self._unkept: list[Revocation] = []
         self.heard_at = Instant(0)
         """When the feed last answered; 0 for never."""
         self._learn(known.revocations)
@@ -99,11 +103,10 @@ class Revocations:
             page = await self._ask()
             if page is None:
                 return False
-            news = self._learn(page.revocations)
+            self._unkept += self._learn(page.revocations)
             # A cursor that is behind only repeats: it need not be written each second.
-            if self._keep is not None and (news or now - self._kept_at >= _KEEP_EVERY):
-                await self._keep(page)
-                self._kept_at = now
+            if self._unkept or now - self._kept_at >= _KEEP_EVERY:
+                await self._write(page.cursor, now)
             behind = page.cursor != self._cursor and bool(page.revocations)
             self._cursor = page.cursor
             if not behind:
@@ -116,6 +119,12 @@ class Revocations:
         while True:
             await self.poll(now())
             await asyncio.sleep(EVERY)
+
+    async def _write(self, cursor: str, now: Instant) -> None:
+        # Never a cursor without all that came before it.
+        if self._keep is None or await self._keep(Page(cursor, tuple(self._unkept))):
+            self._unkept.clear()
+            self._kept_at = now
 
     async def _ask(self) -> Page | None:
         url = f"{self._url}?after={quote(self._cursor, safe='')}"
@@ -134,16 +143,16 @@ class Revocations:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
-    def _learn(self, revocations: Sequence[Revocation]) -> bool:
-        """Remember them; whether any was news."""
-        news = False
+    def _learn(self, revocations: Sequence[Revocation]) -> list[Revocation]:
+        """Remember them; those that were news."""
+        news: list[Revocation] = []
         for revocation in revocations:
             known = self._of(revocation.kind)
             # A client may be ended twice; the later end covers more tokens, for longer.
             before = known.get(revocation.id)
             if before is None or before.revoked_at < revocation.revoked_at:
                 known[revocation.id] = revocation
-                news = True
+                news.append(revocation)
         return news
 
     def _of(self, kind: Kind) -> dict[str, Revocation]:

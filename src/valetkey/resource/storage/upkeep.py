@@ -55,12 +55,15 @@ class Upkeep:
 
 def forgiving(
     engine: Engine, work: Callable[[Connection, T], None]
-) -> Callable[[T], Awaitable[None]]:
-    """A function that runs `work`, and does without it while the database is away."""
+) -> Callable[[T], Awaitable[bool]]:
+    """A function that runs `work`; False, and no fault, while the database is away."""
 
-    async def keep(value: T) -> None:
-        with contextlib.suppress(*UNAVAILABLE):
+    async def keep(value: T) -> bool:
+        try:
             await engine.write(lambda db: work(db, value))
+        except UNAVAILABLE:
+            return False
+        return True
 
     return keep
 
