@@ -1,0 +1,190 @@
+"""The real program as an operator runs it: `valetkey apply`, then `valetkey serve`, then load."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import requests
+
+from tests.cli.running import PROGRAM, clean_environment, valetkey
+from valetkey.testing.person import Person
+
+T = TypeVar("T")
+
+PASSWORD = "correct horse battery staple"
+SECRET = "a-secret-of-the-printer-with-more-than-32"
+CALLBACK = "https://app.example/cb"
+CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"  # RFC 7636 appendix B
+VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+_PATIENCE = 30
+
+REGISTER = f"""
+[[users]]
+uid = 1001
+username = "ada"
+email = "ada@example.com"
+name = "Ada Lovelace"
+password = "{PASSWORD}"
+
+[[clients]]
+client_id = "printer"
+client_secret = "{SECRET}"
+name = "Notes Printer"
+redirect_uris = ["{CALLBACK}"]
+grant_types = ["authorization_code", "refresh_token", "client_credentials", "password"]
+scopes = ["notes:read", "notes:write", "account:read"]
+
+[[clients]]
+client_id = "phone"
+name = "Notes Phone"
+type = "public"
+redirect_uris = ["{CALLBACK}"]
+scopes = ["notes:read"]
+"""
+
+
+@dataclass
+class Serving:
+    """A running pair of servers, and how to talk to them as the clients of `REGISTER`."""
+
+    auth: str
+    api: str
+    process: subprocess.Popen[str]
+
+    def workers(self) -> list[int]:
+        """The processes that answer for the authorization server."""
+        listed = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid), "-f", "serving.authorization"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return [int(line) for line in listed.stdout.split()]
+
+    def code(self, client_id: str = "printer") -> str:
+        """Ada signs in and allows; the code."""
+        person = Person(self.auth)
+        page = person.open(
+            f"{self.auth}/oauth/authorize?response_type=code&client_id={client_id}"
+            f"&redirect_uri={CALLBACK}&scope=notes:read&code_challenge={CHALLENGE}"
+            "&code_challenge_method=S256"
+        )
+        page = person.sign_in(page, "ada", PASSWORD)
+        page = page if page.location else person.allow(page)
+        return page.told["code"]
+
+    def ask(self, client_id: str = "printer", **said: str) -> requests.Response:
+        """A token request."""
+        form = {"client_id": client_id, **said}
+        if client_id == "printer":
+            form["client_secret"] = SECRET
+        return requests.post(f"{self.auth}/oauth/token", data=form, timeout=_PATIENCE)
+
+    def redeem(self, code: str, client_id: str = "printer") -> requests.Response:
+        """Exchange a code."""
+        return self.ask(
+            client_id,
+            grant_type="authorization_code",
+            code=code,
+            redirect_uri=CALLBACK,
+            code_verifier=VERIFIER,
+        )
+
+    def refresh(self, token: str, client_id: str = "phone") -> requests.Response:
+        """Use a refresh token."""
+        return self.ask(client_id, grant_type="refresh_token", refresh_token=token)
+
+    def kill(self) -> None:
+        """End every process of it at once, as a power cut would, and wait until all are gone."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(_PATIENCE)
+        for address in (self.auth, self.api):
+            _wait_until(lambda address=address: not _answers(address))  # type: ignore[misc]
+
+
+@contextmanager
+def serving(here: Path, database: str, *, workers: int = 1) -> Generator[Serving]:
+    """Both servers on free ports, with everyone of `REGISTER`; again if `here` was used before.
+
+    `database` is the authorization server's URL.
+    """
+    config = here / "valetkey.toml"
+    if not config.exists():
+        auth, api = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+        config.write_text(
+            f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\n'
+            f'database = "{database}"\nworkers = {workers}\n'
+            f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\n'
+            '[log]\nlevel = "warning"\n'
+        )
+        (here / "register.toml").write_text(REGISTER)
+        done = valetkey("apply", "register.toml", "--config", str(config), "--yes", here=here)
+        assert done.code == 0, done.out + done.err
+    process = subprocess.Popen(
+        [str(PROGRAM), "serve", "--config", str(config)],
+        cwd=here,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert ready.startswith("ready "), ready
+        told = dict(word.split("=", 1) for word in ready.split()[1:])
+        yield Serving(told["authorization"], told["resource"], process)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(_PATIENCE)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def together(work: Callable[[], T], times: int = 64) -> list[T]:
+    """What `work` returns when it is done so many times, all beginning at one moment."""
+    start = threading.Barrier(times)
+
+    def begin(_: int) -> T:
+        start.wait(_PATIENCE)
+        return work()
+
+    with ThreadPoolExecutor(times) as threads:
+        return list(threads.map(begin, range(times)))
+
+
+def cpu_seconds(pids: Sequence[int]) -> list[float]:
+    """What each of these processes has worked."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return [(int(stat[11]) + int(stat[12])) / ticks for stat in stats]
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def _answers(url: str) -> bool:
+    host, _, port = url.rpartition("/")[2].partition(":")
+    with socket.socket() as sock:
+        return sock.connect_ex((host, int(port))) == 0
+
+
+def _wait_until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)

@@ -1,0 +1,56 @@
+"""Whatever may happen once happens once: 64 at a time, in one process and two, on each engine."""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.stories.serving import Serving, cpu_seconds, serving, together
+
+_ROUNDS = 3
+
+
+@pytest.fixture(params=["sqlite, one process", "sqlite, two processes", "postgres, two processes"])
+def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Serving]:
+    engine, _, processes = request.param.partition(", ")
+    url = (
+        "sqlite:///authorization.db"
+        if engine == "sqlite"
+        else request.getfixturevalue("postgres_url")
+    )
+    with serving(tmp_path, url, workers=1 if processes == "one process" else 2) as running:
+        yield running
+
+
+def test_a_code_is_redeemed_once_and_its_replay_ends_the_grant(servers: Serving) -> None:
+    for _ in range(_ROUNDS):
+        code = servers.code()
+        answers = together(lambda code=code: servers.redeem(code))  # type: ignore[misc]
+        won = [answer.json() for answer in answers if answer.status_code == 200]
+        lost = [answer for answer in answers if answer.status_code != 200]
+        assert len(won) == 1
+        assert {answer.json()["error"] for answer in lost} == {"invalid_grant"}
+        # The sixty-three others were replays: what the winner got has ended.
+        token = won[0]["refresh_token"]
+        assert servers.refresh(token, "printer").json()["error"] == "invalid_grant"
+
+
+def test_a_refresh_token_has_one_successor(servers: Serving) -> None:
+    token = servers.redeem(servers.code("phone"), "phone").json()["refresh_token"]
+    for _ in range(_ROUNDS):
+        answers = together(lambda token=token: servers.refresh(token))  # type: ignore[misc]
+        assert {answer.status_code for answer in answers} == {200}
+        successors = {answer.json()["refresh_token"] for answer in answers}
+        assert len(successors) == 1
+        assert len({answer.json()["access_token"] for answer in answers}) == 64
+        (token,) = successors
+    assert servers.refresh(token).status_code == 200
+
+
+def test_every_process_takes_its_share(servers: Serving) -> None:
+    workers = servers.workers()
+    before = cpu_seconds(workers)
+    for _ in range(_ROUNDS):
+        together(lambda: servers.ask(grant_type="client_credentials"))
+    worked = [after - start for start, after in zip(before, cpu_seconds(workers), strict=True)]
+    assert all(seconds > 0 for seconds in worked), worked
