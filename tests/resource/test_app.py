@@ -1,14 +1,18 @@
 """The whole server: outages, restarts, revocation, health, what it keeps."""
 
 import asyncio
+import ssl
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.resource.api import Api, api, serving, settings_for
+from tests.sdk.certificate import self_signed
 from tests.sdk.issuer import SECRET, Clock, Issuer
 from valetkey.config.settings import ResourceSettings, Settings, Source
 from valetkey.database.connect import connect
+from valetkey.database.migrate import migrate
 from valetkey.kernel.key import KeySet, SigningKey
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
@@ -163,6 +167,36 @@ def test_without_its_credential_the_server_does_not_start(tmp_path: Path) -> Non
         async with app.running():
             pass
         assert CLIENT_ID == "resource-server"
+
+    asyncio.run(story())
+
+
+def test_our_own_issuers_certificate_is_trusted_and_no_other(tmp_path: Path) -> None:
+    async def story() -> None:
+        certificate, key = self_signed(tmp_path)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+        async with Issuer(Clock(), tls=context).running() as issuer:
+            stranger = settings_for(tmp_path, issuer)
+            async with serving(stranger, issuer) as call:
+                assert (await call("GET", "/v2/notes", token=issuer.token("read"))).status == 503
+            own = replace(
+                stranger.authorization, tls_certificate=str(certificate), tls_key=str(key)
+            )
+            async with serving(replace(stranger, authorization=own), issuer) as call:
+                assert await _becomes(call, issuer.token("read"), 200)
+
+    asyncio.run(story())
+
+
+def test_a_database_that_was_not_prepared_is_the_operators_mistake(tmp_path: Path) -> None:
+    async def story() -> None:
+        settings = settings_for(tmp_path, Issuer(Clock(), port=1))
+        engine = connect(settings.resource.database, directory=tmp_path)
+        await migrate(engine, "valetkey.resource.storage.schema")
+        await engine.close()
+        with pytest.raises(Mistake, match="was not prepared"):
+            await build(settings, SYSTEM)
 
     asyncio.run(story())
 

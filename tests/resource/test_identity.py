@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.resource.api import api
 
 
@@ -114,5 +116,44 @@ def test_an_issuer_that_fails_is_503_not_500(tmp_path: Path) -> None:
             call.issuer.broken = True
             answer = await call("GET", "/v2/account")
             assert (answer.status, answer.json["code"]) == (503, "temporarily_unavailable")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, b"nonsense"),
+        (200, b'{"record":7}'),
+        (200, b"{}"),
+        (404, b"<html>"),
+        (404, b'{"error":"not_found"}' * 2),
+        (400, b'{"error":"not_found"}'),
+        (401, b'{"error":"invalid_client"}'),
+        (400, b'{"error":"something_new"}'),
+        (302, b"{}"),
+    ],
+)
+def test_an_answer_that_is_not_in_the_agreement_is_none(
+    tmp_path: Path, answer: tuple[int, bytes]
+) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            assert (await call("GET", "/v2/notes")).status == 200
+            call.issuer.identity = answer
+            refused = await call("GET", "/v2/account")
+            assert (refused.status, refused.json["code"]) == (503, "temporarily_unavailable")
+
+    asyncio.run(story())
+
+
+def test_a_token_that_the_issuer_no_longer_takes_is_invalid_here_too(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            said = b'{"error":"invalid_token","error_description":"it was revoked"}'
+            call.issuer.identity = (401, said)
+            answer = await call("GET", "/v2/account")
+            assert (answer.status, answer.json["title"]) == (401, "Invalid Token Error")
+            assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 
     asyncio.run(story())

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from base64 import b64decode
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -48,6 +49,9 @@ class Issuer:
     grants: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     broken: bool = False
     """Answers 500 to everything."""
+    identity: tuple[int, bytes] | None = None
+    """What is answered to every question about records, instead of the truth."""
+    tls: ssl.SSLContext | None = None
     _server: asyncio.Server | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
 
@@ -56,10 +60,10 @@ class Issuer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -156,6 +160,8 @@ class Issuer:
             new = self.revocations[after:]
             return 200, {"cursor": str(len(self.revocations)), "revocations": new}
         if path == "/oauth/identity" and method == "POST":
+            if self.identity is not None:
+                return self.identity
             return self._identity(msgspec.json.decode(body))
         return 404, {"error": "not_found"}
 

@@ -1,0 +1,61 @@
+"""What runs beside the requests."""
+
+import asyncio
+from pathlib import Path
+
+from valetkey.database.connect import connect
+from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
+from valetkey.database.migrate import migrate
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.resource.storage.decisions import DecisionQueue, Decisions
+from valetkey.resource.storage.kept import KEY_SET, Kept
+from valetkey.resource.storage.upkeep import Upkeep, forgiving
+
+_SCHEMA = "valetkey.resource.storage.schema"
+
+
+def test_what_waits_is_written_and_what_expired_is_gone(engine: Engine) -> None:
+    async def story() -> None:
+        await migrate(engine, _SCHEMA)
+        clock = [1_000]
+        runtime = Runtime(now=lambda: Instant(clock[0]), random=SYSTEM.random)
+        queue = DecisionQueue(SYSTEM.random)
+        upkeep = Upkeep(engine, runtime, queue)
+        refusal = Refusal(ErrorCode.NOT_FOUND, "gone")
+        references = [queue.put(refusal, endpoint="", at=runtime.now()) for _ in range(1_201)]
+        await upkeep.write_decisions()
+        assert not queue.waiting
+
+        def kept(db: Connection) -> int:
+            return sum(Decisions(db).find(each) is not None for each in references)
+
+        assert await engine.read(kept) == 1_201
+        clock[0] += 7 * 86_400 - 1
+        await upkeep.sweep()
+        assert await engine.read(kept) == 1_201
+        clock[0] += 1
+        await upkeep.sweep()
+        assert await engine.read(kept) == 0
+
+    asyncio.run(story())
+
+
+def test_a_database_that_is_away_is_no_fault_and_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = connect("sqlite:///r.db", directory=tmp_path)
+        await migrate(engine, _SCHEMA)
+
+        def put(db: Connection, value: str) -> None:
+            if not value:
+                raise DatabaseUnavailable
+            Kept(db).put(KEY_SET, value)
+
+        keep = forgiving(engine, put)
+        assert await keep("x")
+        assert not await keep("")
+        assert await engine.read(lambda db: Kept(db).find(KEY_SET)) == "x"
+        await engine.close()
+
+    asyncio.run(story())
