@@ -4,9 +4,15 @@ import asyncio
 import re
 from pathlib import Path
 
+import msgspec
+
 from tests.resource.api import Answer, Api, api, send
-from valetkey.kernel.refusal import STATUS, ErrorCode
-from valetkey.resource.problem import title
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.resource.problem import Problems, title
+from valetkey.resource.storage.decisions import DecisionQueue
+from valetkey.sdk.challenge import Challenge
+from valetkey.web.exchange import Request
 
 
 def test_a_problem_says_what_why_and_where_to_read_on(tmp_path: Path) -> None:
@@ -107,3 +113,30 @@ async def _shown(call: Api, authorization: str | None) -> Answer:
     if authorization is not None:
         fields["authorization"] = authorization
     return await send(call.app, "GET", "/v2/notes", fields, b"")
+
+
+def test_a_fault_keeps_the_reference_that_the_log_has() -> None:
+    queue = DecisionQueue(SYSTEM.random)
+    problems = Problems("https://a.example", Challenge("x"), queue)
+    reference = "VK-AAAA-BBBB-CCCC"
+    fault = Refusal(ErrorCode.SERVER_ERROR, "the server failed", "http.failed", "", reference)
+    answer = problems.refuse_at("/v2/notes")(Request("GET", "/v2/notes"), fault)
+    assert answer.status == 500
+    assert msgspec.json.decode(answer.body)["reference"] == reference
+    assert not queue.waiting
+
+
+def test_who_must_wait_is_told_how_long() -> None:
+    problems = Problems("https://a.example", Challenge("x"), DecisionQueue(SYSTEM.random))
+    busy = Refusal(ErrorCode.TEMPORARILY_UNAVAILABLE, "busy", retry_after=3)
+    answer = problems.refuse(Request("GET", "/v2/notes"), busy)
+    assert (answer.status, dict(answer.headers)["retry-after"]) == (503, "3")
+
+
+def test_a_patch_that_is_no_json_is_an_invalid_request(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            answer = await call("PATCH", "/v2/notes/x", body=b"{")
+            assert (answer.status, answer.json["code"]) == (400, "invalid_request")
+
+    asyncio.run(story())
