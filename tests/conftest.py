@@ -11,6 +11,10 @@ from tests.support import postgres
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 
+pytest_plugins = ("tests.clients.programs",)
+
+pytest_plugins = ("tests.support.browser",)
+
 # In CI nothing is left out: there, tests that need a missing PostgreSQL fail.
 _LEFT_OUT = postgres.binaries() is None and not os.environ.get("CI")
 _ENGINES = ("sqlite",) if _LEFT_OUT else ("sqlite", "postgres")
@@ -78,3 +82,10 @@ def engine(database_url: str, tmp_path: Path) -> Iterator[Engine]:
     engine = connect(database_url, directory=tmp_path)
     yield engine
     asyncio.run(engine.close())
+
+
+@pytest.fixture
+def another_postgres_url() -> Iterator[str]:
+    """The URL of one more fresh PostgreSQL database, for tests that need two."""
+    with postgres.database() as url:
+        yield url

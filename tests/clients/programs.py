@@ -1,0 +1,66 @@
+"""A pytest plugin: what is left out where Node or curl is missing, and that it is said aloud."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+_PACKAGES = FOLDER / "node_modules" / "openid-client"
+_BESIDE_PYTHON = Path(sys.executable).parent
+
+
+def find_node() -> str | None:
+    """The Node that the lock pins, else one on the path, from 20 on; None without its packages."""
+    for found in (shutil.which("node", path=_BESIDE_PYTHON), shutil.which("node")):
+        if found is not None and _PACKAGES.is_dir() and _major_version(found) >= 20:
+            return found
+    return None
+
+
+def find_curl() -> str | None:
+    """curl, if it is here."""
+    return shutil.which("curl")
+
+
+def _major_version(node: str) -> int:
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    number = said.stdout.strip().removeprefix("v").partition(".")[0]
+    return int(number) if number.isdigit() else 0
+
+
+_LOUDLY = {
+    "node": (
+        find_node(),
+        "Node 20 and its packages; openid-client and oauth4webapi were NOT tried; see make test",
+    ),
+    "curl": (
+        find_curl(),
+        "curl; S11 to S14 were NOT tried with it. On Debian: apt-get install curl",
+    ),
+}
+# In CI nothing is left out: there, tests that need a missing program fail.
+_LEFT_OUT = {
+    fixture: why
+    for fixture, (found, why) in _LOUDLY.items()
+    if found is None and not os.environ.get("CI")
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [
+        item
+        for item in items
+        if isinstance(item, pytest.Function) and _LEFT_OUT.keys() & set(item.fixturenames)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for why in _LEFT_OUT.values():
+        terminalreporter.write_line(f"LEFT OUT: missing: {why}", red=True, bold=True)
