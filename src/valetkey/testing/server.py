@@ -7,7 +7,8 @@ servers.clock.forward(minutes(11))
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -87,16 +88,23 @@ class Servers:
 
     def __enter__(self) -> Self:
         """Start both; they answer when this returns."""
-        asyncio.run(authorization.prepare(self.settings, self.runtime))
-        app = asyncio.run(authorization.build(self.settings, self.runtime, SCOPES))
+        for sock in self._sockets:
+            self._stack.callback(sock.close)
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        _run(authorization.prepare(self.settings, self.runtime))
+        app = _run(authorization.build(self.settings, self.runtime, SCOPES))
         self._stack.enter_context(RunningServer(app, sock=self._sockets[0]))
         if self._with_resource:
-            asyncio.run(resource.prepare(self.settings, self.runtime))
-            api = asyncio.run(resource.build(self.settings, self.runtime))
+            _run(resource.prepare(self.settings, self.runtime))
+            api = _run(resource.build(self.settings, self.runtime))
             self._stack.enter_context(RunningServer(api, sock=self._sockets[1]))
-        else:
-            self._sockets[1].close()
-        return self
 
     def __exit__(
         self,
@@ -117,7 +125,7 @@ class Servers:
             finally:
                 await foundation.store.engine.close()
 
-        return asyncio.run(run())
+        return _run(run())
 
     def register_client(
         self, metadata: ClientMetadata, client_id: str, secret: str | None = None
@@ -125,7 +133,7 @@ class Servers:
         """A client; raises ValueError for what the rules refuse."""
         foundation = authorization.lay_foundation(self.settings, self.runtime, SCOPES)
         registrar = foundation.registrar("test")
-        asyncio.run(foundation.store.engine.close())
+        _run(foundation.store.engine.close())
         said = self.write(
             lambda tx: registrar.register(
                 tx,
@@ -145,7 +153,7 @@ class Servers:
         """A person; raises ValueError for what the rules refuse."""
         foundation = authorization.lay_foundation(self.settings, self.runtime, SCOPES)
         accounts = foundation.accounts()
-        asyncio.run(foundation.store.engine.close())
+        _run(foundation.store.engine.close())
         stored = hash_password(password, self.settings.passwords, SYSTEM.random)
         record = UserRecord(username, f"{username}@example.com", name or username.capitalize())
         said = self.write(
@@ -156,6 +164,12 @@ class Servers:
         if isinstance(said, tuple):
             raise ValueError(said)
         return said
+
+
+def _run(work: Coroutine[object, object, T]) -> T:
+    # A thread of its own: the one that calls may have a loop running, as browser drivers do.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def _address(sock: socket.socket) -> str:
