@@ -11,9 +11,7 @@ from tests.support import postgres
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 
-pytest_plugins = ("tests.clients.programs",)
-
-pytest_plugins = ("tests.support.browser",)
+pytest_plugins = ("tests.clients.programs", "tests.support.browser")
 
 # In CI nothing is left out: there, tests that need a missing PostgreSQL fail.
 _LEFT_OUT = postgres.binaries() is None and not os.environ.get("CI")
