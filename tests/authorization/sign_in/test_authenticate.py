@@ -7,7 +7,8 @@ from typing import ParamSpec, TypeVar
 
 import pytest
 
-from tests.authorization.visitor.world import ALICE, NOON, PASSWORD, World, run
+from tests.authorization.visitor.browser import PASSWORD
+from tests.authorization.visitor.world import ALICE, NOON, World, run
 from valetkey.authorization.model.user import User
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn, neighbourhood
 from valetkey.authorization.storage.transaction import Transaction
@@ -133,8 +134,10 @@ class _Slow(Offload):
     def __init__(self, thread: asyncio.Lock) -> None:
         super().__init__(1, 1)
         self._free_when = thread
+        self.reached = asyncio.Event()
 
     async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        self.reached.set()
         async with self._free_when:
             return function(*args, **kwargs)
 
@@ -154,17 +157,29 @@ def test_what_follows_is_undone_with_the_sign_in(sqlite_url: str) -> None:
     run(sqlite_url, story)
 
 
-def test_a_password_changed_while_it_was_hashed_is_not_accepted(sqlite_url: str) -> None:
+def change_password(tx: Transaction) -> None:
+    tx.users.set_password_hash(ALICE.uid, "cr_new", "$argon2id$new", NOON)
+
+
+def close_account(tx: Transaction) -> None:
+    tx.users.change(replace(ALICE, disabled_at=NOON))
+
+
+@pytest.mark.parametrize("meanwhile", [change_password, close_account])
+def test_what_changed_while_the_password_was_hashed_counts(
+    sqlite_url: str, meanwhile: Callable[[Transaction], None]
+) -> None:
     async def story(it: World) -> None:
         thread = asyncio.Lock()
         await thread.acquire()
-        slow = replace(it.password, offload=_Slow(thread))
+        slow_offload = _Slow(thread)
+        slow = replace(it.password, offload=slow_offload)
         task = asyncio.create_task(_again(slow, it))
-        await it.store.write(
-            lambda tx: tx.users.set_password_hash(ALICE.uid, "cr_new", "$argon2id$new", NOON)
-        )
+        await slow_offload.reached.wait()
+        await it.store.write(meanwhile)
         thread.release()
         assert isinstance(await task, Refusal)
+        assert await it.events() == ["sign_in.failed"]
 
     run(sqlite_url, story)
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.authorization.visitor.test_authorize import is_page, voucher_of
-from tests.authorization.visitor.world import ALICE, PASSWORD, WEB, Answer, Browser, World, run
+from tests.authorization.visitor.browser import PASSWORD, Answer, Browser
+from tests.authorization.visitor.looks import is_page, voucher_of
+from tests.authorization.visitor.world import ALICE, WEB, World, run
 from valetkey.authorization.model.code import CodePayload
 from valetkey.kernel.scope import Scope
 
@@ -267,5 +268,53 @@ def test_how_long_it_lasts_is_what_the_client_can_get(sqlite_url: str) -> None:
         assert "180 days" in (await asked(alice)).body
         await it.change(replace(WEB, grant_types=frozenset({"authorization_code"})))
         assert "1 hour" in (await alice.ask()).body
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("step", ["show", "allow", "switch-account"])
+def test_what_the_client_may_no_longer_ask_is_refused_at_every_step(
+    sqlite_url: str, step: str
+) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await asked(alice)
+        await it.change(replace(WEB, scope=Scope.of("write")))
+        if step == "show":
+            answer = await alice.get(page.form("allow")[0])
+        else:
+            answer = await alice.submit(page, step, decision="allow")
+        assert answer.told["error"] == "invalid_scope"
+
+    run(sqlite_url, story)
+
+
+def test_who_was_signed_out_meanwhile_signs_in_and_is_asked_again(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await asked(alice)
+        alice.cookies.pop("__Host-session")
+        again = await alice.allow(page)
+        assert "password" in again.body
+        page = await alice.sign_in(again)
+        alice.cookies.pop("__Host-session")
+        sign_in = await alice.follow(await alice.submit(page, "switch-account"))
+        assert "code" in (await alice.allow(await alice.sign_in(sign_in))).told
+
+    run(sqlite_url, story)
+
+
+def test_changes_are_not_told_where_the_record_of_the_looks_is_of_another_shape(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.allow(await asked(alice))
+        before = await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "web1"))
+        assert before is not None
+        await it.store.write(lambda tx: tx.consents.put(replace(before, appearance="older")))
+        page = await alice.ask()
+        assert page.status == 200
+        assert "Since you last" not in page.body
 
     run(sqlite_url, story)

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from tests.authorization.visitor.world import API, ISSUER, NOON, WEB, World, run, usual
+from tests.authorization.visitor.browser import usual
+from tests.authorization.visitor.world import API, ISSUER, NOON, WEB, World, run
 from valetkey.authorization.model.client import AccessTokenFormat
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.kernel import access_token

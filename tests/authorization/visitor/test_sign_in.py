@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.authorization.visitor.test_authorize import is_page
-from tests.authorization.visitor.world import ALICE, BOB, PASSWORD, WEB, World, run
+from tests.authorization.visitor.browser import PASSWORD
+from tests.authorization.visitor.looks import is_page
+from tests.authorization.visitor.world import ALICE, BOB, WEB, World, run
 from valetkey.authorization.model.grant import Grant
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.moment import days, hours, minutes
@@ -246,5 +247,34 @@ def test_lg_23_grants_bound_to_the_session_end_with_it_and_no_others(sqlite_url:
         live = await it.store.read(lambda tx: tx.grants.live_of_client(WEB.id, now))
         assert sorted(grant.id for grant in live) == ["gr_bob", "gr_free"]
         assert "grant.revoked" in await it.events()
+
+    run(sqlite_url, story)
+
+
+def test_what_the_client_may_no_longer_ask_is_refused_before_anyone_signs_in(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.ask()
+        await it.change(replace(WEB, scope=Scope.of("write")))
+        action, _ = page.form("sign-in")
+        for answer in (await alice.get(action), await alice.sign_in(page)):
+            assert answer.told["error"] == "invalid_scope"
+        assert await it.events() == []
+
+    run(sqlite_url, story)
+
+
+def test_signing_out_twice_is_no_mistake(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.sign_in(await alice.get("/oauth/sign-in"))
+        page = await alice.get("/oauth/sign-out")
+        both = await asyncio.gather(*(alice.submit(page, "sign-out") for _ in range(2)))
+        assert [answer.status for answer in both] == [303, 303]
+        late = await alice.submit(page, "sign-out")
+        assert (late.status, late.location) == (303, "/oauth/sign-out")
+        assert (await it.events()).count("session.ended") == 1
 
     run(sqlite_url, story)

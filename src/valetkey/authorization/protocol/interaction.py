@@ -124,6 +124,22 @@ class Refuse:
 Step = SignIn | Ask | Respond | Refuse
 
 
+def what_is_known(
+    interaction: Interaction, request: AuthorizationRequest, client: Client, person: Person | None
+) -> Known:
+    """What the interaction says of the person who is signed in now, and of nobody else."""
+    if person is None:
+        return Known(client, denied=interaction.denied)
+    decided = interaction.decided == person.session_id
+    return Known(
+        client,
+        person,
+        signed_in_here=interaction.signed_in == person.session_id,
+        allowed=chosen_scope(request, interaction.allowed) if decided else None,
+        denied=interaction.denied,
+    )
+
+
 def next_step(request: AuthorizationRequest, known: Known, now: Instant) -> Step:
     """What happens next with this request."""
     if known.denied:

@@ -84,7 +84,8 @@ class PasswordSignIn:
         if not good or prepared is None or attempt.user is None or attempt.stored is None:
             return await self._fail(attempt, now)
         renewed = await self._renewed(prepared, attempt.stored)
-        accept = partial(self._accept, attempt.user.uid, attempt, renewed, places[0], then)
+        buckets = (attempt.bucket, places[0])
+        accept = partial(_accept, attempt.user.uid, attempt.stored, renewed, buckets, then)
         user = await self.store.write(accept)
         return await self._fail(attempt, now) if user is None else user
 
@@ -103,29 +104,6 @@ class PasswordSignIn:
         stored = tx.users.password_hash(user.uid) if user else None
         return _Attempt(user, stored, bucket, wait)
 
-    def _accept(
-        self,
-        uid: Uid,
-        attempt: _Attempt,
-        renewed: str | None,
-        address_bucket: str,
-        then: AfterSignIn | None,
-        tx: Transaction,
-    ) -> User | None:
-        user = tx.users.find(uid)
-        # Hashing took a while: the account may have been closed or its password changed.
-        if user is None or user.disabled_at is not None:
-            return None
-        if attempt.stored is None or tx.users.password_hash(uid) != attempt.stored:
-            return None
-        if renewed is not None:
-            tx.users.renew_password_hash(uid, attempt.stored, renewed)
-        tx.throttles.give_back(attempt.bucket)
-        tx.throttles.give_back(address_bucket)
-        if then is not None:
-            then(tx, user)
-        return user
-
     async def _renewed(self, prepared: bytes, stored: str) -> str | None:
         if is_current(stored, self.passwords):
             return None
@@ -138,6 +116,29 @@ class PasswordSignIn:
 
     def _address_bucket(self, address: str) -> str:
         return f"sign_in_from:{self.key.of('throttle', neighbourhood(address))}"
+
+
+def _accept(
+    uid: Uid,
+    stored: str,
+    renewed: str | None,
+    buckets: tuple[str, ...],
+    then: AfterSignIn | None,
+    tx: Transaction,
+) -> User | None:
+    user = tx.users.find(uid)
+    if user is None or user.disabled_at is not None:
+        return None
+    # Hashing took a while: the password may have been changed.
+    if tx.users.password_hash(uid) != stored:
+        return None
+    if renewed is not None:
+        tx.users.renew_password_hash(uid, stored, renewed)
+    for bucket in buckets:
+        tx.throttles.give_back(bucket)
+    if then is not None:
+        then(tx, user)
+    return user
 
 
 def neighbourhood(address: str) -> str:

@@ -4,9 +4,9 @@ A finished interaction is a voucher, and so is a nonce: whatever is sent twice, 
 comes of it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.visitor.pending import Pending, what_is_known
+from valetkey.authorization.endpoints.visitor.pending import Pending
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.client import Client, GrantTypeName
@@ -30,12 +30,12 @@ from valetkey.authorization.protocol.authorization_request import (
 from valetkey.authorization.protocol.interaction import (
     DENIED,
     Interaction,
-    Known,
     Person,
     Refuse,
     Respond,
     Step,
     next_step,
+    what_is_known,
 )
 from valetkey.authorization.sign_in.session import SignedIn, find_still_signed_in
 from valetkey.authorization.storage.transaction import Transaction
@@ -121,15 +121,12 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
         )
     except Refused as refused:
         return Told(pending.asked, refused.refusal)
-    signed_in = None
-    known = Known(client)
-    if pending.signed_in is not None:
-        signed_in = find_still_signed_in(tx, pending.signed_in.session.id, site.sessions, now)
+    signed_in = _still_signed_in(tx, site, pending, now)
+    person = None
     if signed_in is not None:
         consent = tx.consents.find(signed_in.user.uid, client.id)
         person = Person(signed_in.session.id, signed_in.session.auth_time, consent)
-        known = what_is_known(interaction, asked, replace(known, person=person))
-    step = next_step(asked, replace(known, denied=interaction.denied), now)
+    step = next_step(asked, what_is_known(interaction, asked, client, person), now)
     if isinstance(step, Refuse):
         return _tell(tx, site, pending, asked, step.refusal, now)
     if not isinstance(step, Respond) or signed_in is None:
@@ -141,6 +138,14 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
     if step.asked:
         _remember(tx, client, signed_in, step.scope, now)
     return _issue(tx, site, asked, signed_in, step, client, drawn, now)
+
+
+def _still_signed_in(
+    tx: Transaction, site: Site, pending: Pending, now: Instant
+) -> SignedIn | None:
+    if pending.signed_in is None:
+        return None
+    return find_still_signed_in(tx, pending.signed_in.session.id, site.sessions, now)
 
 
 def _tell(

@@ -1,6 +1,6 @@
 """A pending request: the sealed interaction in the address, opened and judged again."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
 from valetkey.authorization.model.client import Client
@@ -16,9 +16,9 @@ from valetkey.authorization.protocol.interaction import (
     Known,
     Person,
     Step,
-    chosen_scope,
     is_bound_to,
     next_step,
+    what_is_known,
 )
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -100,28 +100,14 @@ async def judge(site: Site, request: Request, interaction: Interaction) -> Pendi
     except Refused as refused:
         return site.back(returns, refused.refusal, client, request.at)
     signed_in = await site.signed_in(request)
-    known = Known(client)
+    person = None
     if signed_in is not None:
-        uid = signed_in.user.uid
+        uid, session = signed_in.user.uid, signed_in.session
         consent = await site.store.read(lambda tx: tx.consents.find(uid, client.id))
-        person = Person(signed_in.session.id, signed_in.session.auth_time, consent)
-        known = what_is_known(interaction, asked, replace(known, person=person))
-    known = replace(known, denied=interaction.denied)
+        person = Person(session.id, session.auth_time, consent)
+    known = what_is_known(interaction, asked, client, person)
     step = next_step(asked, known, request.at)
     return Pending(interaction, asked, client, signed_in, known, step)
-
-
-def what_is_known(interaction: Interaction, asked: AuthorizationRequest, known: Known) -> Known:
-    """What the interaction says of the person who is signed in now, and of nobody else."""
-    if known.person is None:
-        return known
-    session_id = known.person.session_id
-    decided = interaction.decided == session_id
-    return replace(
-        known,
-        signed_in_here=interaction.signed_in == session_id,
-        allowed=chosen_scope(asked, interaction.allowed) if decided else None,
-    )
 
 
 def address(site: Site, path: str, interaction: Interaction) -> str:

@@ -1,0 +1,177 @@
+"""A browser for tests: keeps cookies, fills in forms, follows what stays on our side."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import unescape
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from valetkey.web.router import App, Message
+
+PASSWORD = "correct horse battery staple"
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: str
+
+    def header(self, name: str) -> str:
+        """The only header of that name, "" for none."""
+        found = [value for key, value in self.headers if key == name]
+        assert len(found) <= 1, found
+        return found[0] if found else ""
+
+    @property
+    def location(self) -> str:
+        return self.header("location")
+
+    @property
+    def told(self) -> dict[str, str]:
+        """The parameters in the query of the redirect."""
+        return dict(parse_qsl(urlsplit(self.location).query, keep_blank_values=True))
+
+    @property
+    def told_in_fragment(self) -> dict[str, str]:
+        return dict(parse_qsl(urlsplit(self.location).fragment, keep_blank_values=True))
+
+    def form(self, button: str) -> tuple[str, dict[str, list[str]]]:
+        """Action and fields of the form whose button has that id, as the page shows it."""
+        for action, content in re.findall(
+            r'<form[^>]*action="([^"]*)"[^>]*>(.*?)</form>', self.body, re.DOTALL
+        ):
+            if f'id="{button}"' not in content:
+                continue
+            fields: dict[str, list[str]] = {}
+            for tag in re.findall(r"<input[^>]*>", content):
+                values = {k: unescape(v) for k, v in re.findall(r'([a-z]+)="([^"]*)"', tag)}
+                if values.get("type") == "checkbox" and "checked" not in tag:
+                    continue
+                fields.setdefault(values["name"], []).append(values.get("value", ""))
+            return unescape(action), fields
+        raise AssertionError(f"no form with {button}: {self.body}")
+
+
+@dataclass
+class Browser:
+    """Keeps cookies, fills forms, follows nothing by itself."""
+
+    app: App
+    cookies: dict[str, str] = field(default_factory=dict)
+    address: str = "192.0.2.7"
+    host: str = "auth.example"
+    scheme: str = "https"
+
+    async def send(
+        self,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        cookies: bool = True,
+    ) -> Answer:
+        path, _, query = target.partition("?")
+        sent = {"host": self.host, **(headers or {})}
+        if self.cookies and cookies:
+            sent["cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
+        if method == "POST":
+            sent.setdefault("content-type", "application/x-www-form-urlencoded")
+            sent["content-length"] = str(len(body))
+        scope: Message = {
+            "type": "http",
+            "method": method,
+            "scheme": self.scheme,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(k.lower().encode(), v.encode("latin-1")) for k, v in sent.items()],
+            "client": (self.address, 4711),
+        }
+        messages: list[Message] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def put(message: Message) -> None:
+            messages.append(message)
+
+        await self.app(scope, receive, put)
+        start, end = messages
+        raw = start["headers"]
+        assert isinstance(raw, list)
+        got = [(k.decode(), v.decode()) for k, v in raw]
+        content = end["body"]
+        status = start["status"]
+        assert isinstance(content, bytes)
+        assert isinstance(status, int)
+        if cookies:
+            self._keep([value for key, value in got if key == "set-cookie"])
+        return Answer(status, got, content.decode())
+
+    def _keep(self, lines: list[str]) -> None:
+        for line in lines:
+            pair, _, attributes = line.partition(";")
+            name, _, value = pair.partition("=")
+            if "Max-Age=0" in attributes:
+                self.cookies.pop(name, None)
+            else:
+                self.cookies[name] = value
+
+    async def get(self, target: str, **parameters: str) -> Answer:
+        query = urlencode(parameters)
+        return await self.send("GET", f"{target}?{query}" if query else target)
+
+    async def post(
+        self,
+        target: str,
+        fields: Mapping[str, str | list[str]],
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        return await self.send("POST", target, urlencode(fields, doseq=True).encode(), headers)
+
+    async def submit(
+        self,
+        page: Answer,
+        button: str,
+        **fields: str | list[str],
+    ) -> Answer:
+        """Press the button with that id, with these fields filled in."""
+        action, shown = page.form(button)
+        return await self.post(action, {**shown, **fields})
+
+    async def sign_in(self, page: Answer, name: str = "alice", word: str = PASSWORD) -> Answer:
+        """Fill in the sign-in page and follow to what the authorization endpoint says."""
+        return await self.follow(await self.submit(page, "sign-in", username=name, password=word))
+
+    async def allow(self, page: Answer, **fields: str | list[str]) -> Answer:
+        return await self.follow(await self.submit(page, "allow", decision="allow", **fields))
+
+    async def deny(self, page: Answer) -> Answer:
+        return await self.follow(await self.submit(page, "deny", decision="deny"))
+
+    async def follow(self, answer: Answer) -> Answer:
+        """Follow redirects as long as they stay here."""
+        for _ in range(10):
+            if answer.status != 303 or not answer.location.startswith("/"):
+                return answer
+            answer = await self.get(answer.location)
+        raise AssertionError("redirected in circles")
+
+    async def ask(self, **parameters: str) -> Answer:
+        """An authorization request of web1, changed by `parameters`; "-" leaves one out."""
+        return await self.follow(await self.get("/oauth/authorize", **usual(**parameters)))
+
+
+def usual(**parameters: str) -> dict[str, str]:
+    """The parameters of a good request, changed; "-" leaves one out."""
+    good = {
+        "response_type": "code",
+        "client_id": "web1",
+        "redirect_uri": "https://app.example/cb",
+        "scope": "read notes:read",
+        "state": "xyz",
+    }
+    return {k: v for k, v in {**good, **parameters}.items() if v != "-"}

@@ -1,0 +1,21 @@
+"""What tests look at again and again: pages that lead nowhere, and what a code stands for."""
+
+from tests.authorization.visitor.browser import Answer
+from tests.authorization.visitor.world import World
+from valetkey.authorization.grant_types.authorization_code import CODE
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+
+
+async def voucher_of(it: World, code: str) -> Voucher:
+    mark = it.site.keyring.fingerprint_key.of(CODE, code)
+    found = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
+    assert found is not None
+    return found
+
+
+def is_page(answer: Answer, status: int) -> None:
+    """An answer of our own that leads nowhere."""
+    assert answer.status == status, answer.body
+    assert answer.location == ""
+    assert "VK-" in answer.body
+    assert "set-cookie" not in dict(answer.headers)

@@ -1,0 +1,210 @@
+"""What may go wrong between question and answer: other browsers, delays, repetition."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.authorization.visitor.browser import usual
+from tests.authorization.visitor.looks import is_page
+from tests.authorization.visitor.world import (
+    ALICE,
+    NOON,
+    WEB,
+    World,
+    run,
+)
+from valetkey.authorization.endpoints.visitor.answer import Told, answer
+from valetkey.authorization.endpoints.visitor.authorize import Authorize
+from valetkey.authorization.endpoints.visitor.pending import Pending, judge
+from valetkey.authorization.protocol.interaction import Interaction, SignIn
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.database.engine import T
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.scope import Scope
+from valetkey.web.exchange import Headers, Request
+
+
+def test_az_19_another_browser_can_do_nothing_with_the_address(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, mallory = it.browser(), it.browser()
+        begun = await alice.get("/oauth/authorize", **usual())
+        stranger = await mallory.get(begun.location)
+        is_page(stranger, 403)
+        await mallory.ask()  # with a browser cookie of her own
+        page = await alice.get(begun.location)
+        is_page(await mallory.get(begun.location), 403)
+        is_page(await mallory.submit(page, "sign-in", username="bob", password="x"), 403)
+        asked = await alice.submit(
+            page, "sign-in", username="alice", password="correct horse battery staple"
+        )
+        is_page(await mallory.get(asked.location), 403)
+        consent = await alice.follow(asked)
+        is_page(await mallory.submit(consent, "allow", decision="allow"), 403)
+        assert "code" in (await alice.allow(consent)).told
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("sealed", ["x", "v1.AAAA", "", "%00", "v1." + "A" * 6_000])
+def test_an_address_that_we_did_not_make_leads_nowhere(sqlite_url: str, sealed: str) -> None:
+    async def story(it: World) -> None:
+        for path in ("/oauth/authorize", "/oauth/consent"):
+            is_page(await it.browser().get(f"{path}?interaction={sealed}"), 400)
+
+    run(sqlite_url, story)
+
+
+def test_an_interaction_ends_after_a_quarter_of_an_hour(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.ask()
+        it.clock.forward(15 * 60)
+        is_page(await alice.sign_in(page), 400)
+        assert await it.count("sessions") == 0
+
+    run(sqlite_url, story)
+
+
+def test_az_21_requests_that_nobody_answers_leave_nothing_behind(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        for _ in range(50):
+            await it.browser().get("/oauth/authorize", **usual())
+        for table in ("vouchers", "sessions", "decisions", "throttles"):
+            assert await it.count(table) == 0, table
+        assert await it.events() == []
+
+    run(sqlite_url, story)
+
+
+def test_however_often_the_answer_is_given_there_is_one_code(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.sign_in(await alice.ask())
+        decided = await alice.submit(page, "allow", decision="allow")
+        answers = await asyncio.gather(*(alice.get(decided.location) for _ in range(16)))
+        assert [answer.status for answer in answers].count(303) == 1
+        assert [answer.status for answer in answers].count(400) == 15
+        late = next(answer for answer in answers if answer.status == 400)
+        assert "already answered" in late.body
+        # Neither does Back, with the other decision.
+        is_page(await alice.deny(page), 400)
+        assert (await it.events()).count("code.issued") == 1
+
+    run(database_url, story)
+
+
+def test_a_closed_account_is_signed_out_everywhere(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.sign_in(await alice.ask())
+        decided = await alice.submit(page, "allow", decision="allow")
+        await it.store.write(lambda tx: tx.users.change(replace(ALICE, disabled_at=NOON)))
+        answer = await alice.follow(decided)
+        assert "password" in answer.body
+        assert "code.issued" not in await it.events()
+
+    run(sqlite_url, story)
+
+
+def test_a_request_that_no_browser_picked_up_yet_is_none_of_our_pages_business(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        posted = await alice.post("/oauth/authorize", usual())
+        loose = posted.location.partition("?")[2]
+        for page in ("sign-in", "consent"):
+            is_page(await alice.get(f"/oauth/{page}?{loose}"), 400)
+
+    run(sqlite_url, story)
+
+
+async def pending_of(it: World, **parameters: str) -> Pending:
+    """A request that alice may have answered at once."""
+    alice = it.browser()
+    await alice.allow(await alice.sign_in(await alice.ask(prompt="consent")))
+    cookie = "; ".join(f"{name}={value}" for name, value in alice.cookies.items())
+    interaction = Interaction("in_x", usual(**parameters), "", it.clock.now)
+    request = Request(
+        "GET",
+        "/oauth/authorize",
+        headers=Headers(((b"cookie", cookie.encode()),)),
+        at=it.clock.now,
+    )
+    pending = await judge(it.site, request, interaction)
+    assert isinstance(pending, Pending)
+    assert pending.signed_in is not None
+    return pending
+
+
+def test_what_ended_after_it_was_looked_at_is_looked_at_again(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        now = it.clock.now
+        loud, silent = await pending_of(it), await pending_of(it, prompt="none")
+        for pending in (loud, silent):
+            assert pending.signed_in is not None
+            session_id = pending.signed_in.session.id
+            await it.store.write(lambda tx, ended=session_id: tx.sessions.end(ended, now))  # type: ignore[misc]
+        assert isinstance(await answer(it.site, loud, now), SignIn)
+        told = await answer(it.site, silent, now)
+        assert isinstance(told, Told)
+        assert told.refusal.code is ErrorCode.LOGIN_REQUIRED
+        last = await pending_of(it)
+        await it.change(replace(WEB, scope=Scope.of("write")))
+        told = await answer(it.site, last, now)
+        assert isinstance(told, Told)
+        assert told.refusal.code is ErrorCode.INVALID_SCOPE
+        await it.change(replace(WEB, disabled_at=now))
+        with pytest.raises(Refused):
+            await answer(it.site, last, now)
+
+    run(sqlite_url, story)
+
+
+def test_what_fell_due_meanwhile_is_asked_for(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.sign_in(await alice.ask(max_age="60"))
+        decided = await alice.submit(page, "allow", decision="allow")
+        assert "code" in (await alice.get(decided.location)).told
+        # Asked within the transaction, after the reading said yes.
+        pending = await pending_of(it, max_age="60")
+        assert isinstance(await answer(it.site, pending, Instant(it.clock.now + 61)), SignIn)
+
+    run(sqlite_url, story)
+
+
+@dataclass(frozen=True, slots=True)
+class _EndsFirst(Store):
+    """A store in which every session ends before anything else is written."""
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        def ended(tx: Transaction) -> T:
+            for session in tx.sessions.live_of(ALICE.uid, NOON):
+                tx.sessions.end(session.id, NOON)
+            return work(tx)
+
+        return await self.engine.write(lambda db: ended(Transaction(db, self.random)))
+
+
+def test_who_is_signed_out_in_the_last_moment_signs_in_again(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.allow(await alice.sign_in(await alice.ask()))
+        site = replace(it.site, store=_EndsFirst(it.store.engine, it.store.random))
+        cookie = "; ".join(f"{name}={value}" for name, value in alice.cookies.items())
+        request = Request(
+            "GET",
+            "/oauth/authorize",
+            urlencode(usual()),
+            headers=Headers(((b"cookie", cookie.encode()),)),
+            at=it.clock.now,
+        )
+        response = await Authorize(site, it.minter).get(request)
+        assert dict(response.headers)["location"].startswith("/oauth/sign-in?interaction=")
+
+    run(sqlite_url, story)
