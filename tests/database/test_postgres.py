@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from tests.support import postgres
+from tests.support.go_between import cutting_at_commit
 from valetkey.database.engine import (
     Connection,
     ConstraintViolated,
@@ -344,3 +345,30 @@ def test_a_server_that_dies_loses_nothing_it_acknowledged(own_server: Path) -> N
         await engine.close()
 
     asyncio.run(story())
+
+
+def test_a_commit_of_which_nobody_knows_is_not_run_again(postgres_url: str) -> None:
+    """The connection is lost between COMMIT and its answer: the rows are there, and only once."""
+    runs: list[str] = []
+
+    def work(db: Connection) -> None:
+        runs.append("run")
+        db.run("INSERT INTO a (id) SELECT count(*) FROM a")
+
+    async def story(url: str) -> None:
+        await (await _table(postgres_url)).close()
+        engine = Postgres(url, size=1)
+        with pytest.raises(DatabaseUnavailable, match="may be done or not"):
+            await engine.write(work)
+        # These share transactions, and every one of them hears the same.
+        many = (_write(engine, work) for _ in range(9))
+        for answer in await asyncio.gather(*many, return_exceptions=True):
+            assert "may be done or not" in str(answer)
+        await engine.close()
+        direct = Postgres(postgres_url, size=1)
+        assert await direct.read(_asking("SELECT count(*) FROM a")) == (len(runs),)
+        assert len(runs) == 10
+        await direct.close()
+
+    with cutting_at_commit(postgres_url) as url:
+        asyncio.run(story(url))
