@@ -1,0 +1,1 @@
+"""How fast it is: real servers, real HTTP, every answer checked. Run `make bench`."""

@@ -1,0 +1,112 @@
+"""A load of requests over kept connections; each answer is read whole and checked."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+_SEPARATOR = b"\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer."""
+
+    status: int
+    head: bytes
+    body: bytes
+
+
+class Connection(asyncio.Protocol):
+    """One kept connection: a request, its answer, the next request."""
+
+    def __init__(self) -> None:
+        """Nothing is asked yet."""
+        self._buffer = b""
+        self._waiting: asyncio.Future[Reply] | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way to the server."""
+        # uvloop has transports of its own kind.
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Collect until the answer is whole."""
+        self._buffer += data
+        head, found, rest = self._buffer.partition(_SEPARATOR)
+        if not found:
+            return
+        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0] or 0)
+        if len(rest) < length or self._waiting is None:
+            return
+        self._buffer = rest[length:]
+        self._waiting.set_result(Reply(int(head[9:12]), head, rest[:length]))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever waits."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(ConnectionError("the server closed the connection"))
+
+    async def ask(self, request: bytes) -> Reply:
+        """Send it, and wait for the answer."""
+        assert self._transport is not None
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return await self._waiting
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def connect(host: str, port: int) -> Connection:
+    """A new connection."""
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, host, port)
+    return connection
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How one workload went."""
+
+    operations: int
+    seconds: float
+    latencies: Sequence[float]
+
+    @property
+    def rate(self) -> float:
+        """Operations in a second of the clock on the wall."""
+        return self.operations / self.seconds
+
+    def latency(self, share: float) -> float:
+        """What this share of the operations stayed below, in milliseconds."""
+        ordered = sorted(self.latencies)
+        return 1_000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+class Worker:
+    """One caller of a workload: `step` does the whole operation once."""
+
+    async def step(self) -> None:
+        """Do it once, and raise AssertionError unless every answer was right."""
+        raise NotImplementedError
+
+
+async def measure(workers: Sequence[Worker], seconds: float) -> Measured:
+    """Let all of them work side by side, each beginning again as soon as it is done."""
+    latencies: list[float] = []
+    clock: Callable[[], float] = time.perf_counter
+    began = clock()
+    end = began + seconds
+
+    async def go_on(worker: Worker) -> None:
+        while clock() < end:
+            start = clock()
+            await worker.step()
+            latencies.append(clock() - start)
+
+    await asyncio.gather(*(go_on(worker) for worker in workers))
+    return Measured(len(latencies), clock() - began, latencies)

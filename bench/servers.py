@@ -1,0 +1,114 @@
+"""The servers that are measured: `valetkey serve`, as an operator runs it."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.workloads import CALLBACK, PASSWORD, SECRET
+
+_PROGRAM = Path(sys.executable).with_name("valetkey")
+
+_REGISTER = f"""
+[[users]]
+username = "ada"
+email = "ada@example.com"
+password = "{PASSWORD}"
+
+[[clients]]
+client_id = "service"
+client_secret = "{SECRET}"
+name = "Service"
+grant_types = ["client_credentials"]
+
+[[clients]]
+client_id = "reference"
+client_secret = "{SECRET}"
+name = "Reference"
+grant_types = ["client_credentials"]
+access_token_format = "reference"
+
+[[clients]]
+client_id = "phone"
+name = "Phone"
+type = "public"
+redirect_uris = ["{CALLBACK}"]
+scopes = ["notes:read"]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Both servers while they answer."""
+
+    auth: str
+    api: str
+    parent: int
+
+
+@contextmanager
+def start(here: Path, *, workers: int) -> Generator[Running]:
+    """Both servers on free ports, with the bench's user and clients."""
+    auth, api = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+    config, register = here / "valetkey.toml", here / "register.toml"
+    config.write_text(
+        f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\nworkers = {workers}\n'
+        f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\nworkers = {workers}\n'
+    )
+    register.touch(0o600)
+    register.write_text(_REGISTER)
+    apply = [str(_PROGRAM), "apply", str(register), "--config", str(config), "--yes"]
+    subprocess.run(apply, check=True, stdout=subprocess.DEVNULL)
+    with (here / "log").open("w") as log:
+        process = subprocess.Popen(
+            [str(_PROGRAM), "serve", "--config", str(config)],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdout is not None
+    try:
+        ready = process.stdout.readline()
+        assert ready.startswith("ready "), (here / "log").read_text()
+        yield Running(f"http://{auth}", f"http://{api}", process.pid)
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+
+
+def cpu_seconds(servers: Running) -> float:
+    """What all processes of both servers have worked so far."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    total = 0
+    for pid in _family(servers.parent):
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        total += int(stat[11]) + int(stat[12])
+    return total / ticks
+
+
+def memory(servers: Running) -> list[tuple[str, int]]:
+    """Each process by name with its resident megabytes."""
+    found: list[tuple[str, int]] = []
+    for pid in _family(servers.parent):
+        command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        name = next((w.rpartition(".")[2] for w in command if ".serving." in w), "supervisor")
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        found.append((name, pages * os.sysconf("SC_PAGE_SIZE") // 1_000_000))
+    return found
+
+
+def _family(parent: int) -> list[int]:
+    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [parent, *map(int, listed)]
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
