@@ -1,10 +1,11 @@
 """Every link leads somewhere."""
 
+import re
 from pathlib import PurePosixPath
 from posixpath import normpath
 
-from tests.architecture.tree import tracked
-from tests.documents.pages import anchors, links, pages
+from tests.architecture.tree import ROOT, sources, tracked
+from tests.documents.pages import anchors, blocks, links, pages, text
 
 OUTSIDE = ("https://",)
 
@@ -47,3 +48,29 @@ def test_a_dead_link_is_seen() -> None:
     assert dead("README.md", "docs/nowhere.md")
     assert dead("README.md", "CONTRIBUTING.md#nothing")
     assert not dead("docs/decisions/0001-transactions-are-functions.md", "../../README.md#commands")
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    missing = [
+        f"{page}: {name}"
+        for page in pages()
+        if not page.startswith("docs/reference/")
+        for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py)?)`", text(page))
+        if not any((ROOT / folder / name).exists() for folder in ("", "src/valetkey"))
+    ]
+    assert not missing
+
+
+def test_the_map_of_the_architecture_is_the_tree() -> None:
+    tree = next(blocks("ARCHITECTURE.md")).code
+    folders = {path.name for path in (ROOT / "src").rglob("*") if path.is_dir()}
+    assert not set(re.findall(r"\b([a-z_]+)/(?!valetkey)", tree)) - folders - {"src"}
+
+
+def test_every_registry_of_the_architecture_exists() -> None:
+    registries = re.findall(r"\| `([A-Za-z_]+)` \|$", text("ARCHITECTURE.md"), re.MULTILINE)
+    source = "\n".join(each.text for each in sources())
+    assert registries
+    assert not [
+        name for name in registries if not re.search(rf"^(def )?{name}\b", source, re.MULTILINE)
+    ]
