@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.authorization.protocol.samples import (
     API,
@@ -15,9 +17,12 @@ from tests.authorization.protocol.samples import (
     asked,
     parameters,
 )
-from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.client import CLIENT_SCOPE, Client
 from valetkey.authorization.model.profile import ProfileName
 from valetkey.authorization.protocol.authorization_request import (
+    PARAMETERS,
+    UNSUPPORTED,
+    AuthorizationRequest,
     Prompt,
     ResponseType,
     plausible_client_id,
@@ -26,7 +31,7 @@ from valetkey.authorization.protocol.authorization_request import (
     understood,
 )
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 
 
@@ -253,3 +258,31 @@ def test_an_implicit_request_is_answered_in_the_fragment() -> None:
 )
 def test_some_requests_want_a_fresh_sign_in(changed: dict[str, str], age: int, fresh: bool) -> None:
     assert asked(WEB, **changed).wants_fresh_sign_in(Instant(NOW - age), NOW) is fresh
+
+
+_NAMES = st.sampled_from((*PARAMETERS, *UNSUPPORTED, "foo"))
+_TEXTS = st.text(st.characters(codec="utf-8")) | st.sampled_from(
+    ("code", "token", "query", "none", "login consent", "read", "S256", CHALLENGE, "60", API)
+)
+
+
+@given(st.dictionaries(_NAMES, _TEXTS), st.sampled_from((WEB, NATIVE, IMPLICIT)))
+def test_whatever_is_sent_is_a_request_or_is_refused_in_the_words_of_the_rfc(
+    changed: dict[str, str], client: Client
+) -> None:
+    answer = _asked_or_refused(client, changed)
+    if isinstance(answer, Refusal):
+        assert STATUS[answer.code] == 400
+        assert all(" " <= c <= "~" and c not in '"\\' for c in answer.description)
+        return
+    assert answer.returns.redirect_uri in client.redirect_uris
+    assert answer.scope
+    assert answer.scope <= client.scope
+    assert not answer.scope & CLIENT_SCOPE
+
+
+def _asked_or_refused(client: Client, changed: dict[str, str]) -> AuthorizationRequest | Refusal:
+    try:
+        return asked(client, **changed)
+    except Refused as refused:
+        return refused.refusal
