@@ -96,8 +96,14 @@ def test_only_a_registered_redirect_uri_is_proven(text: str) -> None:
 def test_the_record_of_a_wrong_redirect_uri_leaves_out_what_may_be_secret() -> None:
     with pytest.raises(Refused) as caught:
         prove({"redirect_uri": "https://evil.test/cb?token=s3cret#s3cret"}, WEB)
-    assert caught.value.refusal.received == "https://evil.test/cb"
+    assert caught.value.refusal.received == "'https://evil.test/cb'"
     assert caught.value.refusal.expected == "https://app.example/cb"
+
+
+def test_the_record_of_a_wrong_redirect_uri_can_be_stored_and_shown() -> None:
+    with pytest.raises(Refused) as caught:
+        prove({"redirect_uri": "https://app\0\n\u0430"}, WEB)
+    assert caught.value.refusal.received == r"'https://app\x00\n\u0430'"
 
 
 def test_a_redirect_uri_may_be_left_out_only_where_there_is_one() -> None:

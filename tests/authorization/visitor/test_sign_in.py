@@ -39,6 +39,20 @@ def test_lg_13_a_wrong_password_is_told_beside_the_form(sqlite_url: str, word: s
     run(sqlite_url, story)
 
 
+@pytest.mark.parametrize(
+    "name", ["", "a\0b", "\r\n", "a" * 9_000, "\u202e", "' or 1=1--"], ids=ascii
+)
+def test_a_name_that_nobody_can_have_is_wrong_like_any_other(sqlite_url: str, name: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        page = await alice.ask()
+        failed = await alice.submit(page, "sign-in", username=name, password=PASSWORD)
+        assert failed.status == 401
+        assert "do not go together" in failed.body
+
+    run(sqlite_url, story)
+
+
 def test_after_many_failures_the_page_says_how_long_to_wait(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         alice = it.browser()

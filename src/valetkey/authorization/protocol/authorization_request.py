@@ -163,7 +163,7 @@ def prove(parameters: Mapping[str, str], client: Client) -> ReturnAddress:
         _unproven("redirect_uri is missing", "redirect_uri.missing", client, "nothing")
     if not client.registered_redirect_uri(presented):
         # Without query and fragment: what a mistaken client put there may be a secret.
-        shown = re.split("[?#]", presented)[0][:_SHOWN]
+        shown = ascii(re.split("[?#]", presented)[0][:_SHOWN])
         _unproven(
             "redirect_uri is not registered for this app", "redirect_uri.unknown", client, shown
         )

@@ -90,7 +90,9 @@ class PasswordSignIn:
         return await self._fail(attempt, now) if user is None else user
 
     def _count(self, tx: Transaction, address_bucket: str, username: str, now: Instant) -> _Attempt:
-        user = tx.users.find_by_name(username) if len(username) <= _LONGEST_NAME else None
+        # No database stores a NUL, so nobody is called that; asking would be a fault of ours.
+        possible = len(username) <= _LONGEST_NAME and "\0" not in username
+        user = tx.users.find_by_name(username) if possible else None
         # One counter for all names of one account; unknown names are counted all the same.
         name = f"uid:{user.uid}" if user else fold(username[:_LONGEST_NAME])
         bucket = f"sign_in:{self.key.of('throttle', name)}"
