@@ -1,6 +1,7 @@
 """The world that the libraries of one file share, and the programs some of them are run by."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,13 @@ from tests.clients.world import world as begin
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Both servers, with the clients and people of these tests."""
     with begin(tmp_path_factory.mktemp("world")) as found:
+        yield found
+
+
+@pytest.fixture
+def own_world(tmp_path: Path) -> Iterator[World]:
+    """The same for one test alone, which may turn the clock."""
+    with begin(tmp_path) as found:
         yield found
 
 

@@ -82,8 +82,9 @@ def is_a_token_response(answer: Answer) -> None:
 # Without a body curl sends neither length nor type; with an empty one it sends both.
 @pytest.mark.parametrize("empty_body", [(), ("--data", "")], ids=["no body", "empty body"])
 def test_the_story_of_the_query_string(
-    world: World, curl: str, empty_body: tuple[str, ...]
+    own_world: World, curl: str, empty_body: tuple[str, ...]
 ) -> None:
+    world = own_world
     post = ("--request", "POST", *empty_body)
     first = ask(curl, *post, exchange(world, code_for(world)))
     is_a_token_response(first)

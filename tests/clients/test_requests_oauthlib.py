@@ -221,7 +221,8 @@ def granted(world: World) -> dict[str, object]:
         return dict(token)
 
 
-def test_an_expired_token_is_refreshed_without_being_asked(world: World) -> None:
+def test_an_expired_token_is_refreshed_without_being_asked(own_world: World) -> None:
+    world = own_world
     kept = granted(world)
     world.servers.clock.forward(hours(2))
     kept["expires_at"] = time.time() - 3600
