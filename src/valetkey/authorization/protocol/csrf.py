@@ -56,7 +56,7 @@ def _foreign(header: str, received: str) -> Refused:
         "origin",
         "this form was sent from another site; open the page here and try again",
         "a request from a page of this server",
-        f"{header}: {ascii(received[:100])}",
+        f"{header}: {received[:100]!a}",
     )
 
 
