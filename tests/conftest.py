@@ -16,6 +16,7 @@ pytest_plugins = ("tests.clients.programs", "tests.support.browser")
 # In CI nothing is left out: there, tests that need a missing PostgreSQL fail.
 _LEFT_OUT = postgres.binaries() is None and not os.environ.get("CI")
 _ENGINES = ("sqlite",) if _LEFT_OUT else ("sqlite", "postgres")
+_NEED_IT = {"postgres_url", "own_postgres"}
 
 
 def _began_here(config: pytest.Config) -> bool:
@@ -35,7 +36,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not _LEFT_OUT:
         return
-    left_out = [item for item in items if "postgres_url" in _fixtures(item)]
+    left_out = [item for item in items if _NEED_IT & set(_fixtures(item))]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
 
@@ -65,6 +66,13 @@ def postgres_url() -> Iterator[str]:
     """The URL of a fresh, empty PostgreSQL database."""
     with postgres.database() as url:
         yield url
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Path]:
+    """The folder of a PostgreSQL that this test may stop and start again."""
+    with postgres.own_server() as folder:
+        yield folder
 
 
 @pytest.fixture(params=_ENGINES)

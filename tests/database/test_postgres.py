@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -297,23 +297,16 @@ def test_a_fault_of_the_program_stays_one(postgres_url: str) -> None:
     asyncio.run(story())
 
 
-@pytest.fixture
-def own_server() -> Generator[Path]:
-    """A server of this test's own, running; the folder it lives in."""
-    with postgres.own_server() as folder:
-        yield folder
-
-
-def test_a_server_that_comes_back_is_used_again(own_server: Path) -> None:
+def test_a_server_that_comes_back_is_used_again(own_postgres: Path) -> None:
     async def story() -> None:
-        engine = await _table(postgres.url(own_server, "postgres"))
+        engine = await _table(postgres.url(own_postgres, "postgres"))
         before = engine.changed()
         assert await engine.write(_insert(1)) == 1
-        postgres.stop(own_server / "data")
+        postgres.stop(own_postgres / "data")
         for door in (engine.read, engine.scan, engine.write, engine.change_schema):
             with pytest.raises(DatabaseUnavailable):
                 await door(_asking("SELECT 1"))
-        postgres.start(own_server / "data", own_server)
+        postgres.start(own_postgres / "data", own_postgres)
         assert await engine.write(_insert(2)) == 1
         assert await engine.read(_asking("SELECT count(*) FROM a")) == (2,)
         # What changed while it was away cannot be known: caches have to look.
@@ -323,9 +316,9 @@ def test_a_server_that_comes_back_is_used_again(own_server: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_server_that_dies_loses_nothing_it_acknowledged(own_server: Path) -> None:
+def test_a_server_that_dies_loses_nothing_it_acknowledged(own_postgres: Path) -> None:
     async def story() -> None:
-        engine = await _table(postgres.url(own_server, "postgres"), size=4)
+        engine = await _table(postgres.url(own_postgres, "postgres"), size=4)
         done: list[int] = []
 
         async def writer(first: int) -> None:
@@ -335,10 +328,10 @@ def test_a_server_that_dies_loses_nothing_it_acknowledged(own_server: Path) -> N
 
         writers = [asyncio.create_task(writer(each * 100_000)) for each in range(32)]
         await asyncio.sleep(1)
-        await asyncio.to_thread(postgres.stop, own_server / "data")
+        await asyncio.to_thread(postgres.stop, own_postgres / "data")
         answers = await asyncio.gather(*writers, return_exceptions=True)
         assert {type(answer) for answer in answers} == {DatabaseUnavailable}
-        postgres.start(own_server / "data", own_server)
+        postgres.start(own_postgres / "data", own_postgres)
         rows = await engine.scan(lambda db: db.rows("SELECT id FROM a"))
         assert len(done) > 100
         assert set(done) <= {row[0] for row in rows}
