@@ -30,6 +30,7 @@ class Listed:
 
 
 COMMANDS = (
+    Listed("demo", "see it work: both servers, an example app, nothing left behind", "Run"),
     Listed("serve", "run both servers, or one of them", "Run"),
     Listed("apply", "make the servers hold the users and clients that a file names", "Run"),
     Listed("client", "register, show, change and switch off applications", "Every day"),

@@ -13,16 +13,16 @@ import secrets
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from string import Template
+from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 
+from valetkey.cli.demo.notes_printer import pages
+
 Reply = dict[str, object]
 """A JSON object, as a server answered it."""
 
-PAGE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
 SCOPE = "notes:read account:read"
 COOKIE = "notes_printer"
 
@@ -134,8 +134,12 @@ def ask(url: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
 class Browser(BaseHTTPRequestHandler):
     """Answers one browser's requests."""
 
-    server: NotesPrinter
     visit_id = ""
+
+    @property
+    def app(self) -> NotesPrinter:
+        """The app that this browser came to."""
+        return cast("NotesPrinter", self.server)
 
     def do_GET(self) -> None:
         """The pages, the way to the authorization server, and the way back."""
@@ -143,34 +147,30 @@ class Browser(BaseHTTPRequestHandler):
         visit = self._visit()
         try:
             if parts.path == "/sign-in":
-                self._go(self.server.sign_in_url(visit))
+                self._go(self.app.sign_in_url(visit))
             elif parts.path == "/callback":
-                self.server.take_code(visit, dict(parse_qsl(parts.query)))
+                self.app.take_code(visit, dict(parse_qsl(parts.query)))
                 self._go("/")
             elif parts.path == "/":
-                self._show(self._notes(visit) if visit.tokens else WELCOME)
+                self._show(self._notes(visit) if visit.tokens else pages.welcome())
             else:
-                self._show(
-                    "<h1>There is nothing here</h1><p><a href='/'>Notes Printer</a></p>", 404
-                )
+                self._show(pages.worry("not_found", "There is nothing at this address."), 404)
         except Refused as refused:
             visit.tokens = {}
-            self._show(WORRY.substitute(code=safe(refused.code), why=safe(refused)))
+            self._show(pages.worry(refused.code, str(refused)), 400)
 
     def do_POST(self) -> None:
         """Forget who was here."""
         self._visit()
-        self.server.visits.pop(self.visit_id, None)
+        self.app.visits.pop(self.visit_id, None)
         self._go("/")
 
     def _notes(self, visit: Visit) -> str:
-        account = self.server.read(visit, "account")
-        notes = self.server.read(visit, "notes")["items"]
-        sheets = "".join(
-            SHEET.substitute(title=safe(note["title"]), text=safe(note["text"]))
-            for note in (notes if isinstance(notes, list) else [])
-        )
-        return NOTES.substitute(name=safe(account["name"]), sheets=sheets or EMPTY)
+        notes = cast("list[Reply]", self.app.read(visit, "notes")["items"])
+        texts = [(str(note["title"]), str(note["text"])) for note in notes]
+        # Who it is stands in the token response, if the person let us know.
+        info = cast("Reply", visit.tokens.get("info", {}))
+        return pages.notes(str(info.get("name", "Your notes")), texts)
 
     def _visit(self) -> Visit:
         try:
@@ -178,19 +178,19 @@ class Browser(BaseHTTPRequestHandler):
         except CookieError:
             cookies = SimpleCookie()
         named = cookies[COOKIE].value if COOKIE in cookies else ""
-        self.visit_id = named if named in self.server.visits else secrets.token_urlsafe(32)
-        return self.server.visits.setdefault(self.visit_id, Visit())
+        self.visit_id = named if named in self.app.visits else secrets.token_urlsafe(32)
+        return self.app.visits.setdefault(self.visit_id, Visit())
 
     def _go(self, url: str) -> None:
         self._answer(303, b"", ("Location", url))
 
     def _show(self, content: str, status: int = 200) -> None:
-        self._answer(status, PAGE.substitute(content=content).encode())
+        self._answer(status, pages.page(content))
 
     def _answer(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
         self.send_response(status)
         cookie = f"{COOKIE}={self.visit_id}; Path=/; HttpOnly; SameSite=Lax"
-        for name, value in (*headers, *HEADERS, ("Set-Cookie", cookie)):
+        for name, value in (*headers, *pages.HEADERS, ("Set-Cookie", cookie)):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

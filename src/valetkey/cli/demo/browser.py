@@ -1,0 +1,55 @@
+"""Ada's browser: walks the real pages, and every step of it is seen."""
+
+from urllib.parse import urljoin, urlsplit
+
+from valetkey.cli.demo.site import PASSWORD, USERNAME
+from valetkey.cli.demo.wire import Exchange, Unanswered, Wire
+from valetkey.testing.person import Page, Person
+
+
+class Browser(Person):
+    """A person whose exchanges are shown: the app's request in full, the pages on one line."""
+
+    def __init__(self, home: str, wire: Wire) -> None:
+        """A browser with an empty cookie jar, for the server at `home`."""
+        super().__init__(home)
+        self._wire = wire
+
+    def ask(self, url: str, *, allows: tuple[str, ...] | None = None, denies: bool = False) -> Page:
+        """Follow an app's request to its end, signing in where asked.
+
+        Where the app asks for something: allow what the page has ticked, or `allows` alone, or
+        deny it all.
+        """
+        page = self.open(url)
+        if any(button.id == "sign-in" for button in page.buttons):
+            page = self.sign_in(page, USERNAME, PASSWORD)
+        if any(button.id == "allow" for button in page.buttons):
+            page = self.deny(page) if denies else self.allow(page, only=allows)
+        return page
+
+    def _ask(self, method: str, url: str, body: str | None, headers: dict[str, str]) -> Page:
+        try:
+            page = super()._ask(method, url, body, headers)
+        except OSError as error:
+            raise Unanswered(f"nobody answered {method} {url.partition('?')[0]}") from error
+        self._wire.count += 1
+        exchange = Exchange(
+            number=self._wire.count,
+            method=method,
+            url=url,
+            sent_headers=(),
+            sent=body or "",
+            status=page.status,
+            headers=page.headers,
+            body=page.body,
+            brief=self._is_between_pages(url, page),
+        )
+        self._wire.show(exchange)
+        return page
+
+    def _is_between_pages(self, url: str, page: Page) -> bool:
+        """Whether this is between the person and the server, and no business of the app."""
+        leads_to = urljoin(url, page.headers.get("Location", ""))
+        begins = urlsplit(url).path.endswith("/authorize") and "interaction=" not in url
+        return not begins and urlsplit(leads_to).netloc == self._home.netloc

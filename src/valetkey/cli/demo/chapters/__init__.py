@@ -1,0 +1,1 @@
+"""The chapters of the walk; each is a function that tells one."""

@@ -1,0 +1,72 @@
+"""Chapters about the authorization code: an app with a secret, and one without."""
+
+from hashlib import sha256
+
+from valetkey.cli.demo.site import EMAIL, NAME, POCKET, PRINTER, SHORT_LIFE, UID
+from valetkey.cli.demo.stage import Stage
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import to_base64url
+
+
+def lets_an_app_in(stage: Stage) -> None:
+    """The whole grant as S10, S11 and S14 write it, without PKCE."""
+    site, story = stage.site, stage.story
+    scope = "notes:read account:read"
+    with story.chapter(
+        "Ada lets an app read her notes",
+        "Notes Printer sends Ada's browser to the authorization server. She signs in there, sees "
+        "who wants what, and allows it. Her browser brings a code back to the app, and the app "
+        "exchanges the code for tokens, server to server.",
+        "authorization_code S5 S10 S11 S14 S17",
+    ):
+        asked, state = stage.authorize_url(PRINTER, site.callback, scope=scope)
+        code = stage.code(stage.ada.ask(asked), site.callback, state)
+
+        answer = stage.exchange(code, site.callback)
+        got = stage.got[PRINTER] = stage.token(answer, scope, uid=UID)
+        info = stage.info(answer)
+        story.check("name", info.get("name"), NAME)
+        story.check("email", info.get("email"), EMAIL)
+        story.need("refresh_token", bool(answer.text("refresh_token")), "a string", "nothing")
+        story.right("with it a refresh token, and what Ada lets the app know about her")
+
+        answer = stage.read("notes", got["access_token"])
+        story.check("notes", len(stage.items(answer)), stage.notes)
+        story.right("the app reads Ada's notes, with a POST that has no body")
+
+
+def without_a_secret(stage: Stage) -> None:
+    """PKCE (RFC 7636): a public client."""
+    site, story, wire = stage.site, stage.story, stage.wire
+    # A native app takes whatever port is free (RFC 8252 section 7.3).
+    callback = "http://127.0.0.1:8499/pocket"
+    verifier = to_base64url(SYSTEM.random(32))
+    challenge = to_base64url(sha256(verifier.encode()).digest())
+    with story.chapter(
+        "An app on a phone, which can keep no secret",
+        "Pocket Notes makes up a verifier, shows its hash when it asks, and the verifier itself "
+        "when it brings the code (PKCE). Who steals the code has no use for it. Ada is signed in "
+        "already, so she is only asked about the app.",
+        "authorization_code S5 S10 S11",
+    ):
+        asked, state = stage.authorize_url(
+            POCKET,
+            callback,
+            scope="notes:read",
+            code_challenge=challenge,
+            code_challenge_method="S256",
+        )
+        code = stage.code(stage.ada.ask(asked), callback, state)
+        form = {
+            "grant_type": "authorization_code",
+            "client_id": POCKET,
+            "code": code,
+            "redirect_uri": callback,
+            "code_verifier": verifier,
+        }
+        answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=form)
+        got = stage.token(answer, "notes:read", expires_in=SHORT_LIFE, uid=UID)
+        stage.got[POCKET] = got
+        story.need("refresh_token", bool(answer.text("refresh_token")), "a string", "nothing")
+        stage.read("notes", got["access_token"])
+        story.right("its token reads the notes, as long as it lives")

@@ -1,0 +1,60 @@
+"""Chapters about no: to a part, to everything."""
+
+from valetkey.cli.demo.site import PRINTER, UID
+from valetkey.cli.demo.stage import Stage
+from valetkey.cli.demo.wire import bearer
+
+
+def partly(stage: Stage) -> None:
+    """One of two boxes ticked, and what the app then cannot do (S3)."""
+    site, story, wire = stage.site, stage.story, stage.wire
+    with story.chapter(
+        "Ada allows one thing and not the other",
+        "This time Notes Printer also wants to change her notes. Ada clears that box. The app "
+        "gets a token that reads, and learns what happens when it writes.",
+        "authorization_code S3 S14",
+    ):
+        asked, state = stage.authorize_url(
+            PRINTER, site.callback, scope="notes:read notes:write", prompt="consent"
+        )
+        page = stage.ada.ask(asked, allows=("notes:read",))
+        code = stage.code(page, site.callback, state)
+        got = stage.token(stage.exchange(code, site.callback), "notes:read", uid=UID)
+
+        answer = wire.send(
+            "POST",
+            f"{site.api_url}/v2/notes",
+            document={"title": "Not by Ada"},
+            headers=bearer(str(got["access_token"])),
+        )
+        story.check("status", answer.status, 403)
+        story.check("title", answer.text("title"), "Insufficient Scope Error")
+        challenge = answer.header("WWW-Authenticate")
+        story.need(
+            "WWW-Authenticate",
+            'error="insufficient_scope"' in challenge and "notes:write" in challenge,
+            'error="insufficient_scope" and the scope that is needed',
+            challenge,
+        )
+        story.right("403, and the challenge names the scope that is missing")
+        answer = stage.read("notes", got["access_token"])
+        story.check("notes", len(stage.items(answer)), stage.notes)
+        story.right("no note was written")
+
+
+def no(stage: Stage) -> None:
+    """A denied consent."""
+    site, story = stage.site, stage.story
+    with story.chapter(
+        "Ada says no",
+        "The app asks again, and Ada denies it. The app is told so, and gets nothing.",
+        "authorization_code S10",
+    ):
+        asked, state = stage.authorize_url(
+            PRINTER, site.callback, scope="notes:write", prompt="consent"
+        )
+        page = stage.ada.ask(asked, denies=True)
+        told = stage.sent_back(page, site.callback, state)
+        story.check("error", told.get("error"), "access_denied")
+        story.check("a code", "code" in told, False)
+        story.right("access_denied, and no code")

@@ -1,0 +1,59 @@
+"""Ada's notes: written through the API, with a token that may write, as anybody would."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from valetkey.cli.demo.site import DESK, PASSWORD, USERNAME, Site
+from valetkey.cli.demo.wire import Exchange, Unanswered, Wire, basic, bearer
+
+_NOTES = (
+    (
+        "Note G, first draft",
+        "The Engine might compose elaborate pieces of music.\n\nAsk Mr Babbage about the carry.",
+    ),
+    (
+        "To do",
+        "Check the Bernoulli numbers once more.\nAnswer Mrs Somerville.\nFeed the horse.",
+    ),
+    (
+        "On keys",
+        "Whoever parks my carriage needs a key that starts it. Not one that opens the house.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """How many notes Ada has, and an access token of hers that reads and writes them."""
+
+    count: int
+    token: str
+
+
+def seed(site: Site) -> Seeded:
+    """Write her notes, unless she has some. Raises Unanswered if a server does not take them."""
+    wire = Wire(lambda _: None)
+    form = {
+        "grant_type": "password",
+        "username": USERNAME,
+        "password": PASSWORD,
+        "scope": "read write",
+    }
+    header = basic(DESK, site.secret(DESK))
+    answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=form, headers=header)
+    token = answer.text("access_token")
+    url = f"{site.api_url}/v2/notes"
+    listed = _good(wire.send("GET", url, headers=bearer(token)), 200)
+    found = len(cast("list[object]", listed.json.get("items", [])))
+    if found:
+        return Seeded(found, token)
+    for title, text in _NOTES:
+        document = {"title": title, "text": text}
+        _good(wire.send("POST", url, document=document, headers=bearer(token)), 201)
+    return Seeded(len(_NOTES), token)
+
+
+def _good(answer: Exchange, status: int) -> Exchange:
+    if answer.status != status:
+        raise Unanswered(f"{answer.method} {answer.url} was answered with {answer.status}")
+    return answer

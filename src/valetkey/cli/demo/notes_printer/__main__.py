@@ -1,0 +1,30 @@
+"""Notes Printer as a program: python -m valetkey.cli.demo.notes_printer --help."""
+
+import argparse
+import os
+
+from valetkey.cli.demo.notes_printer.app import NotesPrinter
+
+
+def main() -> None:
+    """Answer until Ctrl-C; the client secret comes by the environment, where `ps` does not look."""
+    parser = argparse.ArgumentParser("notes_printer", description="Prints people's notes.")
+    parser.add_argument("--auth-url", default="http://127.0.0.1:8400")
+    parser.add_argument("--api-url", default="http://127.0.0.1:8401")
+    parser.add_argument("--client-id", default="printer")
+    parser.add_argument("--port", default=8402, type=int)
+    chosen = parser.parse_args()
+    secret = os.environ.get("CLIENT_SECRET")  # noqa: TID251 - an app of somebody else
+    if not secret:
+        parser.error("put the client's secret into the environment, as CLIENT_SECRET")
+    address = ("127.0.0.1", chosen.port)
+    with NotesPrinter(address, chosen.auth_url, chosen.api_url, chosen.client_id, secret) as app:
+        print(f"Open {app.url} and register {app.url}/callback as redirect URI. Ctrl-C stops.")
+        try:
+            app.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Running the demo: both servers as `valetkey serve` runs them, and the app, for as long as needed.
+
+Addresses are the usual ones if they are free, else what the system gives.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from valetkey.cli.demo.notes_printer.app import NotesPrinter
+from valetkey.cli.demo.site import PRINTER, Site, furnish, known_secrets
+from valetkey.cli.say import Exit
+from valetkey.cli.serving.supervise import Server, Supervisor
+from valetkey.config.load import environment
+from valetkey.kernel.refusal import Mistake
+from valetkey.web import log
+from valetkey.web.listen import bind
+
+_HOST = "127.0.0.1"
+_USUAL = {"authorization": 8400, "resource": 8401}
+_USUAL_APP = 8402
+_OURS = "VALETKEY"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(Exception):
+    """Somebody ended the demo while it was at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A site whose servers answer; `stopping` is set when they no longer do."""
+
+    site: Site
+    stopping: threading.Event
+
+
+Work = Callable[[Running], int]
+"""What is done once everything answers; the number is for the shell."""
+
+
+def run(keep: Path | None, work: Work) -> int:
+    """Start everything in `keep` or in a folder that is removed, do `work`, stop everything.
+
+    The number is that of `work`, 130 if somebody stopped it in the middle, or that of a server
+    that did not start. Raises Mistake for a folder that will not do.
+    """
+    with _signals(), _folder(keep) as directory, contextlib.ExitStack() as stack:
+        secrets = known_secrets(directory)
+        sockets = {name: stack.enter_context(_bound(port)) for name, port in _USUAL.items()}
+        urls = {name: f"http://{_HOST}:{_port(each)}" for name, each in sockets.items()}
+        app = stack.enter_context(
+            _app(urls["authorization"], urls["resource"], PRINTER, secrets[PRINTER])
+        )
+        site = Site(directory, urls["authorization"], urls["resource"], app.url, secrets)
+        furnish(site)
+        log.set_up("error")
+        servers = [_server(name, site, sock) for name, sock in sockets.items()]
+        with _answering(app):
+            try:
+                return asyncio.run(_supervised(site, servers, work))
+            finally:
+                _ignore_signals()
+
+
+async def _supervised(site: Site, servers: list[Server], work: Work) -> int:
+    running = Running(site, threading.Event())
+    tasks: list[asyncio.Task[None]] = []
+    codes: list[int] = []
+
+    async def do() -> None:
+        try:
+            codes.append(await asyncio.to_thread(work, running))
+        except Stopped:
+            codes.append(Exit.INTERRUPTED)
+        finally:
+            if not running.stopping.is_set():
+                supervisor.stop()
+
+    supervisor = Supervisor(servers, announce=lambda: tasks.append(asyncio.create_task(do())))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.stop)
+    try:
+        code = await supervisor.run()
+    finally:
+        running.stopping.set()
+    for task in tasks:
+        await task
+    return code or (codes[0] if codes else Exit.INTERRUPTED)
+
+
+def _server(name: str, site: Site, listening: socket.socket) -> Server:
+    module = f"valetkey.cli.serving.{name}"
+    given = {key: value for key, value in environment().items() if not key.startswith(_OURS)}
+    command = (sys.executable, "-P", "-m", module, str(site.configuration.absolute()))
+    return Server(name, command, listening, 1, given)
+
+
+@contextlib.contextmanager
+def _signals() -> Generator[None]:
+    """Every signal that ends a terminal's programs does as Ctrl-C does: it cleans up."""
+    before = [(number, signal.getsignal(number)) for number in _SIGNALS]
+    for number in _SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, action in before:
+            signal.signal(number, action)
+
+
+def _ignore_signals() -> None:
+    # A second Ctrl-C must not leave half of it behind.
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _folder(keep: Path | None) -> Generator[Path]:
+    if keep is not None:
+        yield keep
+        return
+    directory = Path(tempfile.mkdtemp(prefix="valetkey-demo-"))
+    try:
+        yield directory
+    finally:
+        _ignore_signals()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _answering(app: NotesPrinter) -> Generator[None]:
+    thread = threading.Thread(target=app.serve_forever, args=(0.1,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        app.shutdown()
+        thread.join()
+
+
+def _bound(port: int) -> socket.socket:
+    try:
+        return bind(_HOST, port)
+    except Mistake:
+        return bind(_HOST, 0)
+
+
+def _app(auth_url: str, api_url: str, client_id: str, secret: str) -> NotesPrinter:
+    try:
+        return NotesPrinter((_HOST, _USUAL_APP), auth_url, api_url, client_id, secret)
+    except OSError:
+        return NotesPrinter((_HOST, 0), auth_url, api_url, client_id, secret)
+
+
+def _port(listening: socket.socket) -> int:
+    return int(listening.getsockname()[1])

@@ -1,0 +1,161 @@
+"""How an exchange looks on a page of text: its decisive parts, one thing a line."""
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from http import HTTPStatus
+from typing import cast
+from urllib.parse import parse_qsl, urlsplit
+
+from valetkey.cli import say
+from valetkey.cli.demo import veil
+from valetkey.cli.demo.wire import Exchange
+
+WIDTH = 100
+"""Columns of the page; longer lines are cut."""
+
+_DECISIVE = ("Content-Type", "Cache-Control", "WWW-Authenticate", "Deprecation", "Allow")
+_PROBLEM = "application/problem+json"
+_FORM = "application/x-www-form-urlencoded"
+_ERROR = 400
+_MARGIN = " " * 4
+_DEEP = " " * 8
+
+
+def lines(exchange: Exchange) -> Iterator[str]:
+    """The exchange, line by line."""
+    if exchange.brief:
+        yield from _brief(exchange)
+        return
+    yield from _request(exchange)
+    yield from _answer(exchange)
+
+
+def _page(html: str, margin: str) -> Iterator[str]:
+    """What a page says in its heading, and below it in its list."""
+    found = re.search(r"<h1[^>]*>(.*?)</h1>", html, re.DOTALL)
+    yield f"{margin}“{_plain(found[1]) if found else ''}”"
+    for item in re.findall(r"<li>(.*?)</li>", html, re.DOTALL):
+        yield f"{margin}  · {_plain(item)}"
+
+
+def _plain(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
+
+
+def _request(exchange: Exchange) -> Iterator[str]:
+    parts = urlsplit(exchange.url)
+    address = f"{parts.scheme}://{parts.netloc}{parts.path}"
+    yield f"{_MARGIN}{_arrow('→')} {say.strong(exchange.method)} {address}"
+    yield from _pairs(parts.query, "?")
+    for name, value in exchange.sent_headers:
+        if name == "Cookie":
+            continue
+        yield _header(name, value)
+    if (_type_of(exchange) or "") == _FORM:
+        yield from _pairs(exchange.sent, " ")
+    elif exchange.sent:
+        yield f"{_DEEP}{_cut(exchange.sent, WIDTH - len(_DEEP))}"
+
+
+def _answer(exchange: Exchange) -> Iterator[str]:
+    status = HTTPStatus(exchange.status)
+    colour = "green" if status < _ERROR else "yellow"
+    shown = say.coloured(f"{status.value} {status.phrase}", colour)
+    yield f"{_MARGIN}{_arrow('←')} {shown}"
+    for name in _DECISIVE:
+        for value in exchange.headers.get_all(name) or ():
+            if _is_decisive(name, value, exchange):
+                yield from _folded(name, value)
+    if location := exchange.header("Location"):
+        parts = urlsplit(location)
+        bare = location.partition("?")[0].partition("#")[0]
+        yield _header("Location", bare)
+        yield from _pairs(parts.query, "?", _DEEP + "  ")
+        yield from _pairs(parts.fragment, "#", _DEEP + "  ")
+    elif exchange.json:
+        yield from _document(exchange.json)
+    elif "<h1" in exchange.body:
+        yield from _page(exchange.body, _DEEP)
+
+
+def _is_decisive(name: str, value: str, exchange: Exchange) -> bool:
+    if name == "Content-Type":
+        return value == _PROBLEM
+    # Whether it may be kept matters where a token is in it.
+    return name != "Cache-Control" or "access_token" in exchange.json
+
+
+def _brief(exchange: Exchange) -> Iterator[str]:
+    parts = urlsplit(exchange.url)
+    typed = [
+        f"{name}={veil.value(name, value)}"
+        for name, value in parse_qsl(exchange.sent)
+        if name != "csrf"
+    ]
+    yield f"{_MARGIN}{_arrow('→')} {exchange.method} {' '.join([parts.path, *typed])}"
+    said = urlsplit(exchange.header("Location")).path
+    page = [] if said else list(_page(exchange.body, ""))
+    yield f"{_MARGIN}{_arrow('←')} {exchange.status} {said or page.pop(0)}"
+    for item in page:
+        yield f"{_MARGIN}      {item.lstrip()}"
+
+
+def _pairs(query: str, first: str, margin: str = _DEEP) -> Iterator[str]:
+    mark = first
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        yield f"{margin}{say.faint(mark)}{name}={veil.value(name, value)}"
+        mark = "&"
+
+
+def _header(name: str, value: str) -> str:
+    return f"{_DEEP}{say.faint(name + ':')} {veil.header(name, value)}"
+
+
+def _folded(name: str, value: str) -> Iterator[str]:
+    """A header; what a challenge says stands below its scheme."""
+    scheme, _, rest = value.partition(" ")
+    if name != "WWW-Authenticate" or len(value) + len(name) < WIDTH - len(_DEEP):
+        yield _header(name, value)
+        return
+    yield _header(name, scheme)
+    for said in re.findall(r'[\w-]+="(?:[^"\\]|\\.)*"', rest):
+        yield f"{_DEEP}    {said}"
+
+
+def _document(found: object) -> Iterator[str]:
+    shown = veil.document(found)
+    if not isinstance(shown, dict):
+        return
+    members = list(cast("dict[str, object]", shown).items())
+    yield f"{_DEEP}{{"
+    for name, value in members:
+        yield from _member(name, value, "," if name != members[-1][0] else "")
+    yield f"{_DEEP}}}"
+
+
+def _member(name: str, value: object, comma: str) -> Iterator[str]:
+    key = f"{_DEEP}  {say.faint(json.dumps(name) + ':')} "
+    room = WIDTH - len(_DEEP) - len(name) - 7
+    whole = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and len(whole) > room:
+        yield f"{key}["
+        for each in cast("list[object]", value):
+            text = json.dumps(each, ensure_ascii=False)
+            yield f"{_DEEP}    {_cut(text, WIDTH - len(_DEEP) - 4)}"
+        yield f"{_DEEP}  ]{comma}"
+    else:
+        yield f"{key}{_cut(whole, room)}{comma}"
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
+def _arrow(sign: str) -> str:
+    return say.coloured(sign, "cyan")
+
+
+def _type_of(exchange: Exchange) -> str | None:
+    return dict(exchange.sent_headers).get("Content-Type")

@@ -1,0 +1,139 @@
+"""What the chapters share: the site, the wire, Ada's browser, and what was got so far."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+from urllib.parse import quote
+
+from valetkey.cli.demo.browser import Browser
+from valetkey.cli.demo.site import PRINTER, Site
+from valetkey.cli.demo.story import Story
+from valetkey.cli.demo.wire import Exchange, Reply, Wire, bearer
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import to_base64url
+from valetkey.testing.person import Page
+
+HOUR = 3600
+_SOON = 5.0  # seconds in which every resource server knows of a revocation
+
+
+@dataclass(slots=True)
+class Stage:
+    """Everything a chapter needs. `got` holds token responses, by the name of their app.
+
+    `notes` is how many notes Ada has.
+    """
+
+    site: Site
+    story: Story
+    wire: Wire
+    ada: Browser
+    notes: int
+    got: dict[str, Reply] = field(default_factory=dict[str, Reply])
+
+    def authorize_url(self, client_id: str, redirect_uri: str, **more: str) -> tuple[str, str]:
+        """An app's authorization request, and the state in it."""
+        state = to_base64url(SYSTEM.random(9))
+        asked = {
+            "response_type": "code",
+            "client_id": client_id,
+            "redirect_uri": redirect_uri,
+            "state": state,
+            **more,
+        }
+        query = "&".join(f"{name}={quote(value, safe=':/')}" for name, value in asked.items())
+        return f"{self.site.auth_url}/oauth/authorize?{query}", state
+
+    def sent_back(self, page: Page, redirect_uri: str, state: str) -> Mapping[str, str]:
+        """What a redirect tells the app, once it is seen to be right (S16)."""
+        check = self.story.check
+        check("the browser is sent on", page.status, 303)
+        bare = page.location.partition("?")[0].partition("#")[0]
+        check("to the registered redirect URI", bare, redirect_uri)
+        check("state comes back byte for byte", page.told.get("state"), state)
+        check("iss names the server (RFC 9207)", page.told.get("iss"), self.site.auth_url)
+        self.story.right("sent to the registered redirect URI, with the app's state and with iss")
+        return page.told
+
+    def code(self, page: Page, redirect_uri: str, state: str) -> str:
+        """The code that came back to the app."""
+        code = self.sent_back(page, redirect_uri, state).get("code", "")
+        self.story.need("a code", bool(code), "a code", str(sorted(page.told)))
+        return code
+
+    def token(
+        self, answer: Exchange, scope: str, *, expires_in: int = HOUR, uid: int | None = None
+    ) -> Reply:
+        """A token response, once it is seen to be right (S17)."""
+        got, check = answer.json, self.story.check
+        check("status", answer.status, 200)
+        check("Cache-Control", answer.header("Cache-Control"), "no-store")
+        token = got.get("access_token")
+        kind = isinstance(token, str) and bool(token)
+        self.story.need("access_token", kind, "a string", type(token).__name__)
+        check("token_type", got.get("token_type"), "bearer")
+        check("expires_in", got.get("expires_in"), expires_in)
+        check("scope", set(answer.text("scope").split()), set(scope.split()))
+        check("uid", got.get("uid"), uid)
+        whose = "no user behind it" if uid is None else f"for user {uid}"
+        life = "an hour" if expires_in == HOUR else f"{expires_in} seconds"
+        self.story.right(f"a bearer token for {scope}, good for {life}, {whose}")
+        return got
+
+    def read(self, name: str, token: object) -> Exchange:
+        """Read an object with a POST that has no body (S14)."""
+        url = f"{self.site.api_url}/v2/{name}"
+        answer = self.wire.send("POST", url, headers=bearer(str(token)))
+        self.story.check("status", answer.status, 200)
+        return answer
+
+    def had(self, name: str) -> Reply:
+        """The tokens that an earlier chapter got."""
+        self.story.need(
+            "the tokens of an earlier chapter", name in self.got, f"those of {name}", "none"
+        )
+        return self.got[name]
+
+    def items(self, answer: Exchange) -> Sequence[Reply]:
+        """What a list answered."""
+        found = answer.json.get("items")
+        return cast("Sequence[Reply]", found) if isinstance(found, list) else ()
+
+    def info(self, answer: Exchange) -> Reply:
+        """What a token response tells about the user."""
+        found = answer.json.get("info")
+        return cast("Reply", found) if isinstance(found, dict) else {}
+
+    def exchange(self, code: str, redirect_uri: str) -> Exchange:
+        """Notes Printer's code for its tokens, with everything in the query string (S11)."""
+        asked = {
+            "grant_type": "authorization_code",
+            "client_id": PRINTER,
+            "client_secret": self.site.secret(PRINTER),
+            "code": code,
+            "redirect_uri": redirect_uri,
+        }
+        return self.wire.send("POST", f"{self.site.auth_url}/oauth/token", query=asked)
+
+    def refused(self, answer: Exchange, status: int, code: str) -> None:
+        """An error of the authorization server, once it is seen to explain itself."""
+        check, explained = self.story.check, f"{self.site.auth_url}/errors/{code}"
+        check("status", answer.status, status)
+        check("error", answer.text("error"), code)
+        check("error_uri", answer.text("error_uri"), explained)
+        self.story.right(f"refused with {code}, a page that explains it, and a reference")
+
+    def invalid_token(self, answer: Exchange, but: str) -> None:
+        """The Invalid Token Error (S19)."""
+        self.story.check("status", answer.status, 401)
+        self.story.check("title", answer.text("title"), "Invalid Token Error")
+        challenge = answer.header("WWW-Authenticate")
+        says = 'error="invalid_token"'
+        self.story.need("WWW-Authenticate", says in challenge, f"Bearer {says}", challenge)
+        self.story.right(f"401, Invalid Token Error: {but}")
+
+    def dies(self, name: str, token: object) -> None:
+        """A token is refused at the resource server within five seconds."""
+        url = f"{self.site.api_url}/v2/{name}"
+        answer, took = self.wire.until(401, _SOON, "POST", url, bearer(str(token)))
+        self.invalid_token(answer, f"the resource server knew after {took:.1f} seconds")

@@ -1,0 +1,148 @@
+"""The story as it is told: chapters in plain sentences, exchanges, and whether each was right."""
+
+import textwrap
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+
+from valetkey.cli import say
+from valetkey.cli.demo import showing, veil
+from valetkey.cli.demo.wire import Exchange, Unanswered
+
+_WIDTH = 92
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """An answer that was not as it must be."""
+
+    chapter: int
+    exchange: int
+    what: str
+    expected: str
+    received: str
+
+    def __str__(self) -> str:
+        """In one sentence."""
+        return f"{self.what}: expected {self.expected}, received {self.received}"
+
+
+@dataclass(slots=True)
+class Chapter:
+    """One chapter, as far as it was told."""
+
+    number: int
+    title: str
+    about: str
+    rows: str
+    exchanges: list[Exchange] = field(default_factory=list[Exchange])
+    right: list[str] = field(default_factory=list[str])
+
+    def as_json(self) -> dict[str, object]:
+        """The chapter for scripts; secrets are as short as on the screen."""
+        return {
+            "number": self.number,
+            "title": self.title,
+            "rows": self.rows.split(),
+            "exchanges": [_exchange(each) for each in self.exchanges],
+            "checks": self.right,
+        }
+
+
+class WrongAnswer(Exception):
+    """Ends a chapter: what comes after it would mean nothing."""
+
+
+@dataclass(slots=True)
+class Story:
+    """Tells as it goes, unless it is `quiet`; remembers everything.
+
+    `unanswered` is called when nobody answers, and may raise to end the story.
+    """
+
+    unanswered: Callable[[], None]
+    quiet: bool = False
+    checked: int = 0
+    chapters: list[Chapter] = field(default_factory=list[Chapter])
+    wrongs: list[Wrong] = field(default_factory=list[Wrong])
+
+    @contextmanager
+    def chapter(self, title: str, about: str, rows: str) -> Generator[None]:
+        """One chapter; `rows` are those of the specification that it shows.
+
+        A wrong answer, or none, ends the chapter and is remembered; the next one is told all the
+        same.
+        """
+        chapter = Chapter(len(self.chapters) + 1, title, about, rows)
+        self.chapters.append(chapter)
+        self._tell("")
+        self._tell(f"{say.strong(f'{chapter.number:>2}. {title}')}  {say.faint(rows)}")
+        for line in textwrap.wrap(about, _WIDTH):
+            self._tell(f"    {line}")
+        try:
+            yield
+        except WrongAnswer:
+            return
+        except Unanswered as unanswered:
+            self.unanswered()
+            self._remember("an answer", "an answer", str(unanswered))
+
+    def saw(self, exchange: Exchange) -> None:
+        """Tell an exchange."""
+        chapter = self.chapters[-1]
+        if not (exchange.brief and chapter.exchanges and chapter.exchanges[-1].brief):
+            self._tell("")
+        chapter.exchanges.append(exchange)
+        for line in showing.lines(exchange):
+            self._tell(line)
+
+    def check(self, what: str, received: object, expected: object) -> None:
+        """The last answer is right if both are equal; else it ends the chapter."""
+        self.need(what, received == expected, str(expected), str(received))
+
+    def need(self, what: str, fact: bool, expected: str, received: str) -> None:
+        """The last answer is right if `fact`; else it ends the chapter."""
+        self.checked += 1
+        if not fact:
+            self._remember(what, expected, received)
+            raise WrongAnswer(what)
+
+    def right(self, sentence: str) -> None:
+        """Say what was just found right."""
+        self.chapters[-1].right.append(sentence)
+        self._tell(f"    {say.coloured('✓', 'green')} {sentence}")
+
+    def as_json(self) -> dict[str, object]:
+        """The story for scripts."""
+        return {
+            "right": not self.wrongs,
+            "checks": self.checked,
+            "chapters": [chapter.as_json() for chapter in self.chapters],
+            "wrong": [asdict(wrong) for wrong in self.wrongs],
+        }
+
+    def _remember(self, what: str, expected: str, received: str) -> None:
+        chapter = self.chapters[-1]
+        number = chapter.exchanges[-1].number if chapter.exchanges else 0
+        wrong = Wrong(
+            chapter.number, number, what, veil.anywhere(expected), veil.anywhere(received)
+        )
+        self.wrongs.append(wrong)
+        self._tell(f"    {say.coloured('✗', 'red')} {wrong.what}")
+        self._tell(f"      expected: {wrong.expected}")
+        self._tell(f"      received: {wrong.received}")
+
+    def _tell(self, line: str) -> None:
+        if not self.quiet:
+            say.line(line)
+
+
+def _exchange(exchange: Exchange) -> dict[str, object]:
+    return {
+        "number": exchange.number,
+        "method": exchange.method,
+        "url": veil.address(exchange.url),
+        "status": exchange.status,
+        "location": veil.address(exchange.header("Location")),
+        "answer": veil.document(exchange.json),
+    }

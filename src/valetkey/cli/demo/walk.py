@@ -1,0 +1,93 @@
+"""The walk: every chapter over real HTTP, every answer checked, one line at the end."""
+
+import time
+from collections.abc import Callable
+
+from valetkey.cli import say
+from valetkey.cli.demo import notes
+from valetkey.cli.demo.browser import Browser
+from valetkey.cli.demo.chapters import browser_apps, client, code, ends, refusals, trusted
+from valetkey.cli.demo.running import Running, Stopped
+from valetkey.cli.demo.site import NAME
+from valetkey.cli.demo.stage import Stage
+from valetkey.cli.demo.story import Story
+from valetkey.cli.demo.wire import Exchange, Wire
+from valetkey.cli.say import Exit
+
+CHAPTERS: tuple[Callable[[Stage], None], ...] = (
+    client.own_token,
+    code.lets_an_app_in,
+    code.without_a_secret,
+    refusals.partly,
+    refusals.no,
+    browser_apps.implicit,
+    trusted.password,
+    ends.expired,
+    ends.refreshed,
+    ends.replayed,
+    client.changes_itself,
+    ends.revoked,
+    browser_apps.example_app,
+)
+"""In the order in which they are told; later ones use what earlier ones got."""
+
+_PATIENCE = 10.0  # seconds after which a server that does not answer was not told to stop
+
+
+def walk(running: Running, *, as_json: bool) -> int:
+    """Tell the story of this site; 0 if every answer was right, else 1. Raises Stopped."""
+    began = time.monotonic()
+
+    def saw(exchange: Exchange) -> None:
+        if running.stopping.is_set():
+            raise Stopped
+        story.saw(exchange)
+
+    def unanswered() -> None:
+        # Servers that are told to stop are gone a little earlier than we hear of it.
+        if running.stopping.wait(_PATIENCE):
+            raise Stopped
+
+    story, wire = Story(unanswered, quiet=as_json), Wire(saw)
+    ada = Browser(running.site.auth_url, wire)
+    stage = Stage(running.site, story, wire, ada, notes.seed(running.site).count)
+    if not as_json:
+        _begin(stage)
+    for chapter in CHAPTERS:
+        chapter(stage)
+    seconds = time.monotonic() - began
+    if as_json:
+        say.as_json({**story.as_json(), "seconds": round(seconds, 1)})
+    else:
+        _end(story, wire.count, seconds)
+    return Exit.FAILED if story.wrongs else Exit.OK
+
+
+def _begin(stage: Stage) -> None:
+    site = stage.site
+    say.line(say.strong("Valetkey, the whole story over real HTTP"))
+    say.line()
+    say.fields(
+        [
+            ("authorization server", site.auth_url),
+            ("resource server", site.api_url),
+            ("example app", f"{site.app_url}   Notes Printer"),
+            ("user", f"{NAME}, who has {stage.notes} notes"),
+        ]
+    )
+
+
+def _end(story: Story, exchanges: int, seconds: float) -> None:
+    say.line()
+    if not story.wrongs:
+        right = say.coloured("Every answer was right:", "green")
+        say.line(
+            f"{right} {len(story.chapters)} chapters, {exchanges} exchanges, "
+            f"{story.checked} checks, {seconds:.1f} seconds."
+        )
+        return
+    count = len(story.wrongs)
+    answers = "One answer was wrong:" if count == 1 else f"{count} answers were wrong:"
+    say.line(say.coloured(answers, "red"))
+    for wrong in story.wrongs:
+        say.line(f"  chapter {wrong.chapter}, exchange {wrong.exchange}: {wrong}")

@@ -1,0 +1,158 @@
+"""Real HTTP, one exchange at a time, each kept to be shown."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPMessage
+from typing import cast
+from urllib.parse import quote, urlencode, urlsplit
+
+_SECONDS = 15
+
+Reply = Mapping[str, object]
+"""A JSON object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its answer, as they went over the wire. `brief` ones are shown on one line."""
+
+    number: int
+    method: str
+    url: str
+    sent_headers: tuple[tuple[str, str], ...]
+    sent: str
+    status: int
+    headers: HTTPMessage = field(repr=False)
+    body: str = field(repr=False)
+    brief: bool = False
+
+    @property
+    def json(self) -> Reply:
+        """The answer as a JSON object; empty if it is none."""
+        try:
+            found: object = json.loads(self.body)
+        except ValueError:
+            return {}
+        return cast("Reply", found) if isinstance(found, dict) else {}
+
+    def text(self, name: str) -> str:
+        """A string of the answer, "" if it is not there."""
+        value = self.json.get(name)
+        return value if isinstance(value, str) else ""
+
+    def header(self, name: str) -> str:
+        """A header of the answer, "" if it is not there."""
+        return self.headers.get(name, "")
+
+
+class Unanswered(Exception):
+    """A request that nobody answered."""
+
+
+Seen = Callable[[Exchange], None]
+"""Who is told of every exchange that is to be shown."""
+
+
+class Wire:
+    """Sends requests and counts them; tells `seen` of each that is not a mere repetition."""
+
+    def __init__(self, seen: Seen) -> None:
+        """Begin at number 1."""
+        self._seen = seen
+        self.count = 0
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+        document: object = None,
+        headers: Mapping[str, str] | None = None,
+        brief: bool = False,
+    ) -> Exchange:
+        """Send one request and show it. Raises Unanswered."""
+        exchange = self._exchange(method, url, query, form, document, headers, brief=brief)
+        self._seen(exchange)
+        return exchange
+
+    def until(
+        self, status: int, seconds: float, method: str, url: str, headers: Mapping[str, str]
+    ) -> tuple[Exchange, float]:
+        """Ask again and again until the answer has this status; show the last one only.
+
+        Also gives the seconds that it took; after `seconds` whatever came last is the answer.
+        """
+        began = time.monotonic()
+        while True:
+            exchange = self._exchange(method, url, None, None, None, headers)
+            took = time.monotonic() - began
+            if exchange.status == status or took > seconds:
+                self._seen(exchange)
+                return exchange, took
+            time.sleep(0.1)
+
+    def show(self, exchange: Exchange) -> None:
+        """Show what somebody else exchanged."""
+        self._seen(exchange)
+
+    def _exchange(
+        self,
+        method: str,
+        url: str,
+        query: Mapping[str, str] | None,
+        form: Mapping[str, str] | None,
+        document: object,
+        headers: Mapping[str, str] | None,
+        *,
+        brief: bool = False,
+    ) -> Exchange:
+        sent_headers = dict(headers or {})
+        sent = ""
+        if query:
+            url = f"{url}?{urlencode(query, quote_via=quote)}"
+        if form is not None:
+            sent = urlencode(form, quote_via=quote)
+            sent_headers["Content-Type"] = "application/x-www-form-urlencoded"
+        elif document is not None:
+            sent = json.dumps(document, ensure_ascii=False)
+            sent_headers.setdefault("Content-Type", "application/json")
+        self.count += 1
+        parts = urlsplit(url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection = HTTPConnection(parts.netloc, timeout=_SECONDS)
+        try:
+            connection.request(method, target, sent.encode() or None, sent_headers)
+            answer = connection.getresponse()
+            body = answer.read().decode("utf-8", "replace")
+        except (OSError, HTTPException) as error:
+            reason = f"nobody answered {method} {parts.scheme}://{parts.netloc}{parts.path}"
+            raise Unanswered(f"{reason}: {type(error).__name__}") from error
+        finally:
+            connection.close()
+        return Exchange(
+            self.count,
+            method,
+            url,
+            tuple(sent_headers.items()),
+            sent,
+            answer.status,
+            answer.headers,
+            body,
+            brief,
+        )
+
+
+def bearer(token: str) -> Mapping[str, str]:
+    """The header that carries an access token (RFC 6750 section 2.1)."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+def basic(client_id: str, secret: str) -> Mapping[str, str]:
+    """The header that carries a client's credentials (RFC 6749 section 2.3.1)."""
+    pair = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
