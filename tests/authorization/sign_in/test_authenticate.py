@@ -63,6 +63,16 @@ def test_lg_13_what_is_no_password_is_wrong(sqlite_url: str, word: str) -> None:
     run(sqlite_url, story)
 
 
+@pytest.mark.parametrize("name", ["", "\0", "ali\0ce", "alice\0", "a" * 321, "\ud7ff\ufeff"])
+def test_what_is_no_name_is_nobodys(database_url: str, name: str) -> None:
+    async def story(it: World) -> None:
+        refused = await attempt(it, name)
+        assert isinstance(refused, Refusal)
+        assert refused.code is ErrorCode.INVALID_GRANT
+
+    run(database_url, story)
+
+
 def test_lg_15_all_names_of_an_account_share_one_counter(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         for name in ("alice", "Alice@Example.com", " ALICE"):
