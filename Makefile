@@ -7,6 +7,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# The Node that Playwright brings wants a library that a bare Debian does not have; ours does not.
+export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
 KNOWN := words demo test check format coverage bench docs lock
