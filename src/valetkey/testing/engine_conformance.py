@@ -357,7 +357,7 @@ class EngineConformance:
             told += list(lines or ())
         # The last line may have been cut in two by the kill.
         acknowledged = {int(line) for line in told if line.endswith("\n")}
-        check(len(acknowledged) >= 500, "the other process did not write")  # noqa: PLR2004
+        check(len(acknowledged) >= 500, "the other process did not write")
 
         async def story(engine: Engine) -> None:
             rows = await engine.scan(lambda db: db.rows("SELECT id FROM notes"))

@@ -1,0 +1,309 @@
+"""What the authorization server's stores must do on every engine: meaning, and who won.
+
+class TestStores(StorageConformance):
+    @pytest.fixture
+    def memory(self, …): yield Memory(url, directory)
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from valetkey.authorization.model.client import ClientSecret
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.event import ClientEnabled
+from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
+from valetkey.authorization.model.user import Uid, User
+from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.storage.access_tokens import ReferenceToken
+from valetkey.authorization.storage.clients import revision
+from valetkey.authorization.storage.grants import Rotation
+from valetkey.authorization.storage.revocations import RevocationRecord, RevokedKind
+from valetkey.authorization.storage.throttles import Limit
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, seconds
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Fingerprint
+from valetkey.testing.storage_story import (
+    LATER,
+    NOW,
+    THREADS,
+    Memory,
+    client,
+    grant,
+    session,
+    user,
+    voucher,
+)
+
+_ADA = Uid(1001)
+
+
+class StorageConformance:
+    """Every verb once for what it means, and those that may succeed once against a crowd.
+
+    Give it a pytest fixture `memory`: a `Memory` on a database of its own.
+    """
+
+    def test_a_voucher_is_issued_once(self, memory: Memory) -> None:
+        """Replay marks rest on this: of all who issue the same string one is told True."""
+        told = memory.contend(lambda tx, _: tx.vouchers.issue(voucher()))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+
+    def test_a_voucher_is_redeemed_once(self, memory: Memory) -> None:
+        """Of all who redeem, one is told True."""
+        memory.write(lambda tx: tx.vouchers.issue(voucher()))
+        told = memory.contend(lambda tx, _: tx.vouchers.redeem(voucher(), NOW))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        found = memory.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, Fingerprint("a code")))
+        assert found == replace(voucher(), redeemed_at=NOW)
+
+    def test_looking_before_spending_would_be_noticed(self, memory: Memory) -> None:
+        """The suite has teeth: who looks in one transaction and spends in another wins twice."""
+        memory.write(lambda tx: tx.vouchers.issue(voucher()))
+        print_ = Fingerprint("a code")
+        looked = [
+            memory.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, print_)) for _ in range(2)
+        ]
+        assert [found is not None and found.redeemed_at is None for found in looked] == [True, True]
+        assert [memory.write(lambda tx: tx.vouchers.redeem(voucher(), NOW)) for _ in "12"] == [
+            True,
+            False,
+        ]
+
+    def test_an_expired_voucher_is_not_redeemed_and_is_swept(self, memory: Memory) -> None:
+        """`expires_at > now` is live, everywhere."""
+        memory.write(lambda tx: tx.vouchers.issue(voucher()))
+        assert not memory.write(lambda tx: tx.vouchers.redeem(voucher(), LATER))
+        assert memory.write(lambda tx: tx.vouchers.sweep(Instant(LATER - 1), 10)) == 0
+        assert memory.write(lambda tx: tx.vouchers.sweep(LATER, 10)) == 1
+
+    def test_a_refresh_token_rotates_once(self, memory: Memory) -> None:
+        """Of all successors one is written."""
+        won = memory.contend(lambda tx, n: tx.grants.rotate(_rotation(f"next {n}"), NOW))
+        assert sorted(won) == [False] * (THREADS - 1) + [True]
+        found = memory.read(lambda tx: tx.grants.find("gr_1"))
+        assert found is not None
+        assert found.grant.refresh_print == f"next {won.index(True)}"
+        assert found.grant.generation == grant().generation + 1
+        assert found.previous is not None
+        assert found.previous.fingerprint == "first"
+
+    def test_a_rotation_needs_the_current_token_and_a_live_grant(self, memory: Memory) -> None:
+        """Another token, an idle one or an ended grant rotates nothing."""
+        idle = Instant(NOW + 300)
+        assert not memory.write(lambda tx: tx.grants.rotate(_rotation("x", "other"), NOW))
+        assert not memory.write(lambda tx: tx.grants.rotate(_rotation("x"), idle))
+        assert not memory.write(lambda tx: tx.grants.use("gr_1", Fingerprint("other"), idle, NOW))
+        assert memory.write(lambda tx: tx.grants.use("gr_1", Fingerprint("first"), idle, NOW))
+        assert memory.write(lambda tx: tx.grants.revoke("gr_1", NOW, "tested"))
+        assert not memory.write(lambda tx: tx.grants.rotate(_rotation("x"), NOW))
+
+    def test_a_grant_is_begun_once_and_ended_once(self, memory: Memory) -> None:
+        """And its end is told to the resource servers once."""
+        told = memory.contend(lambda tx, _: tx.grants.issue(grant("gr_2")))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        told = memory.contend(lambda tx, _: tx.grants.revoke("gr_2", NOW, "tested"))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        page = memory.read(lambda tx: tx.revocations.page(Instant(0), "", "", 10))
+        assert [(entry.kind, entry.id) for entry in page] == [(RevokedKind.GRANT, "gr_2")]
+
+    def test_a_grants_standing_is_that_of_all_behind_it(self, memory: Memory) -> None:
+        """Client, user, session and the grant itself, in one look."""
+
+        def bound(tx: Transaction) -> None:
+            tx.grants.issue(replace(grant("gr_3"), session_id="se_1"))
+
+        def ended(at: Instant = NOW) -> str:
+            found = memory.read(lambda tx: tx.grants.find("gr_3"))
+            assert found is not None
+            return found.standing.ended(at)
+
+        memory.write(bound)
+        assert ended() == ""
+        assert ended(Instant(NOW + 600)) == "grant.expired"
+        assert memory.write(lambda tx: tx.sessions.end("se_1", NOW))
+        assert ended() == "session.ended"
+        memory.write(lambda tx: tx.users.change(replace(user(), disabled_at=NOW)))
+        assert ended() == "user.disabled"
+        memory.write(lambda tx: tx.clients.change(replace(client(), disabled_at=NOW)))
+        assert ended() == "client.disabled"
+
+    def test_live_grants_are_listed_by_user_and_by_client(self, memory: Memory) -> None:
+        """Ended ones are not."""
+        memory.write(lambda tx: tx.grants.issue(grant("gr_2")))
+        memory.write(lambda tx: tx.grants.revoke("gr_1", NOW, "tested"))
+        of_user = memory.read(lambda tx: tx.grants.live_of_user(_ADA, NOW))
+        of_client = memory.read(lambda tx: tx.grants.live_of_client("printer", NOW))
+        assert list(of_user) == list(of_client) == [grant("gr_2")]
+        assert memory.write(lambda tx: tx.grants.sweep(Instant(NOW + 600), 10)) == 2
+
+    def test_a_token_by_reference_stands_on_its_grant(self, memory: Memory) -> None:
+        """Found by its fingerprint alone; ended by itself, by its grant, by its client."""
+        print_ = Fingerprint("token")
+        token = ReferenceToken(
+            "at_1", "printer", "gr_1", 1001, Scope.of("notes:read"), "https://api", NOW, LATER
+        )
+        own = replace(token, id="at_2", grant_id=None, uid=None)
+        memory.write(lambda tx: tx.access_tokens.issue(print_, token))
+        memory.write(lambda tx: tx.access_tokens.issue(Fingerprint("own"), own))
+        found = memory.read(lambda tx: tx.access_tokens.find(print_))
+        assert found is not None
+        assert found[0] == token
+        assert found[1].ended(NOW) == ""
+        told = memory.contend(lambda tx, _: tx.access_tokens.revoke("at_1", print_, NOW))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        memory.write(lambda tx: tx.revocations.add(RevokedKind.CLIENT, "printer", NOW))
+        by_itself = memory.read(lambda tx: tx.access_tokens.find(print_))
+        by_client = memory.read(lambda tx: tx.access_tokens.find(Fingerprint("own")))
+        for each in (by_itself, by_client):
+            assert each is not None
+            assert each[1].ended(NOW)
+        assert memory.write(lambda tx: tx.access_tokens.sweep(LATER, 10)) == 2
+
+    def test_revocations_come_in_order_and_page_by_page(self, memory: Memory) -> None:
+        """No entry is skipped between two pages, also among those of one second."""
+
+        def revoke(tx: Transaction) -> None:
+            for number in range(5):
+                tx.revocations.add(RevokedKind.TOKEN, f"at_{number}", NOW)
+
+        memory.write(revoke)
+        seen: list[str] = []
+        place = (Instant(0), "", "")
+        while page := memory.read(partial(_two_after, place)):
+            seen += [entry.id for entry in page]
+            place = (page[-1].revoked_at, page[-1].kind.value, page[-1].id)
+        assert seen == [f"at_{n}" for n in range(5)]
+        told = memory.contend(lambda tx, _: tx.revocations.add_once(RevokedKind.TOKEN, "at_9", NOW))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        assert memory.read(lambda tx: tx.revocations.covers("at_9", "printer", NOW))
+        assert not memory.read(lambda tx: tx.revocations.covers("at_10", "printer", NOW))
+
+    def test_a_throttle_lets_no_more_pass_than_its_limit(self, memory: Memory) -> None:
+        """Also when all try at once; it leaks with time, and a good attempt is given back."""
+        limit = Limit(attempts=5, window=seconds(50))
+        told = memory.contend(lambda tx, _: tx.throttles.take("a", limit, NOW))
+        assert told.count(0) == limit.attempts
+        assert {wait for wait in told if wait} == {10}
+        assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 4))) == 6
+        assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 10))) == 0
+        assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 10))) == 10
+        memory.write(lambda tx: tx.throttles.give_back("a"))
+        assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 10))) == 0
+        assert memory.write(lambda tx: tx.throttles.take("b", limit, NOW)) == 0
+
+    def test_a_client_comes_back_as_it_was_registered(self, memory: Memory) -> None:
+        """With its secrets; a taken id is refused, and each change is a new revision."""
+        found = memory.read(lambda tx: tx.clients.find("printer"))
+        assert found is not None
+        # Key sets are compared by what they say.
+        assert found == replace(client(), key_set=found.key_set)
+        assert found.key_set.document() == client().key_set.document()
+        assert not memory.write(lambda tx: tx.clients.register(client()))
+        before = memory.read(lambda tx: revision(tx.db))
+        old, new = (ClientSecret(name, Fingerprint(name), None) for name in ("cs_1", "cs_2"))
+        memory.write(lambda tx: tx.clients.add_secret("printer", old, NOW))
+        memory.write(lambda tx: tx.clients.add_secret("printer", new, LATER))
+        memory.write(lambda tx: tx.clients.expire_other_secrets("printer", "cs_2", LATER))
+        found = memory.read(lambda tx: tx.clients.find("printer"))
+        assert found is not None
+        assert found.secrets == (new, replace(old, expires_at=LATER))
+        assert memory.read(lambda tx: revision(tx.db)) == before + 3
+        assert memory.write(lambda tx: tx.clients.sweep_secrets(LATER, 10)) == 1
+        for _ in "12":
+            memory.write(lambda tx: tx.clients.saw_query("printer", NOW))
+        sighting = memory.read(lambda tx: tx.clients.query_sighting("printer"))
+        assert sighting is not None
+        assert (sighting.requests, sighting.last_seen_at) == (2, NOW)
+
+    def test_names_are_given_once_however_they_are_spelt(self, memory: Memory) -> None:
+        """Case, width and ligatures make no other name; a uid is never given again."""
+        for taken in (user(7, "ADA"), user(8, "\uff21da"), user(1001, "other")):
+            assert not memory.write(partial(_register, taken))
+        for name in ("ada", "Ada", "ADA@EXAMPLE.COM"):
+            assert memory.read(partial(_find_by_name, name)) == user()
+        told = memory.contend(lambda tx, n: tx.users.register(user(2_000 + n, "grace")))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+
+    def test_a_password_is_renewed_only_while_it_is_the_same(self, memory: Memory) -> None:
+        """A change that came between wins."""
+        memory.write(lambda tx: tx.users.set_password_hash(_ADA, "cr_1", "old", NOW))
+        memory.write(lambda tx: tx.users.set_password_hash(_ADA, "cr_2", "new", NOW))
+        assert not memory.write(lambda tx: tx.users.renew_password_hash(_ADA, "old", "renewed"))
+        assert memory.write(lambda tx: tx.users.renew_password_hash(_ADA, "new", "renewed"))
+        assert memory.read(lambda tx: tx.users.password_hash(_ADA)) == "renewed"
+        assert not memory.read(lambda tx: tx.users.has_second_factor(_ADA))
+
+    def test_a_session_ends_once(self, memory: Memory) -> None:
+        """And is found by its cookie's fingerprint until it is swept."""
+        assert memory.read(lambda tx: tx.sessions.find(Fingerprint("cookie"))) == session()
+        assert memory.read(lambda tx: tx.sessions.find_by_id("se_1")) == session()
+        assert list(memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))) == [session()]
+        memory.write(lambda tx: tx.sessions.touch("se_1", LATER))
+        told = memory.contend(lambda tx, _: tx.sessions.end("se_1", NOW))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        found = memory.read(lambda tx: tx.sessions.find_by_id("se_1"))
+        assert found == replace(session(), last_seen_at=LATER, ended_at=NOW)
+        assert not memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))
+        assert memory.write(lambda tx: tx.sessions.sweep(Instant(NOW + 600), 10)) == 1
+
+    def test_a_consent_is_one_for_each_pair(self, memory: Memory) -> None:
+        """The latest counts."""
+        first = Consent(_ADA, "printer", Scope.of("read"), "as it looked", NOW)
+        second = replace(first, scope=Scope.of("read", "notes:read"), given_at=LATER)
+        memory.write(lambda tx: tx.consents.put(first))
+        memory.write(lambda tx: tx.consents.put(second))
+        assert memory.read(lambda tx: tx.consents.find(_ADA, "printer")) == second
+        memory.write(lambda tx: tx.consents.forget(_ADA, "printer"))
+        assert memory.read(lambda tx: tx.consents.find(_ADA, "printer")) is None
+
+    def test_one_process_makes_the_key_of_a_period(self, memory: Memory) -> None:
+        """The others read theirs; it retires once."""
+        told = memory.contend(lambda tx, n: tx.signing_keys.issue(_key(f"kid {n}")))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        (record,) = memory.read(lambda tx: tx.signing_keys.all(NOW))
+        assert record == _key(f"kid {told.index(True)}")
+        assert record.state(NOW) is KeyState.NEXT
+        assert memory.write(lambda tx: tx.signing_keys.activate(record.kid, NOW))
+        told = memory.contend(lambda tx, _: tx.signing_keys.retire(record.kid, NOW, LATER))
+        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        assert memory.write(lambda tx: tx.signing_keys.reseal(record.kid, "sealed", "anew"))
+        assert not memory.write(lambda tx: tx.signing_keys.reseal(record.kid, "sealed", "anew"))
+        assert not memory.read(lambda tx: tx.signing_keys.all(LATER))
+        assert memory.write(lambda tx: tx.signing_keys.sweep(LATER, 10)) == 1
+
+    def test_an_event_is_written_with_its_change_or_not_at_all(self, memory: Memory) -> None:
+        """What raises leaves no event either."""
+
+        def change(tx: Transaction) -> None:
+            tx.events.add(ClientEnabled("printer"), NOW)
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            memory.write(change)
+        memory.write(lambda tx: tx.events.add(ClientEnabled("printer"), NOW))
+        (event,) = memory.read(lambda tx: tx.events.page(Instant(0), "", 10))
+        assert (event.name, event.client_id, event.uid) == ("client.enabled", "printer", None)
+
+
+def _two_after(place: tuple[Instant, str, str], tx: Transaction) -> Sequence[RevocationRecord]:
+    return tx.revocations.page(*place, 2)
+
+
+def _register(each: User, tx: Transaction) -> bool:
+    return tx.users.register(each)
+
+
+def _find_by_name(name: str, tx: Transaction) -> User | None:
+    return tx.users.find_by_name(name)
+
+
+def _rotation(successor: str, presented: str = "first") -> Rotation:
+    return Rotation("gr_1", Fingerprint(presented), Fingerprint(successor), "sealed", LATER)
+
+
+def _key(kid: str) -> SigningKeyRecord:
+    return SigningKeyRecord(kid, "access", "ES256", 1, "{}", "sealed", NOW, LATER, None, None)

@@ -1,0 +1,144 @@
+"""What the storage conformance suite tells its stories about: a client, a person, a grant."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import TypeVar
+
+from valetkey.authorization.app import SCHEMA
+from valetkey.authorization.model.client import (
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    Client,
+    ClientType,
+)
+from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Uid, User
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.database.connect import connect
+from valetkey.database.migrate import migrate
+from valetkey.kernel.key import KeySet
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Fingerprint
+
+T = TypeVar("T")
+
+THREADS = 16
+NOW = Instant(1_800_000_000)
+LATER = Instant(NOW + 60)
+
+
+def client(client_id: str = "printer") -> Client:
+    """A confidential client with nothing special about it."""
+    return Client(
+        id=client_id,
+        name="Notes Printer",
+        description="Prints notes",
+        type=ClientType.CONFIDENTIAL,
+        application_type=ApplicationType.WEB,
+        profile_name=ProfileName.CLASSIC,
+        access_token_format=AccessTokenFormat.JWT,
+        access_token_lifetime=None,
+        authentication_method=AuthenticationMethod.CLIENT_SECRET,
+        redirect_uris=("https://app.example/cb", "https://app.example/other?a=1"),
+        grant_types=frozenset({"authorization_code", "refresh_token"}),
+        scope=Scope.of("read", "notes:read"),
+        default_scope=Scope.of("notes:read"),
+        required_scope=Scope(),
+        key_set=KeySet(),
+        requires_pkce=False,
+        rotates_refresh_token=True,
+        ends_with_session=True,
+        logo_uri="",
+        policy_uri="https://app.example/policy",
+        tos_uri="",
+        created_at=NOW,
+        changed_at=NOW,
+        disabled_at=None,
+    )
+
+
+def user(uid: int = 1001, name: str = "ada") -> User:
+    """A person."""
+    return User(Uid(uid), name, f"{name}@example.com", None, name.title(), NOW, NOW, None)
+
+
+def session(session_id: str = "se_1", uid: int = 1001) -> Session:
+    """A browser in which that person is signed in."""
+    return Session(
+        session_id, Uid(uid), NOW, ("pwd",), "Firefox", NOW, NOW, Instant(NOW + 600), None
+    )
+
+
+def grant(grant_id: str = "gr_1", uid: int = 1001) -> Grant:
+    """What she lets the client do, with a refresh token."""
+    return Grant(
+        id=grant_id,
+        client_id="printer",
+        uid=Uid(uid),
+        session_id="",
+        scope=Scope.of("notes:read"),
+        audience="https://api.example",
+        grant_type="authorization_code",
+        auth_time=NOW,
+        created_at=NOW,
+        last_used_at=NOW,
+        expires_at=Instant(NOW + 600),
+        refresh_print="first",
+        refresh_expires_at=Instant(NOW + 300),
+        generation=1,
+    )
+
+
+def voucher(text: str = "a code", client_id: str = "printer") -> Voucher:
+    """A code."""
+    return Voucher(VoucherKind.CODE, Fingerprint(text), client_id, "gr_1", "{}", LATER)
+
+
+def with_everyone(tx: Transaction) -> None:
+    """The client, the person and her grant."""
+    tx.clients.register(client())
+    tx.users.register(user())
+    tx.sessions.start(session(), Fingerprint("cookie"))
+    tx.grants.issue(grant())
+
+
+class Memory:
+    """A store on a database of its own, called as tests call: plainly."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        """Make the tables."""
+        self.store = Store(connect(url, directory=directory), SYSTEM.random)
+        asyncio.run(migrate(self.store.engine, SCHEMA))
+        self.write(with_everyone)
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """Run it and commit."""
+        return asyncio.run(self.store.write(work))
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """Run it on a snapshot."""
+        return asyncio.run(self.store.read(work))
+
+    def contend(self, work: Callable[[Transaction, int], T]) -> list[T]:
+        """What sixteen threads are told that do the same at the same moment."""
+        start = Barrier(THREADS)
+
+        def begin(number: int) -> T:
+            start.wait()
+            return self.write(lambda tx: work(tx, number))
+
+        with ThreadPoolExecutor(THREADS) as threads:
+            return list(threads.map(begin, range(THREADS)))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        asyncio.run(self.store.engine.close())
