@@ -1,0 +1,83 @@
+"""A library of Node as Python sees it: a process that takes and gives lines of JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Self
+
+from tests.clients.world import CALLBACK, World
+
+FOLDER = Path(__file__).parent
+SCOPE = "account:read notes:read"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a step told: the library's result, or the error that it threw."""
+
+    said: Mapping[str, object]
+
+    def __getitem__(self, name: str) -> object:
+        assert "problem" not in self.said, self.said
+        return self.said[name]
+
+    @property
+    def problem(self) -> Mapping[str, object]:
+        """The error's name, code, and what the server said."""
+        found = self.said["problem"]
+        assert isinstance(found, dict)
+        return found
+
+
+class Script:
+    """A script that runs as long as the block, and remembers nothing from step to step."""
+
+    def __init__(self, node: str, name: str) -> None:
+        self._process = Popen([node, FOLDER / name], stdin=PIPE, stdout=PIPE, text=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=30)
+
+    def ask(self, said: Mapping[str, object]) -> Mapping[str, object]:
+        """One step; the servers' own deadlines end what hangs."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(said) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, "the script ended"
+        found: Mapping[str, object] = json.loads(answer)
+        return found
+
+
+@dataclass(frozen=True)
+class Library:
+    """One of the scripts, for one client."""
+
+    script: Script
+    world: World
+    client: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    def of(self, client_id: str, proof: str, **more: object) -> "Library":
+        """The same library speaking for a client with its way of proving who it is."""
+        client = {"client_id": client_id, "proof": proof, **more}
+        return Library(self.script, self.world, client)
+
+    def step(self, name: str, **said: object) -> Told:
+        """Run one step."""
+        asked = {"issuer": self.world.issuer, "callback": CALLBACK, "scope": SCOPE}
+        return Told(self.script.ask({"step": name, **asked, **self.client, **said}))
+
+    def arrive(self, **said: object) -> dict[str, object]:
+        """Begin, and let Ada allow: what `finish` wants to know."""
+        begun = self.step("begin", **said).said
+        return {**begun, "arrived": self.world.arrive(str(begun["url"]))}
+
+    def sign_in(self, **said: object) -> Told:
+        """Begin, let Ada allow, and finish: a token response."""
+        return self.step("finish", **self.arrive(**said))
