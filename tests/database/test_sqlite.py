@@ -237,3 +237,14 @@ def test_a_cancelled_caller_leaves_the_others_alone(tmp_path: Path) -> None:
         await engine.close()
 
     asyncio.run(story())
+
+
+def test_a_closed_database_is_one_file(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        await engine.read(lambda db: db.rows("SELECT id FROM a"))
+        await engine.close()
+
+    asyncio.run(story())
+    assert [file.name for file in tmp_path.iterdir()] == ["a.db"]

@@ -160,7 +160,8 @@ class SQLite:
 
     def _close(self) -> None:
         self._scanners.shutdown()
-        self._writer.close()
         with self._readers_turn:
             for reader in self._readers:
                 reader.raw.close()
+        # Last, for whoever is last folds the log into the file, and a reader may not write.
+        self._writer.close()
