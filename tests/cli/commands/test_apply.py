@@ -1,0 +1,217 @@
+"""`valetkey apply`: the plan, what it does, that twice is once, and what it refuses."""
+
+import base64
+import json
+import sqlite3
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure, serving
+
+SECRET = "0123456789abcdef0123456789abcdef"
+FILE = f"""
+[[users]]
+uid = 1001
+username = "ada"
+email = "ada@example.com"
+name = "Ada Lovelace"
+password = "correct horse battery staple"
+
+[[clients]]
+client_id = "printer"
+client_secret = "{SECRET}"
+name = "Notes Printer"
+description = "Prints your notes"
+redirect_uris = ["https://app.example/cb"]
+grant_types = ["authorization_code", "refresh_token"]
+scopes = ["read", "write", "notes:read"]
+profile = "classic"
+type = "confidential"
+access_token_format = "jwt"
+
+[[clients]]
+name = "Robot"
+grant_types = ["client_credentials"]
+"""
+
+
+def apply(here: Path, text: str, *arguments: str) -> Ran:
+    file = here / "apply.toml"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o600)
+    return valetkey("apply", "apply.toml", *arguments, here=here)
+
+
+def actions(ran: Ran) -> list[tuple[str, str]]:
+    return [(step["action"], step["kind"]) for step in ran.json["steps"]]
+
+
+def dump(here: Path) -> list[str]:
+    """Everything the register holds; events and revisions apart."""
+    with sqlite3.connect(here / "valetkey/authorization.db") as database:
+        lines = list(database.iterdump())
+    database.close()
+    return [line for line in lines if "revision" not in line]
+
+
+def token(url: str, client_id: str, secret: str) -> int:
+    basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+    request = urllib.request.Request(
+        f"{url}/token",
+        data=b"grant_type=client_credentials",
+        headers={"Authorization": f"Basic {basic}"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code
+
+
+def test_a_file_makes_users_and_clients_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = apply(tmp_path, FILE, "--yes")
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines()[:2] == ["+ user ada", "+ client printer"]
+    assert "Done: 3 made, 0 changed, 0 as before." in ran.out
+    assert "client_secret vk_cs_" in ran.out
+    assert SECRET not in ran.out + ran.err
+    before = dump(tmp_path)
+    again = apply(tmp_path, FILE)
+    assert again.code == 0
+    assert again.out == "Everything is as the file says.\n"
+    assert dump(tmp_path) == before
+    (ada,) = valetkey("user", "list", "--json", here=tmp_path).json
+    assert (ada["uid"], ada["name"]) == (1001, "Ada Lovelace")
+
+
+def test_without_a_yes_the_plan_is_shown_and_nothing_happens(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = apply(tmp_path, FILE)
+    assert ran.code == 2
+    assert "+ user ada" in ran.out
+    assert "--yes" in ran.err
+    told = apply(tmp_path, FILE, "--json")
+    assert told.code == 2
+    assert told.json["applied"] is False
+    assert "client_secret" not in json.dumps(told.json)
+    assert valetkey("user", "list", "--json", here=tmp_path).json == []
+    assert valetkey("client", "list", "--json", here=tmp_path).json == []
+
+
+def test_only_what_the_file_names_changes(tmp_path: Path) -> None:
+    configure(tmp_path)
+    apply(tmp_path, FILE, "--yes")
+    changed = """
+[[users]]
+username = "ADA"
+name = "Countess Lovelace"
+
+[[clients]]
+client_id = "printer"
+description = "Shows your notes"
+disabled = true
+"""
+    ran = apply(tmp_path, changed, "--yes")
+    assert ran.out.splitlines()[0] == "~ user ADA: username, name"
+    assert ran.out.splitlines()[1] == "~ client printer: description, disabled"
+    printer = valetkey("client", "show", "printer", "--json", here=tmp_path).json
+    assert printer["description"] == "Shows your notes"
+    assert printer["redirect_uris"] == ["https://app.example/cb"]
+    assert printer["disabled_at"] is not None
+    (ada,) = valetkey("user", "list", "--json", here=tmp_path).json
+    assert (ada["email"], ada["name"]) == ("ada@example.com", "Countess Lovelace")
+    assert len(valetkey("client", "list", "--json", here=tmp_path).json) == 2
+
+
+def test_a_password_or_secret_that_differs_is_replaced(tmp_path: Path) -> None:
+    configure(tmp_path)
+    apply(tmp_path, FILE, "--yes")
+    other = FILE.replace("staple", "stapler").replace(SECRET, SECRET[::-1])
+    ran = apply(tmp_path, other, "--yes")
+    assert "~ user ada: password (signs out everywhere)" in ran.out
+    assert "~ client printer: client_secret (others end in a day)" in ran.out
+    assert apply(tmp_path, other).out == "Everything is as the file says.\n"
+
+
+def test_a_client_without_an_id_is_known_by_its_name(tmp_path: Path) -> None:
+    configure(tmp_path)
+    first = apply(tmp_path, FILE, "--yes", "--json")
+    assert actions(first) == [("make", "user"), ("make", "client"), ("make", "client")]
+    again = apply(tmp_path, FILE, "--yes", "--json")
+    assert actions(again) == [("keep", "user"), ("keep", "client"), ("keep", "client")]
+    valetkey(
+        "client", "create", "--name", "Robot", "--grant-type", "client_credentials", here=tmp_path
+    )
+    ran = apply(tmp_path, FILE, "--yes")
+    assert ran.code == 2
+    assert "2 clients have this name" in ran.err
+
+
+def test_it_works_while_the_servers_run_and_counts_at_once(tmp_path: Path) -> None:
+    configure(tmp_path)
+    robot = f'[[clients]]\nclient_id = "robot"\nname = "Robot"\nclient_secret = "{SECRET}"\n'
+    grants = 'grant_types = ["client_credentials"]\n'
+    with serving(tmp_path) as site:
+        assert token(site.authorization, "robot", SECRET) == 401
+        assert apply(tmp_path, robot + grants, "--yes").code == 0
+        assert token(site.authorization, "robot", SECRET) == 200
+        assert apply(tmp_path, robot + grants + "disabled = true\n", "--yes").code == 0
+        assert token(site.authorization, "robot", SECRET) != 200
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (FILE.replace(SECRET, "short"), "valetkey client secret --generate"),
+        (FILE.replace(SECRET, SECRET[:31]), "at least 32"),
+        (FILE.replace("redirect_uris", "redirect_uri"), "did you mean redirect_uris?"),
+        (FILE.replace('"notes:read"', '"notes:raed"'), "clients[1].scopes/2"),
+        (FILE.replace("1001", '"1001"'), "users[1].uid"),
+        (FILE.replace("1001", "0"), "users[1].uid"),
+        (FILE.replace("https://app", "http://app"), "clients[1].redirect_uris/0"),
+        (FILE.replace("battery staple", "\\u0000 staple"), "users[1].password"),
+        (FILE.replace("correct horse battery staple", "short"), "at least 8 characters"),
+        (FILE.replace('username = "ada"', ""), "users[1]: it has no username"),
+        (FILE + '[[clients]]\nclient_id = "printer"\n', "clients[1] has the same"),
+        (FILE + '[[users]]\nusername = "Ada"\nemail = "a@b.c"\n', "users[1] has the same"),
+        (FILE + '[[client]]\nname = "x"\n', "did you mean clients?"),
+        ("users = 3\n", "users: it is no list"),
+        ("[[users]\n", "is not TOML"),
+    ],
+)
+def test_what_will_not_do_is_named_and_nothing_is_changed(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    configure(tmp_path)
+    ran = apply(tmp_path, text, "--yes")
+    assert ran.code == 2
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+    assert SECRET not in ran.err
+    assert valetkey("client", "list", "--json", here=tmp_path).json == []
+    assert valetkey("user", "list", "--json", here=tmp_path).json == []
+
+
+def test_everything_that_will_not_do_is_told_at_once(tmp_path: Path) -> None:
+    configure(tmp_path)
+    text = FILE.replace(SECRET, "short").replace('"read"', '"raed"').replace("ada@", "ada.")
+    ran = apply(tmp_path, text, "--yes")
+    assert ran.code == 2
+    for place in ("users[1].email", "clients[1].scopes/0", "clients[1].client_secret"):
+        assert place in ran.err
+
+
+def test_a_file_of_secrets_that_others_may_read_is_warned_about(tmp_path: Path) -> None:
+    configure(tmp_path)
+    file = tmp_path / "open.toml"
+    file.write_text(FILE, encoding="utf-8")
+    file.chmod(0o644)
+    ran = valetkey("apply", "open.toml", "--yes", here=tmp_path)
+    assert ran.code == 0
+    assert "chmod 600 open.toml" in ran.err

@@ -1,0 +1,127 @@
+"""`valetkey client`: registered by the rules of every door, shown without secrets."""
+
+from pathlib import Path
+
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure
+
+PRINTER = (
+    "--id",
+    "printer",
+    "--name",
+    "Notes Printer",
+    "--redirect-uri",
+    "https://app.example/cb",
+    "--scope",
+    "notes:read",
+)
+
+
+def client(here: Path, *arguments: str) -> Ran:
+    return valetkey("client", *arguments, here=here)
+
+
+def make_printer(here: Path) -> str:
+    configure(here)
+    ran = client(here, "create", *PRINTER, "--json")
+    assert ran.code == 0, ran.err
+    return str(ran.json["client_secret"])
+
+
+def test_a_client_is_registered_and_its_secret_printed_once(tmp_path: Path) -> None:
+    secret = make_printer(tmp_path)
+    assert secret.startswith("vk_cs_")
+    shown = client(tmp_path, "show", "printer", "--json")
+    assert shown.json["redirect_uris"] == ["https://app.example/cb"]
+    assert shown.json["grant_types"] == ["authorization_code", "refresh_token"]
+    people = client(tmp_path, "show", "printer")
+    assert secret not in shown.out + people.out + client(tmp_path, "list").out
+    for file in (tmp_path / "valetkey").iterdir():
+        assert secret.encode() not in file.read_bytes()
+
+
+def test_a_client_without_an_id_is_given_one(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = client(tmp_path, "create", "--name", "Robot", "--grant-type", "client_credentials")
+    assert ran.code == 0
+    assert "client_id      client_" in ran.out
+    assert "client_secret  vk_cs_" in ran.out
+
+
+def test_a_public_client_has_no_secret(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = client(tmp_path, "create", *PRINTER, "--type", "public", "--json")
+    assert ran.code == 0
+    assert "client_secret" not in ran.json
+
+
+def test_everything_wrong_with_a_client_is_told_at_once(tmp_path: Path) -> None:
+    configure(tmp_path)
+    arguments = ("--name", "X", "--redirect-uri", "http://app.example/cb", "--scope", "everything")
+    ran = client(tmp_path, "create", *arguments)
+    assert ran.code == 2
+    assert "redirect_uris/0" in ran.err
+    assert "scopes/0" in ran.err
+    assert client(tmp_path, "list", "--json").json == []
+
+
+def test_a_client_is_switched_off_and_on(tmp_path: Path) -> None:
+    make_printer(tmp_path)
+    assert client(tmp_path, "disable", "printer").code == 2
+    assert client(tmp_path, "disable", "printer", "--yes").code == 0
+    assert client(tmp_path, "show", "printer", "--json").json["disabled_at"] is not None
+    assert client(tmp_path, "enable", "printer").code == 0
+    assert client(tmp_path, "show", "printer", "--json").json["disabled_at"] is None
+
+
+def test_another_secret_lets_the_first_live_on_for_a_while(tmp_path: Path) -> None:
+    first = make_printer(tmp_path)
+    second = client(tmp_path, "secret", "printer", "--json").json["client_secret"]
+    assert second != first
+    assert "2; one ends" in client(tmp_path, "show", "printer").out
+    assert client(tmp_path, "secret", "printer", "--others-live", "0").code == 0
+    assert "secrets         1\n" in client(tmp_path, "show", "printer").out
+
+
+def test_a_good_secret_is_made_for_files(tmp_path: Path) -> None:
+    ran = client(tmp_path, "secret", "--generate")
+    assert ran.code == 0
+    assert ran.out.startswith("vk_cs_")
+    assert not (tmp_path / "valetkey").exists()
+    assert client(tmp_path, "secret").code == 2
+
+
+def test_implicit_and_password_are_turned_on_by_saying_so_after_hearing_the_cost(
+    tmp_path: Path,
+) -> None:
+    make_printer(tmp_path)
+    refused = client(tmp_path, "create", "--name", "X", "--grant-type", "implicit")
+    assert refused.code == 2
+    assert "allow-implicit" in refused.err
+    for name in ("implicit", "password"):
+        unasked = client(tmp_path, f"allow-{name}", "printer")
+        assert unasked.code == 2
+        assert f"{name}: " in unasked.err
+        assert client(tmp_path, f"allow-{name}", "printer", "--yes").code == 0
+        shown = client(tmp_path, "show", "printer", "--json").json
+        assert name in shown["grant_types"]
+        assert any(cost.startswith(f"{name}: ") for cost in shown["costs"])
+        assert client(tmp_path, f"allow-{name}", "printer", "--off").code == 0
+        assert name not in client(tmp_path, "show", "printer", "--json").json["grant_types"]
+
+
+def test_a_modern_client_never_gets_them(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert client(tmp_path, "create", *PRINTER, "--profile", "modern").code == 0
+    ran = client(tmp_path, "allow-implicit", "printer", "--yes")
+    assert ran.code == 2
+    assert "modern" in ran.err
+
+
+def test_a_client_that_is_not_there_is_not_there(tmp_path: Path) -> None:
+    configure(tmp_path)
+    for command in ("show", "disable", "enable", "secret", "allow-implicit"):
+        yes = ("--yes",) if command in {"disable", "allow-implicit"} else ()
+        ran = client(tmp_path, command, "nobody", *yes)
+        assert ran.code == 2
+        assert "valetkey client list" in ran.err

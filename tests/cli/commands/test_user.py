@@ -1,0 +1,100 @@
+"""`valetkey user`: accounts made, listed, switched off and on; passwords never in arguments."""
+
+from pathlib import Path
+
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure
+
+
+def user(here: Path, *arguments: str, typed: str = "") -> Ran:
+    return valetkey("user", *arguments, here=here, typed=typed)
+
+
+def make_ada(here: Path) -> Ran:
+    configure(here)
+    arguments = ("ada", "--email", "ada@example.com", "--name", "Ada Lovelace", "--uid", "1001")
+    ran = user(here, "create", *arguments, "--password-stdin", typed="correct horse\n")
+    assert ran.code == 0, ran.err
+    return ran
+
+
+def test_an_account_is_made_with_a_password_from_a_pipe(tmp_path: Path) -> None:
+    ran = make_ada(tmp_path)
+    assert "uid 1001" in ran.out
+    assert "correct horse" not in ran.out + ran.err
+    (ada,) = user(tmp_path, "list", "--json").json
+    assert (ada["uid"], ada["username"], ada["email"]) == (1001, "ada", "ada@example.com")
+    assert ada["disabled_at"] is None
+
+
+def test_a_password_that_is_made_is_printed_once(tmp_path: Path) -> None:
+    configure(tmp_path)
+    arguments = ("bob", "--email", "bob@example.com", "--generate-password", "--json")
+    made = user(tmp_path, "create", *arguments).json
+    assert len(made["password"]) >= 16
+    assert 0 < made["uid"] < 1 << 53
+    listed = user(tmp_path, "list", "--json").out
+    assert made["password"] not in listed
+    for file in (tmp_path / "valetkey").iterdir():
+        assert made["password"].encode() not in file.read_bytes()
+
+
+def test_everything_wrong_with_an_account_is_told_at_once(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = user(tmp_path, "create", "b ob", "--email", "bob", "--generate-password")
+    assert ran.code == 2
+    assert "username: " in ran.err
+    assert "email: " in ran.err
+
+
+def test_a_name_is_given_once_however_it_is_spelt(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    ran = user(tmp_path, "create", "ADA", "--email", "other@example.com", "--generate-password")
+    assert ran.code == 2
+    assert "taken" in ran.err
+    assert len(user(tmp_path, "list", "--json").json) == 1
+
+
+def test_a_short_password_is_refused(tmp_path: Path) -> None:
+    configure(tmp_path)
+    arguments = ("ada", "--email", "ada@example.com", "--password-stdin")
+    ran = user(tmp_path, "create", *arguments, typed="short\n")
+    assert ran.code == 2
+    assert "at least 8 characters" in ran.err
+
+
+def test_where_nobody_can_type_a_password_the_command_says_how_to_give_one(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = user(tmp_path, "create", "ada", "--email", "ada@example.com")
+    assert ran.code == 2
+    assert "--password-stdin" in ran.err
+
+
+def test_an_account_is_switched_off_and_on_by_any_of_its_names(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    unasked = user(tmp_path, "disable", "ada")
+    assert unasked.code == 2
+    assert "--yes" in unasked.err
+    assert user(tmp_path, "list", "--json").json[0]["disabled_at"] is None
+    assert user(tmp_path, "disable", "Ada@Example.com", "--yes").code == 0
+    assert user(tmp_path, "list", "--json").json[0]["disabled_at"] is not None
+    assert "already" in user(tmp_path, "disable", "1001", "--yes").out
+    assert user(tmp_path, "enable", "1001").code == 0
+    assert user(tmp_path, "list", "--json").json[0]["disabled_at"] is None
+
+
+def test_a_password_is_replaced(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    ran = user(tmp_path, "password", "ada", "--password-stdin", typed="another horse\n")
+    assert ran.code == 0
+    assert "another horse" not in ran.out + ran.err
+    unknown = user(tmp_path, "password", "eve", "--generate-password")
+    assert unknown.code == 2
+    assert "valetkey user list" in unknown.err
+
+
+def test_an_empty_register_says_what_to_do_next(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = user(tmp_path, "list")
+    assert ran.code == 0
+    assert "valetkey user create" in ran.err
