@@ -1,13 +1,16 @@
 """`valetkey demo`: the whole thing to look at, and nothing left of it afterwards."""
 
-import functools
+import sys
+from functools import partial
 from pathlib import Path
 
 import click
 
-from valetkey.cli import options
+from valetkey.cli import options, say
 from valetkey.cli.demo import running, screen
 from valetkey.cli.demo.walk import walk as tell
+from valetkey.cli.demo.wire import Unanswered
+from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import Mistake
 
 
@@ -33,6 +36,15 @@ def command(walk: bool, keep: Path | None, as_json: bool) -> int:
     """
     if as_json and not walk:
         raise Mistake("--json goes with --walk")
-    if walk:
-        return running.run(keep, functools.partial(tell, as_json=as_json))
-    return running.run(keep, functools.partial(screen.stay, kept=keep is not None))
+    if sys.stderr.isatty():
+        say.note(say.faint("Starting two servers and an app …"))
+    work = partial(tell, as_json=as_json) if walk else partial(screen.stay, kept=keep is not None)
+    try:
+        code = running.run(keep, work)
+    except Unanswered as unanswered:
+        say.error(str(unanswered))
+        return Exit.FAILED
+    if code == Exit.INTERRUPTED or (code == Exit.OK and not walk):
+        left = f"Everything is kept in {keep}." if keep else "Nothing is left behind."
+        say.note(f"Stopped. {left}")
+    return code

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.site import PRINTER, Site, furnish, known_secrets
+from valetkey.cli.demo.wire import Unanswered
 from valetkey.cli.say import Exit
 from valetkey.cli.serving.supervise import Server, Supervisor
 from valetkey.config.load import environment
@@ -51,7 +52,7 @@ def run(keep: Path | None, work: Work) -> int:
     """Start everything in `keep` or in a folder that is removed, do `work`, stop everything.
 
     The number is that of `work`, 130 if somebody stopped it in the middle, or that of a server
-    that did not start. Raises Mistake for a folder that will not do.
+    that did not start. Raises Mistake for a folder that will not do, and what `work` raises.
     """
     with _signals(), _folder(keep) as directory, contextlib.ExitStack() as stack:
         secrets = known_secrets(directory)
@@ -79,18 +80,26 @@ async def _supervised(site: Site, servers: list[Server], work: Work) -> int:
     async def do() -> None:
         try:
             codes.append(await asyncio.to_thread(work, running))
-        except Stopped:
+        except (Stopped, Unanswered):
+            if not running.stopping.is_set():
+                raise
             codes.append(Exit.INTERRUPTED)
         finally:
-            if not running.stopping.is_set():
-                supervisor.stop()
+            stop()
 
-    supervisor = Supervisor(servers, announce=lambda: tasks.append(asyncio.create_task(do())))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.stop)
-    try:
-        code = await supervisor.run()
-    finally:
+    def stop() -> None:
+        # Told first, so that nobody wonders why the servers no longer answer.
         running.stopping.set()
+        supervisor.stop()
+
+    def begin() -> None:
+        for number in _SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, stop)
+        tasks.append(asyncio.create_task(do()))
+
+    supervisor = Supervisor(servers, announce=begin)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.stop)
+    code = await supervisor.run()
     for task in tasks:
         await task
     return code or (codes[0] if codes else Exit.INTERRUPTED)

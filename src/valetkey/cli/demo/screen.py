@@ -22,33 +22,40 @@ def show(site: Site, token: str, *, kept: bool) -> None:
     _field("password", say.strong(PASSWORD))
     say.line()
     say.line(say.strong("Paste these"))
-    asked = f"grant_type=client_credentials&client_id={PRINTER}&client_secret="
+    secret = f"client_id={PRINTER}&client_secret={site.secret(PRINTER)}"
+    header = f"-H 'Authorization: Bearer {token}'"
+    notes_url = f"{site.api_url}/v2/notes"
     _paste(
-        "1",
-        "the app asks for a token of its own, everything in the query string",
-        f"curl -X POST '{site.auth_url}/token?{asked}{site.secret(PRINTER)}'",
+        "The app asks for a token of its own, with everything in the query string:",
+        f"curl -X POST '{site.auth_url}/token?grant_type=client_credentials&{secret}'",
     )
     _paste(
-        "2",
-        "Ada's notes: a POST without a body reads",
-        f"curl -X POST {site.api_url}/v2/notes -H 'Authorization: Bearer {token}'",
+        "Ada's notes, with a token of hers. A POST without a body reads:",
+        f"curl -X POST {notes_url} \\",
+        f"  {header}",
     )
     _paste(
-        "3",
-        "another note, which the app shows when you open it again",
-        f"curl {site.api_url}/v2/notes -H 'Authorization: Bearer {token}' "
-        '--json \'{"title": "From a terminal"}\'',
+        "Another note. Open the app again, and it is there:",
+        f'curl {notes_url} -d \'{{"title": "From a terminal"}}\' \\',
+        "  -H 'Content-Type: application/json' \\",
+        f"  {header}",
     )
     say.line()
-    say.line("Sources of the app: python -m valetkey.cli.demo.notes_printer --help")
-    where = f"stays in {site.directory}" if kept else f"goes with it ({site.directory})"
-    say.line(f"Ctrl-C stops everything; what it holds {where}.")
+    say.line(say.strong("Stop it") + " with Ctrl-C. " + _afterwards(site, kept=kept))
+
+
+def _afterwards(site: Site, *, kept: bool) -> str:
+    if not kept:
+        return f"Everything goes with it: it lives in {site.directory} alone."
+    return f"Everything stays in {site.directory}, and goes on the next time."
 
 
 def _field(name: str, value: str, more: str = "") -> None:
     say.line(f"  {say.faint(f'{name:<10}')}  {value}{'   ' if more else ''}{say.faint(more)}")
 
 
-def _paste(number: str, about: str, line: str) -> None:
-    say.line(f"  {say.faint(f'# {number}. {about}')}")
-    say.line(f"  {line}")
+def _paste(about: str, *lines: str) -> None:
+    say.line()
+    say.line(f"  {say.faint(f'# {about}')}")
+    for line in lines:
+        say.line(f"  {line}")

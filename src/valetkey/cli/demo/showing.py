@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 from html import unescape
 from http import HTTPStatus
@@ -56,7 +57,8 @@ def _request(exchange: Exchange) -> Iterator[str]:
     if (_type_of(exchange) or "") == _FORM:
         yield from _pairs(exchange.sent, " ")
     elif exchange.sent:
-        yield f"{_DEEP}{_cut(exchange.sent, WIDTH - len(_DEEP))}"
+        for line in _wrapped(veil.anywhere(exchange.sent), WIDTH - len(_DEEP)):
+            yield f"{_DEEP}{line}"
 
 
 def _answer(exchange: Exchange) -> Iterator[str]:
@@ -145,8 +147,15 @@ def _member(name: str, value: object, comma: str) -> Iterator[str]:
             text = json.dumps(each, ensure_ascii=False)
             yield f"{_DEEP}    {_cut(text, WIDTH - len(_DEEP) - 4)}"
         yield f"{_DEEP}  ]{comma}"
-    else:
-        yield f"{key}{_cut(whole, room)}{comma}"
+        return
+    first, *others = _wrapped(f"{whole}{comma}", room)
+    yield f"{key}{first}"
+    for line in others:
+        yield f"{_DEEP}      {line}"
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [text]
 
 
 def _cut(text: str, room: int) -> str:

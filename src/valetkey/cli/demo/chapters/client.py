@@ -1,6 +1,6 @@
 """Chapters about an app as itself: its own token, its own record."""
 
-from valetkey.cli.demo.site import PRINTER, UID
+from valetkey.cli.demo.site import DESK, PRINTER, UID
 from valetkey.cli.demo.stage import Stage
 from valetkey.cli.demo.wire import basic, bearer
 
@@ -14,8 +14,9 @@ def own_token(stage: Stage) -> None:
         "An app gets a token of its own",
         "Notes Printer proves with its id and secret that it is Notes Printer. No user is "
         "involved, so all it gets is access to its own record. The parameters go into the query "
-        "string first, then into a form, then the secret goes into HTTP Basic.",
-        "client_credentials S8 S12 S15",
+        "string first, then into a form, then the secret goes into HTTP Basic. Last, the secret of "
+        "another app: that one is no use.",
+        "client_credentials S4 S8 S12 S15",
     ):
         asked = {"grant_type": "client_credentials"}
         given = {**asked, "client_id": PRINTER, "client_secret": site.secret(PRINTER)}
@@ -33,6 +34,10 @@ def own_token(stage: Stage) -> None:
         header = basic(PRINTER, site.secret(PRINTER))
         answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=asked, headers=header)
         stage.got["itself"] = stage.token(answer, _SCOPE)
+
+        header = basic(PRINTER, site.secret(DESK))
+        answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=asked, headers=header)
+        stage.refused(answer, 401, "invalid_client")
 
 
 def changes_itself(stage: Stage) -> None:

@@ -9,7 +9,7 @@ HEADERS = (
     ("Content-Type", "text/html; charset=utf-8"),
     (
         "Content-Security-Policy",
-        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'",
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'self'",
     ),
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
