@@ -19,6 +19,7 @@ OWNERS = {
     "jinja2": ("authorization/pages/page.py",),
     "msgspec": ANYWHERE,
     "psycopg": ("database/postgres*.py",),
+    "pytest": ("testing/*.py",),
     "structlog": ("web/log.py",),
     "uvicorn": ("web/listen.py", "web/protocol.py"),
     "uvloop": ("web/listen.py",),
