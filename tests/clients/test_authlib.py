@@ -299,7 +299,7 @@ class Validator(JWTBearerTokenValidator):  # type: ignore[misc]
     """Authlib's resource server, with our published keys."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(issuer=world.issuer, resource_server=world.servers.api_url)
+        super().__init__(issuer=world.issuer, resource_server=world.api_url)
         self._url = f"{world.issuer}/oauth/jwks"
 
     def get_jwks(self) -> KeySet:

@@ -1,6 +1,7 @@
 """Both servers, the clients that the libraries speak for, and the people who walk the pages."""
 
 import hashlib
+import ssl
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,15 +30,12 @@ def secret_of(client_id: str) -> str:
 
 
 @dataclass
-class World:
-    """Where the servers are, and a person for every errand."""
+class Site:
+    """Where the two servers are, and a person for every errand."""
 
-    servers: Servers
-    key: SigningKey = field(default_factory=lambda: SigningKey.generate(Algorithm.ES256))
-
-    @property
-    def issuer(self) -> str:
-        return self.servers.auth_url
+    issuer: str
+    api_url: str
+    tls: ssl.SSLContext | None = None
 
     @property
     def authorize(self) -> str:
@@ -57,7 +55,33 @@ class World:
 
     @property
     def api(self) -> str:
-        return f"{self.servers.api_url}/v2"
+        return f"{self.api_url}/v2"
+
+    def arrive(self, url: str, user: str = "ada", *, only: Sequence[str] | None = None) -> str:
+        """The user opens `url`, signs in and allows: the address that the app is asked for."""
+        person = self._person()
+        page = _sign_in(person, url, user)
+        return requested(page if page.location else person.allow(page, only=only))
+
+    def refuse(self, url: str, user: str = "grace") -> str:
+        """The user opens `url`, signs in and says no: the address that the app is asked for."""
+        person = self._person()
+        return requested(person.deny(_sign_in(person, url, user)))
+
+    def arrive_unasked(self, url: str) -> str:
+        """The user opens `url`, and is sent back before any question."""
+        return requested(self._person().open(url))
+
+    def _person(self) -> Person:
+        return Person(self.issuer, self.tls)
+
+
+@dataclass
+class World(Site):
+    """Servers of this process, which a test may ask for more and whose clock it may turn."""
+
+    servers: Servers = field(kw_only=True)
+    key: SigningKey = field(default_factory=lambda: SigningKey.generate(Algorithm.ES256))
 
     def populate(self) -> None:
         """Ada and Grace; a web app, a browser app, one with keys, one with opaque tokens."""
@@ -73,21 +97,6 @@ class World:
             key_set=KeySet.of(self.key.public).document().decode(),
             secret=False,
         )
-
-    def arrive(self, url: str, user: str = "ada", *, only: Sequence[str] | None = None) -> str:
-        """The user opens `url`, signs in and allows: the address that the app is asked for."""
-        person = Person(self.issuer)
-        page = _sign_in(person, url, user)
-        return requested(page if page.location else person.allow(page, only=only))
-
-    def refuse(self, url: str, user: str = "grace") -> str:
-        """The user opens `url`, signs in and says no: the address that the app is asked for."""
-        person = Person(self.issuer)
-        return requested(person.deny(_sign_in(person, url, user)))
-
-    def arrive_unasked(self, url: str) -> str:
-        """The user opens `url`, and is sent back before any question."""
-        return requested(Person(self.issuer).open(url))
 
     def _client(
         self,
@@ -114,7 +123,9 @@ class World:
 def _sign_in(person: Person, url: str, user: str) -> Page:
     page = person.open(url)
     assert page.status == 200, page.text
-    return person.sign_in(page, user, PASSWORD)
+    page = person.sign_in(page, user, PASSWORD)
+    assert page.status in {200, 303}, page.text
+    return page
 
 
 def requested(page: Page) -> str:
@@ -129,6 +140,6 @@ def world(directory: Path) -> Generator[World]:
     """A world with everyone in it."""
     settings = Settings(passwords=PasswordSettings(queue=100))
     with Servers(directory, settings=settings) as servers:
-        found = World(servers)
+        found = World(servers.auth_url, servers.api_url, servers=servers)
         found.populate()
         yield found

@@ -1,10 +1,11 @@
 """A person with a browser without JavaScript: follows redirects, fills in forms, keeps cookies."""
 
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from http.client import HTTPConnection, HTTPMessage
+from http.client import HTTPConnection, HTTPMessage, HTTPSConnection
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 _REDIRECTS = 10
@@ -58,9 +59,13 @@ class Page:
 class Person:
     """One browser. Addresses on other hosts are not visited: the page tells where they lead."""
 
-    def __init__(self, home: str) -> None:
-        """A browser with an empty cookie jar, for the server at `home`."""
+    def __init__(self, home: str, tls: ssl.SSLContext | None = None) -> None:
+        """A browser with an empty cookie jar, for the server at `home`.
+
+        It trusts the certificates that `tls` trusts; without it, those that the web trusts.
+        """
         self._home = urlsplit(home)
+        self._tls = tls
         self.cookies: dict[str, str] = {}
 
     def open(self, url: str, headers: Mapping[str, str] | None = None) -> Page:
@@ -124,7 +129,7 @@ class Person:
             sent["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         if body is not None:
             sent["content-type"] = "application/x-www-form-urlencoded"
-        connection = HTTPConnection(self._home.netloc, timeout=_SECONDS)
+        connection = self._connect()
         try:
             connection.request(method, target, body, sent)
             answer = connection.getresponse()
@@ -148,6 +153,11 @@ class Person:
             forms=tuple(reader.forms),
             buttons=tuple(reader.buttons),
         )
+
+    def _connect(self) -> HTTPConnection:
+        if self._home.scheme == "https":
+            return HTTPSConnection(self._home.netloc, timeout=_SECONDS, context=self._tls)
+        return HTTPConnection(self._home.netloc, timeout=_SECONDS)
 
 
 class _Reader(HTMLParser):

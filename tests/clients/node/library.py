@@ -1,13 +1,14 @@
 """A library of Node as Python sees it: a process that takes and gives lines of JSON."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Self
 
-from tests.clients.world import CALLBACK, World
+from tests.clients.world import CALLBACK, Site
 
 FOLDER = Path(__file__).parent
 SCOPE = "account:read notes:read"
@@ -34,8 +35,14 @@ class Told:
 class Script:
     """A script that runs as long as the block, and remembers nothing from step to step."""
 
-    def __init__(self, node: str, name: str) -> None:
-        self._process = Popen([node, FOLDER / name], stdin=PIPE, stdout=PIPE, text=True)
+    def __init__(self, node: str, name: str, environment: Mapping[str, str] | None = None) -> None:
+        self._process = Popen(
+            [node, FOLDER / name],
+            stdin=PIPE,
+            stdout=PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -60,23 +67,23 @@ class Library:
     """One of the scripts, for one client."""
 
     script: Script
-    world: World
+    site: Site
     client: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def of(self, client_id: str, proof: str, **more: object) -> "Library":
         """The same library speaking for a client with its way of proving who it is."""
         client = {"client_id": client_id, "proof": proof, **more}
-        return Library(self.script, self.world, client)
+        return Library(self.script, self.site, client)
 
     def step(self, name: str, **said: object) -> Told:
         """Run one step."""
-        asked = {"issuer": self.world.issuer, "callback": CALLBACK, "scope": SCOPE}
+        asked = {"issuer": self.site.issuer, "callback": CALLBACK, "scope": SCOPE}
         return Told(self.script.ask({"step": name, **asked, **self.client, **said}))
 
     def arrive(self, **said: object) -> dict[str, object]:
         """Begin, and let Ada allow: what `finish` wants to know."""
         begun = self.step("begin", **said).said
-        return {**begun, "arrived": self.world.arrive(str(begun["url"]))}
+        return {**begun, "arrived": self.site.arrive(str(begun["url"]))}
 
     def sign_in(self, **said: object) -> Told:
         """Begin, let Ada allow, and finish: a token response."""

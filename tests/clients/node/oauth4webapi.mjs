@@ -6,7 +6,7 @@ import * as oauth from 'oauth4webapi';
 
 let said;
 let client;
-const loopback = { [oauth.allowInsecureRequests]: true };
+let loopback;
 
 async function proof() {
   switch (said.proof) {
@@ -25,6 +25,7 @@ async function proof() {
 async function discovered() {
   const issuer = new URL(said.issuer);
   client = { client_id: said.client_id };
+  loopback = { [oauth.allowInsecureRequests]: issuer.protocol === 'http:' };
   const answer = await oauth.discoveryRequest(issuer, { algorithm: 'oauth2', ...loopback });
   return oauth.processDiscoveryResponse(issuer, answer);
 }

@@ -25,7 +25,7 @@ async function configuration() {
   const metadata = said.secret === undefined ? {} : { client_secret: said.secret };
   return client.discovery(new URL(said.issuer), said.client_id, metadata, await proof(), {
     algorithm: 'oauth2',
-    execute: [client.allowInsecureRequests],
+    execute: said.issuer.startsWith('http://') ? [client.allowInsecureRequests] : [],
   });
 }
 

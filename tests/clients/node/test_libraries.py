@@ -41,7 +41,7 @@ def held(token: Told, scope: str = SCOPE) -> None:
 
 def reads(library: Library, token: Told) -> None:
     """The token opens what it was granted."""
-    api = library.world.api
+    api = library.site.api
     account = library.step("read", token=token["access_token"], url=f"{api}/account")
     assert (account["status"], account["name"]) == (200, "Ada Lovelace")
 
@@ -114,7 +114,7 @@ def test_what_a_token_is_and_that_it_can_be_ended(
     assert (said["iss"], said["sub"], said["aud"]) == (
         world.issuer,
         str(UID),
-        world.servers.api_url,
+        world.api_url,
     )
     assert own.step("revoke", token=token["refresh_token"]).said == {}
     for kind in ("access_token", "refresh_token"):
@@ -199,7 +199,7 @@ def test_access_tokens_are_what_another_resource_server_expects(
 ) -> None:
     library = web(scripts["oauth4webapi"], world)
     token = library.sign_in()["access_token"]
-    claims = library.step("validate", token=token, audience=world.servers.api_url)
+    claims = library.step("validate", token=token, audience=world.api_url)
     assert (claims["sub"], claims["client_id"], claims["scope"]) == (str(UID), WEB, SCOPE)
     elsewhere = library.step("validate", token=token, audience="https://elsewhere.example")
     assert elsewhere.problem["name"] == "OperationProcessingError"
