@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
+from valetkey.authorization.pages.notices.query_string import QueryStringPage
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.consent import Change, ChangedPart, ConsentPage, ScopeLine
 from valetkey.authorization.pages.visitor.denied import DeniedPage
@@ -124,6 +125,7 @@ EXAMPLES: Mapping[str, Page] = {
     "problem_not_found": ProblemPage(
         ErrorCode.NOT_FOUND, "Nothing is served at this address.", Mender.VISITOR
     ),
+    "query_string": QueryStringPage("https://auth.example/oauth/token"),
     "index": error_index(),
     **{f"explanation_{code}": _explanation(code) for code in ErrorCode},
 }

@@ -76,3 +76,13 @@ def test_an_address_that_is_not_ours_is_not_written_down() -> None:
     for path in ("/vk_cs_secret", "/a/b/c/d", "/A", "/a?b"):
         refuse(Request("GET", path), Refusal(ErrorCode.NOT_FOUND, "nothing here"))
     assert {decision.endpoint for decision in decisions.drain()} == {""}
+
+
+def test_the_deprecation_notice_leads_to_a_page_that_explains(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        page = await it.browser().get("/notices/query-string")
+        assert page.status == 200
+        assert "Send the same parameters in the body" in page.body
+        assert "https://auth.example/oauth/token" in page.body
+
+    run(sqlite_url, story)

@@ -107,7 +107,7 @@ class TokenEndpoint:
     def _headers(self, asked: Asked) -> Pairs:
         if not asked.in_query:
             return _NO_STORE
-        page = f"{self.minter.issuer}/errors/invalid_request#query"
+        page = f"{self.minter.issuer}/notices/query-string"
         return (
             *_NO_STORE,
             ("deprecation", _FORBIDDEN_SINCE),

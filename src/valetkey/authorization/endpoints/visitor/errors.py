@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
+from valetkey.authorization.pages.notices.query_string import QueryStringPage
 from valetkey.authorization.pages.page import Page, content_security_policy, render
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response, html_response
@@ -14,6 +15,7 @@ class ErrorPages:
     """The explanations that `error_uri` leads to."""
 
     brand: Brand
+    issuer: str
 
     async def index(self, request: Request) -> Response:
         """All codes, each with its meaning."""
@@ -27,6 +29,10 @@ class ErrorPages:
                 Refusal(ErrorCode.NOT_FOUND, "there is no error of that name", "errors.code")
             )
         return self._page(page)
+
+    async def query_string(self, request: Request) -> Response:
+        """Why secrets do not belong in a URL: where the Deprecation notice leads."""
+        return self._page(QueryStringPage(f"{self.issuer}/oauth/token"))
 
     def _page(self, page: Page) -> Response:
         policy = content_security_policy(brand=self.brand)

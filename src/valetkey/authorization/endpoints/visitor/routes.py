@@ -28,7 +28,7 @@ def routes(
     """Every page for people and what pages refer to."""
     authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
     sign_in, sign_out = SignInEndpoint(site, password), SignOutEndpoint(site)
-    home, errors = HomeEndpoint(site), ErrorPages(site.brand)
+    home, errors = HomeEndpoint(site), ErrorPages(site.brand, site.issuer)
 
     def form(path: str, **methods: Endpoint) -> Route:
         return Route(path, methods, refuse, Body.FORM)
@@ -45,5 +45,6 @@ def routes(
         page(HOME, home.get),
         page("/errors/", errors.index),
         page("/errors/{code}", errors.explanation),
+        page("/notices/query-string", errors.query_string),
         *asset_routes(site.brand, refuse),
     )

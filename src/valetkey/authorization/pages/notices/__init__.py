@@ -1,0 +1,1 @@
+"""Pages that answers link to when something works and should still be changed."""
