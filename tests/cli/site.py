@@ -1,6 +1,7 @@
 """A site in a folder of its own: a configuration, and the real servers on free ports."""
 
 import re
+import socket
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -65,3 +66,17 @@ def serving(here: Path) -> Generator[Site]:
             if process.poll() is None:
                 process.terminate()
             process.wait(30)
+
+
+def configure_ports(here: Path) -> Path:
+    """The same with two ports that were free a moment ago, for commands that call the servers."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        ports = [int(each.getsockname()[1]) for each in (one, other)]
+    text = CONFIGURATION.format(workers=1)
+    for port in ports:
+        text = text.replace("127.0.0.1:0", f"127.0.0.1:{port}", 2)
+    file = here / "valetkey.toml"
+    file.write_text(text, encoding="utf-8")
+    return file

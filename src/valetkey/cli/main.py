@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import version
 
 import click
 
@@ -83,7 +82,7 @@ class _Commands(click.Group):
     subcommand_metavar="COMMAND …",
     epilog="More on one of them: valetkey COMMAND --help",
 )
-@click.version_option(version("valetkey"), message="valetkey %(version)s")
+@click.version_option(package_name="valetkey", message="valetkey %(version)s")
 @click.pass_context
 def valetkey(context: click.Context) -> None:
     """Valetkey lets applications reach what people allow them to, and nothing else.

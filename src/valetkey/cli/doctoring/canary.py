@@ -40,7 +40,7 @@ async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[F
         yield bad("canary", "a secret from the query string came back in the answer")
     await asyncio.sleep(_WRITTEN_WITHIN)
     places = [*_database_files(settings), *_files_in(logs)]
-    hits = [place for place in places if await asyncio.to_thread(_holds, place, canary)]
+    hits = [place for place in places if await asyncio.to_thread(holds, place, canary)]
     for place in hits:
         yield bad(
             "canary",
@@ -72,7 +72,8 @@ def _files_in(logs: tuple[Path, ...]) -> Iterator[Path]:
             yield place
 
 
-def _holds(file: Path, text: str) -> bool:
+def holds(file: Path, text: str) -> bool:
+    """Whether the text stands anywhere in the file; False where that cannot be read."""
     wanted, before = text.encode(), b""
     try:
         with file.open("rb") as opened:

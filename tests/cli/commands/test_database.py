@@ -1,0 +1,101 @@
+"""`valetkey database`: migrated, checked, backed up while the servers run."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure, serving
+
+
+def database(here: Path, *arguments: str) -> Ran:
+    return valetkey("database", *arguments, here=here)
+
+
+def test_databases_that_are_not_there_are_not_made_by_looking(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = database(tmp_path, "check")
+    assert ran.code == 1
+    assert ran.out.count("there is no database yet") == 2
+    assert not (tmp_path / "valetkey").exists()
+
+
+def test_migrate_makes_both_and_twice_is_once(tmp_path: Path) -> None:
+    configure(tmp_path)
+    for _ in range(2):
+        assert database(tmp_path, "migrate").code == 0
+        ran = database(tmp_path, "check", "--json")
+        assert ran.code == 0
+        assert [(each["server"], each["ok"]) for each in ran.json] == [
+            ("authorization", True),
+            ("resource", True),
+        ]
+
+
+def test_an_empty_file_has_no_tables_and_a_changed_one_is_named(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert database(tmp_path, "migrate").code == 0
+    (tmp_path / "valetkey/resource.db").unlink()
+    for end in ("-wal", "-shm"):
+        (tmp_path / f"valetkey/resource.db{end}").unlink(missing_ok=True)
+    (tmp_path / "valetkey/resource.db").touch()
+    with sqlite3.connect(tmp_path / "valetkey/authorization.db") as opened:
+        opened.execute("UPDATE migrations SET hash = 'another'")
+    opened.close()
+    ran = database(tmp_path, "check")
+    assert ran.code == 1
+    assert "it has no tables yet" in ran.out
+    assert "no  authorization" in ran.out
+    assert "Traceback" not in ran.err
+
+
+def test_two_databases_exchanged_are_noticed(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert database(tmp_path, "migrate").code == 0
+    swapped = {
+        "VALETKEY__AUTHORIZATION__DATABASE": "sqlite:///valetkey/resource.db",
+        "VALETKEY__RESOURCE__DATABASE": "sqlite:///valetkey/authorization.db",
+    }
+    ran = valetkey("database", "check", here=tmp_path, environment=swapped)
+    assert ran.code == 1
+    assert "ok" not in ran.out.split()
+
+
+def test_a_postgresql_that_is_away_is_told_without_its_password(tmp_path: Path) -> None:
+    configure(tmp_path)
+    away = {"VALETKEY__RESOURCE__DATABASE": "postgresql://me:hunter2@127.0.0.1:9/none"}
+    ran = valetkey("database", "check", here=tmp_path, environment=away)
+    assert ran.code == 1
+    assert "no  resource" in ran.out
+    assert "hunter2" not in ran.out + ran.err
+
+
+def test_a_backup_is_taken_while_the_servers_run_and_serves_again(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        valetkey(
+            "client",
+            "create",
+            "--id",
+            "robot",
+            "--name",
+            "Robot",
+            "--grant-type",
+            "client_credentials",
+            here=tmp_path,
+        )
+        ran = database(tmp_path, "backup", "saved", "--json")
+        assert ran.code == 0, ran.err
+    files = [Path(file) for file in ran.json]
+    assert [file.name.split("-")[0] for file in files] == ["authorization", "resource"]
+    restored = tmp_path / "restored"
+    (restored / "valetkey").mkdir(parents=True)
+    configure(restored)
+    for file in files:
+        assert file.stat().st_mode & 0o077 == 0
+        shutil.copy(file, restored / f"valetkey/{file.name.split('-')[0]}.db")
+    for name in ("valetkey.keyring", "resource-server.credential"):
+        shutil.copy(tmp_path / "valetkey" / name, restored / "valetkey" / name)
+    with serving(restored):
+        listed = valetkey("client", "list", "--json", here=restored).json
+    assert "robot" in [client["client_id"] for client in listed]

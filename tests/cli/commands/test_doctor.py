@@ -1,0 +1,108 @@
+"""`valetkey doctor`: it finds what is wrong, says what to do, and is quiet about what is right."""
+
+import sqlite3
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure, configure_ports, serving
+from valetkey.cli.doctoring.canary import holds
+from valetkey.cli.doctoring.databases import judged_skew
+
+
+def levels(ran: Ran) -> dict[str, str]:
+    worst = {"good": 0, "mind": 1, "bad": 2}
+    found: dict[str, str] = {}
+    for finding in ran.json["findings"]:
+        before = found.get(finding["about"], "good")
+        found[finding["about"]] = max(before, finding["level"], key=lambda level: worst[level])
+    return found
+
+
+def about(ran: Ran, name: str) -> list[dict[str, Any]]:
+    return [finding for finding in ran.json["findings"] if finding["about"] == name]
+
+
+def test_a_site_in_order_is_called_so(tmp_path: Path) -> None:
+    configure_ports(tmp_path)
+    with serving(tmp_path):
+        ran = valetkey("doctor", "--logs", "serve.log", "--json", here=tmp_path)
+    assert ran.code == 0, ran.out
+    assert levels(ran) == dict.fromkeys(
+        [
+            "configuration",
+            "authorization database",
+            "resource database",
+            "signing keys",
+            "credential",
+            "authorization server",
+            "authorization server's clock",
+            "issuer",
+            "resource server",
+            "resource server's clock",
+            "canary",
+        ],
+        "good",
+    )
+
+
+def test_what_clients_cost_and_a_secret_seen_in_a_url_are_told(tmp_path: Path) -> None:
+    configure_ports(tmp_path)
+    create = ("--id", "robot", "--name", "Robot", "--grant-type", "client_credentials", "--json")
+    secret = valetkey("client", "create", *create, here=tmp_path).json["client_secret"]
+    valetkey("client", "allow-password", "robot", "--yes", here=tmp_path)
+    with serving(tmp_path) as site:
+        url = (
+            f"{site.authorization}/token?grant_type=client_credentials"
+            f"&client_id=robot&client_secret={secret}"
+        )
+        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=10):
+            ran = valetkey("doctor", "--json", here=tmp_path)
+    assert ran.code == 0
+    found = [finding["found"] for finding in about(ran, "client robot")]
+    assert any(text.startswith("password: ") for text in found)
+    assert any("came in a URL once" in text for text in found)
+    assert secret not in ran.out
+
+
+def test_servers_that_do_not_run_are_bad_and_exit_one(tmp_path: Path) -> None:
+    configure_ports(tmp_path)
+    valetkey("database", "migrate", here=tmp_path)
+    ran = valetkey("doctor", here=tmp_path)
+    assert ran.code == 1
+    assert "cannot be reached" in ran.out
+    assert "Does it run?" in ran.out
+
+
+def test_a_log_that_holds_the_canary_is_found_wherever_it_stands(tmp_path: Path) -> None:
+    log = tmp_path / "proxy.log"
+    # Across the border of two reads, as luck would have it.
+    log.write_bytes(b"x" * ((1 << 20) - 5) + b"canary0123456789 401")
+    assert holds(log, "canary0123456789")
+    assert not holds(log, "canary0123456780")
+    assert not holds(tmp_path / "absent.log", "canary0123456789")
+
+
+def test_a_wrong_configuration_is_a_finding_not_a_crash(tmp_path: Path) -> None:
+    (tmp_path / "valetkey.toml").write_text("[authorization]\nworker = 1\n", encoding="utf-8")
+    ran = valetkey("doctor", "--json", here=tmp_path)
+    assert ran.code == 1
+    assert about(ran, "configuration")[0]["level"] == "bad"
+
+
+def test_keys_that_do_not_open_are_found(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        pass
+    with sqlite3.connect(tmp_path / "valetkey/authorization.db") as opened:
+        opened.execute("UPDATE signing_keys SET sealed = 'v1.AAAA'")
+    opened.close()
+    ran = valetkey("doctor", "--json", here=tmp_path)
+    assert ran.code == 1
+    assert levels(ran)["keyring"] == "bad"
+
+
+def test_clocks_are_judged_by_the_tolerance_of_the_protocol() -> None:
+    skews = {0: "good", 10: "good", 11: "mind", 60: "mind", 61: "bad"}
+    assert {skew: judged_skew("clock", skew).level.value for skew in skews} == skews

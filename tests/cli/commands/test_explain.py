@@ -1,0 +1,62 @@
+"""`valetkey explain`: from the reference of a refusal to its reason."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure, serving
+
+SECRET = "canary0123456789abcdef0123456789"
+
+
+def refused(url: str, body: bytes) -> str:
+    """The reference of the refusal that this request gets."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data=body), timeout=10) as answer:
+            raise AssertionError(answer.status)
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return str(json.loads(refusal.read())["reference"])
+
+
+def explained(here: Path, reference: str, *arguments: str) -> Ran:
+    # Records follow their refusals by a moment.
+    for _ in range(50):
+        ran = valetkey("explain", reference, *arguments, here=here)
+        if ran.code == 0:
+            return ran
+        time.sleep(0.2)
+    raise AssertionError(ran.err)
+
+
+def test_a_refusal_of_each_server_is_explained_without_secrets(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path) as site:
+        body = f"grant_type=client_credentials&client_id=x&client_secret={SECRET}".encode()
+        at_token = refused(f"{site.authorization}/token", body)
+        at_notes = refused(f"{site.resource}/v2/notes", b"")
+        told = explained(tmp_path, at_token, "--json")
+        assert told.json["server"] == "authorization"
+        assert told.json["code"] == "invalid_client"
+        assert told.json["check"]
+        assert SECRET not in told.out
+        assert explained(tmp_path, at_notes, "--json").json["server"] == "resource"
+    # The records stay when the servers are stopped; a reference may be spelt as it was heard.
+    spoken = at_token.removeprefix("VK-").replace("-", " ").lower().replace("1", "l")
+    people = explained(tmp_path, spoken)
+    assert at_token in people.out
+    assert "invalid_client" in people.out
+
+
+def test_an_unknown_reference_is_a_failure_and_a_wrong_one_a_mistake(tmp_path: Path) -> None:
+    configure(tmp_path)
+    unknown = valetkey("explain", "VK-7F3K-9QXM-2RTD", here=tmp_path)
+    assert unknown.code == 1
+    assert "seven days" in unknown.err
+    assert not (tmp_path / "valetkey").exists()
+    wrong = valetkey("explain", "VK-7F3K", here=tmp_path)
+    assert wrong.code == 2
+    assert "looks like" in wrong.err

@@ -1,0 +1,113 @@
+"""`valetkey key`: shown without secrets, rotated without an outage, backed up and brought back."""
+
+import shutil
+from pathlib import Path
+
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure, serving
+
+
+def key(here: Path, *arguments: str) -> Ran:
+    return valetkey("key", *arguments, here=here)
+
+
+def states(here: Path) -> list[str]:
+    return [entry["state"] for entry in key(here, "list", "--json").json["signing_keys"]]
+
+
+def test_keys_are_made_at_the_first_start_and_rotated_by_command(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert states(tmp_path) == []
+    with serving(tmp_path):
+        assert states(tmp_path) == ["current", "next"]
+        first = key(tmp_path, "list", "--json").json["signing_keys"][0]["kid"]
+        assert key(tmp_path, "rotate").code == 2
+        assert key(tmp_path, "rotate", "--now", "--yes").code == 0
+        assert states(tmp_path)[-2:] == ["current", "next"]
+        after = key(tmp_path, "list", "--json").json["signing_keys"]
+        assert [entry["kid"] for entry in after if entry["state"] == "current"] != [first]
+    listed = key(tmp_path, "list")
+    keyring = (tmp_path / "valetkey/valetkey.keyring").read_text(encoding="ascii")
+    for line in keyring.splitlines():
+        if not line.startswith("#"):
+            assert line.split()[2] not in listed.out
+
+
+def test_everything_is_sealed_anew_and_the_servers_start_with_it(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        pass
+    ran = key(tmp_path, "rotate", "sealing", "--yes")
+    assert ran.code == 0
+    assert "restart both servers" in ran.out
+    assert key(tmp_path, "list", "--json").json["keyring"]["sealing_versions"] == [2, 1]
+    assert (tmp_path / "valetkey/valetkey.keyring").stat().st_mode & 0o077 == 0
+    # Without the old key: what it sealed must have been sealed anew.
+    keyring = tmp_path / "valetkey/valetkey.keyring"
+    lines = keyring.read_text(encoding="ascii").splitlines(keepends=True)
+    keyring.write_text("".join(line for line in lines if "sealing 1" not in line), "ascii")
+    with serving(tmp_path):
+        assert states(tmp_path) == ["current", "next"]
+
+
+def test_the_credential_is_replaced_and_both_servers_agree_on_the_new_one(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        pass
+    file = tmp_path / "valetkey/resource-server.credential"
+    before = file.read_text(encoding="ascii")
+    assert key(tmp_path, "rotate", "credential", "--yes").code == 0
+    assert file.read_text(encoding="ascii") != before
+    assert file.stat().st_mode & 0o077 == 0
+    with serving(tmp_path):
+        told = valetkey("doctor", "--json", here=tmp_path).json["findings"]
+    assert "good" in [each["level"] for each in told if each["about"] == "credential"]
+
+
+def test_what_is_backed_up_is_brought_back(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        pass
+    folder, saved = tmp_path / "valetkey", tmp_path / "saved.keyring"
+    assert key(tmp_path, "backup", str(saved)).code == 0
+    assert saved.stat().st_mode & 0o777 == 0o600
+    assert "file exists" in key(tmp_path, "backup", str(saved)).err
+    texts = {
+        name: (folder / name).read_text(encoding="ascii")
+        for name in ("valetkey.keyring", "resource-server.credential")
+    }
+    for name in texts:
+        (folder / name).unlink()
+    assert key(tmp_path, "restore", str(saved)).code == 0
+    for name, text in texts.items():
+        assert (folder / name).read_text(encoding="ascii").strip() == text.strip()
+        assert (folder / name).stat().st_mode & 0o077 == 0
+    # A copy of the backup is a keyring too, for whoever restores by hand.
+    shutil.copy(saved, folder / "valetkey.keyring")
+    assert key(tmp_path, "list").code == 0
+
+
+def test_another_databases_keyring_is_noticed(tmp_path: Path) -> None:
+    configure(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    configure(other)
+    assert key(other, "backup", str(tmp_path / "other.keyring")).code == 0
+    with serving(tmp_path):
+        pass
+    unasked = key(tmp_path, "restore", "other.keyring")
+    assert unasked.code == 2
+    assert states(tmp_path) == ["current", "next"]
+    ran = key(tmp_path, "restore", "other.keyring", "--yes")
+    assert ran.code == 1
+    assert "another database's" in ran.err
+
+
+def test_what_is_no_backup_is_refused_without_repeating_it(tmp_path: Path) -> None:
+    configure(tmp_path)
+    (tmp_path / "no.keyring").write_text("sealing one hunter2\n", encoding="ascii")
+    ran = key(tmp_path, "restore", "no.keyring", "--yes")
+    assert ran.code == 2
+    assert "hunter2" not in ran.out + ran.err
+    assert not (tmp_path / "valetkey/valetkey.keyring").exists()
+    assert key(tmp_path, "restore", "absent").code == 2

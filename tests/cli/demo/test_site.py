@@ -1,0 +1,50 @@
+"""The demo's folder: only one that a demo made, and the same secrets the next time."""
+
+from pathlib import Path
+
+import pytest
+
+from valetkey.cli.demo.site import DESK, PRINTER, Site, furnish, known_secrets
+from valetkey.kernel.refusal import Mistake
+
+
+def site(directory: Path) -> Site:
+    return Site(
+        directory,
+        "http://127.0.0.1:8400",
+        "http://127.0.0.1:8401",
+        "http://127.0.0.1:8402",
+        known_secrets(directory),
+    )
+
+
+def test_a_second_demo_in_a_folder_has_the_secrets_of_the_first(tmp_path: Path) -> None:
+    first = site(tmp_path / "kept")
+    furnish(first)
+    again = site(tmp_path / "kept")
+    assert dict(again.secrets) == dict(first.secrets)
+    assert again.secrets.keys() == {PRINTER, DESK}
+    furnish(again)
+
+
+def test_two_demos_share_no_secret(tmp_path: Path) -> None:
+    assert not set(known_secrets(tmp_path / "a").values()) & set(
+        known_secrets(tmp_path / "b").values()
+    )
+
+
+def test_nobody_else_may_look_into_the_folder(tmp_path: Path) -> None:
+    furnish(site(tmp_path / "kept"))
+    assert (tmp_path / "kept").stat().st_mode & 0o077 == 0
+    for file in (tmp_path / "kept").iterdir():
+        assert file.stat().st_mode & 0o077 == 0, file.name
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("do not touch")
+    with pytest.raises(Mistake, match="not empty"):
+        known_secrets(tmp_path)
+    (tmp_path / "apply.toml").write_text("[[users]]\nusername = 'bob'\n")
+    with pytest.raises(Mistake, match="not what a demo wrote"):
+        known_secrets(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["apply.toml", "thesis.txt"]

@@ -1,0 +1,147 @@
+"""`valetkey demo` as it stays up: what it prints works, and what it started is gone afterwards."""
+
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tests.cli.running import PROGRAM, clean_environment
+from valetkey.cli.demo.site import PASSWORD, UID, USERNAME
+from valetkey.testing.person import Person
+
+
+@contextmanager
+def demo(here: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A demo that is up, and its screen; its temporary folders are made in `here`."""
+    with subprocess.Popen(
+        [str(PROGRAM), "demo", *arguments],
+        cwd=here,
+        env={**clean_environment(), "TMPDIR": str(here)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            screen = ""
+            while "Ctrl-C" not in screen:
+                line = process.stdout.readline()
+                assert line, process.stderr.read() if process.stderr else ""
+                screen += line
+            yield process, screen
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=30)
+
+
+def urls(screen: str) -> list[str]:
+    return sorted(set(re.findall(r"http://127\.0\.0\.1:\d+", screen)))
+
+
+def is_free(url: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0
+
+
+def all_free(found: list[str]) -> bool:
+    """Whether nobody listens there, now or in a moment."""
+    for _ in range(50):
+        if all(is_free(url) for url in found):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(number) for number in listed.split()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    with demo(tmp_path) as (process, screen):
+        folders = list(tmp_path.iterdir())
+        assert [folder.name.startswith("valetkey-demo-") for folder in folders] == [True]
+        assert folders[0].stat().st_mode & 0o077 == 0
+        found, started = urls(screen), children(process)
+        assert len(found) == 3
+        assert len(started) == 2
+        process.send_signal(number)
+        _, error = process.communicate(timeout=30)
+        assert process.returncode == 0
+    assert error == "Stopped. Nothing is left behind.\n"
+    assert not list(tmp_path.iterdir())
+    assert all_free(found)
+    assert not [child for child in started if Path(f"/proc/{child}").exists()]
+
+
+def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> None:
+    with demo(tmp_path) as (_, screen):
+        assert len(screen.splitlines()) <= 24
+        assert USERNAME in screen
+        assert PASSWORD in screen
+        assert "/token?grant_type=client_credentials&client_id=printer" in screen
+        answers = [pasted(command) for command in commands(screen)]
+        assert '"token_type":"bearer"' in answers[0]
+        assert '"Note G, first draft"' in answers[1]
+        assert '"From a terminal"' in answers[2]
+        app = re.findall(r"open +(\S+)", screen)[0]
+        assert "Connect your notes" in urlopen(app, timeout=10).read().decode()
+
+
+def commands(screen: str) -> list[str]:
+    """What somebody would copy from the screen."""
+    below = screen.partition("Paste these")[2].partition("Stop it")[0]
+    return [block.split("\n", 1)[1] for block in below.strip().split("\n\n")]
+
+
+def pasted(command: str) -> str:
+    """What a shell says to it."""
+    return subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=30, check=True
+    ).stdout
+
+
+def test_a_kept_demo_goes_on_where_it_was(tmp_path: Path) -> None:
+    with demo(tmp_path, "--keep", "kept") as (process, screen):
+        pasted(commands(screen)[2])
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+    assert error == "Stopped. Everything is kept in kept.\n"
+    assert (tmp_path / "kept" / "authorization.db").exists()
+    with demo(tmp_path, "--keep", "kept") as (_, screen):
+        notes = pasted(commands(screen)[1])
+        assert "From a terminal" in notes
+        assert notes.count('"id"') == 4
+    with tempfile.TemporaryDirectory(dir=tmp_path) as other:
+        assert list(Path(other).iterdir()) == []
+
+
+def test_another_demo_beside_it_takes_other_ports(tmp_path: Path) -> None:
+    with demo(tmp_path) as (_, first), demo(tmp_path) as (_, second):
+        assert not set(urls(first)) & set(urls(second))
+
+
+def test_a_person_is_signed_in_at_the_servers_of_the_demo(tmp_path: Path) -> None:
+    with demo(tmp_path) as (_, screen):
+        app = re.findall(r"open +(\S+)", screen)[0]
+        opened = urlopen(f"{app}/", timeout=10)
+        assert opened.status == 200
+        auth = re.findall(r"'(http://\S+?)/token", screen)[0]
+        callback = f"{app}/callback"
+        ada = Person(auth)
+        page = ada.open(
+            f"{auth}/oauth/authorize?response_type=code&client_id=printer&redirect_uri={callback}"
+        )
+        page = ada.allow(ada.sign_in(page, USERNAME, PASSWORD))
+        assert page.location.startswith(f"{callback}?code=")
+        assert UID == 1001

@@ -1,0 +1,61 @@
+"""A story says what was wrong, goes on with the next chapter, and remembers."""
+
+import pytest
+
+from valetkey.cli.demo.story import Story
+from valetkey.cli.demo.wire import Unanswered
+
+
+class Stop(Exception):
+    pass
+
+
+def stay() -> None:
+    """Nothing ends the story."""
+
+
+def stop() -> None:
+    raise Stop
+
+
+def test_a_wrong_answer_ends_its_chapter_and_not_the_story(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    story = Story(stay)
+    reached: list[str] = []
+    with story.chapter("One", "First.", "S1"):
+        story.check("status", 500, 200)
+        reached.append("the rest of one")
+    with story.chapter("Two", "Second.", "S2"):
+        story.check("status", 200, 200)
+        story.right("as it should be")
+        reached.append("the rest of two")
+    assert reached == ["the rest of two"]
+    assert [str(wrong) for wrong in story.wrongs] == ["status: expected 200, received 500"]
+    said = capsys.readouterr().out
+    assert "expected: 200" in said
+    assert "received: 500" in said
+    assert " 2. Two" in said
+    assert "✓ as it should be" in said
+
+
+def test_no_answer_is_a_wrong_answer() -> None:
+    story = Story(stay, quiet=True)
+    with story.chapter("One", "First.", "S1"):
+        raise Unanswered("nobody answered GET http://127.0.0.1:1/")
+    assert [wrong.received for wrong in story.wrongs] == ["nobody answered GET http://127.0.0.1:1/"]
+
+
+def test_no_answer_while_everything_stops_ends_the_story() -> None:
+    story = Story(stop, quiet=True)
+    with pytest.raises(Stop), story.chapter("One", "First.", "S1"):
+        raise Unanswered("nobody answered")
+    assert not story.wrongs
+
+
+def test_a_quiet_story_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    story = Story(stay, quiet=True)
+    with story.chapter("One", "First.", "S1"):
+        story.right("good")
+    assert capsys.readouterr().out == ""
+    assert story.as_json()["right"] is True

@@ -1,0 +1,103 @@
+"""`valetkey demo --walk` as a shell runs it; and with a site that is wrong, it says so."""
+
+import re
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import valetkey
+from valetkey.cli.demo.notes_printer.app import NotesPrinter
+from valetkey.cli.demo.running import Running
+from valetkey.cli.demo.site import PASSWORD, PRINTER, Site, furnish, known_secrets
+from valetkey.cli.demo.walk import CHAPTERS, walk
+from valetkey.cli.say import Exit
+from valetkey.config.settings import Settings
+from valetkey.testing.server import Servers
+
+GRANTS = (
+    "authorization_code",
+    "implicit",
+    "password",
+    "client_credentials",
+    "refresh_token",
+)
+
+
+def test_the_walk_tells_every_chapter_and_finds_every_answer_right(tmp_path: Path) -> None:
+    ran = valetkey("demo", "--walk", here=tmp_path)
+    assert ran.code == 0, ran.out + ran.err
+    assert ran.err == ""
+    titles = re.findall(r"^ ?(\d+)\. ", ran.out, re.MULTILINE)
+    assert [int(number) for number in titles] == list(range(1, len(CHAPTERS) + 1))
+    for said in (*GRANTS, "Invalid Token Error", "access_denied", "insufficient_scope"):
+        assert said in ran.out, said
+    assert "✗" not in ran.out
+    last = ran.out.splitlines()[-1]
+    assert re.fullmatch(
+        rf"Every answer was right: {len(CHAPTERS)} chapters, \d+ exchanges, \d+ checks, "
+        r"\d+\.\d seconds\.",
+        last,
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_walk_shows_no_secret_and_no_colour(tmp_path: Path) -> None:
+    ran = valetkey("demo", "--walk", "--keep", "kept", here=tmp_path)
+    assert ran.code == 0, ran.out + ran.err
+    for secret in (*known_secrets(tmp_path / "kept").values(), PASSWORD):
+        assert secret not in ran.out
+    # Our secrets have 43 characters and a checksum, and a JWT has two dots.
+    assert not re.search(r"vk_[a-z]{2}_\w{20}", ran.out)
+    assert not re.search(r"eyJ[\w-]*\.[\w-]+", ran.out)
+    assert not re.search(r"Basic \S{16}", ran.out)
+    assert "\x1b" not in ran.out
+    assert max(len(line) for line in ran.out.splitlines()) <= 110
+
+
+def test_the_walk_in_json_says_the_same(tmp_path: Path) -> None:
+    ran = valetkey("demo", "--walk", "--json", here=tmp_path)
+    assert ran.code == 0, ran.err
+    told = ran.json
+    assert told["right"] is True
+    assert told["wrong"] == []
+    assert len(told["chapters"]) == len(CHAPTERS)
+    assert all(chapter["exchanges"] and chapter["checks"] for chapter in told["chapters"])
+    assert not re.search(r"vk_[a-z]{2}_\w{20}|eyJ[\w-]*\.[\w-]+", ran.out)
+
+
+def test_a_wrong_answer_is_told_with_what_was_expected_and_what_came(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An app whose secret is another one: everything that needs it fails, and nothing else."""
+    given = Settings()
+    settings = replace(
+        given,
+        authorization=replace(given.authorization, database="sqlite:///authorization.db"),
+        resource=replace(given.resource, database="sqlite:///resource.db"),
+    )
+    servers = Servers(tmp_path, settings=settings)
+    secrets = known_secrets(tmp_path)
+    app = NotesPrinter(
+        ("127.0.0.1", 0), servers.auth_url, servers.api_url, PRINTER, secrets[PRINTER]
+    )
+    site = Site(tmp_path, servers.auth_url, servers.api_url, app.url, secrets)
+    furnish(site)
+    wrong = replace(site, secrets={**secrets, PRINTER: "x" * 40})
+    thread = threading.Thread(target=app.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        with servers:
+            code = walk(Running(wrong, threading.Event()), as_json=False)
+    finally:
+        app.shutdown()
+        thread.join()
+        app.server_close()
+    assert code == Exit.FAILED
+    said = capsys.readouterr().out
+    assert "Every answer was right" not in said
+    assert "chapter 1, exchange 1: status: expected 200, received 401" in said
+    # The app without a secret has what it needs.
+    assert "chapter 3," not in said
+    assert "x" * 40 not in said
