@@ -148,7 +148,7 @@ class Records:
         metadata = replace(metadata_of(client), redirect_uris=uris, description=description)
         changed = self.registrar.change(tx, client, metadata, now)
         if isinstance(changed, tuple):
-            return Rejected(changed)
+            return Rejected(_as_said(changed, changes))
         return {"record": client_record(changed)}
 
     def _list_authorizations(
@@ -223,6 +223,16 @@ def _redirect_uris(client: Client, changes: ClientChanges) -> tuple[str, ...] | 
     if not isinstance(first, msgspec.UnsetType) and uris[:1] != (first,):
         return Rejected((Fault("redirect_uri", "the first of redirect_uris"),))
     return uris
+
+
+def _as_said(faults: tuple[Fault, ...], changes: ClientChanges) -> tuple[Fault, ...]:
+    """The faults under the name that was sent: `redirect_uri` is the first of `redirect_uris`."""
+    if not isinstance(changes.redirect_uris, msgspec.UnsetType):
+        return faults
+    return tuple(
+        replace(fault, field="redirect_uri") if fault.field == "redirect_uris/0" else fault
+        for fault in faults
+    )
 
 
 def _missing(changes: ClientChanges) -> tuple[Fault, ...]:

@@ -1,0 +1,125 @@
+"""What people and apps are told: PAGE and BACK of the catalogue, and one request at a time."""
+
+import re
+from collections.abc import Mapping
+from http.client import HTTPConnection
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from tests.attacks.raw import HARDENED
+from tests.attacks.world import CALLBACK, PASSWORD, World
+from valetkey.testing.person import Page, Person
+
+_REFERENCE = re.compile(r"VK(?:-[0-9A-HJKMNP-TV-Z]{4}){3}")
+_DESCRIPTION = re.compile(r"[\x20-\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749 section 4.1.2.1
+
+
+def owed(page: Page) -> Page:
+    """The page, held to what every answer owes."""
+    assert page.status < 500, page.text
+    assert len(page.body) < 65_536
+    for name in HARDENED:
+        assert len(page.headers.get_all(name, [])) == 1, name
+    assert page.headers["cache-control"] == "no-store"
+    assert page.headers["referrer-policy"] == "no-referrer"
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "*" not in policy
+    assert "<script" not in page.body.lower()
+    return page
+
+
+def shown(page: Page, status: int, code: str) -> None:
+    """PAGE of the catalogue: told to the person here, and nowhere else."""
+    owed(page)
+    assert page.status == status, page.text
+    assert page.location == ""
+    assert "location" not in page.headers
+    assert "refresh" not in page.headers
+    assert "http-equiv" not in page.body.lower()
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert f"<code>{code}</code>" in page.body
+    assert _REFERENCE.search(page.text)
+    assert "evil" not in page.body
+
+
+def back(
+    world: World, page: Page, code: str, *, to: str = CALLBACK, state: str | None = "xyz"
+) -> None:
+    """BACK of the catalogue: told to the client, with its state, at an address of its own."""
+    said = answered(page, to=to)
+    assert said.get("error") == code, page.location
+    assert said.get("state") == state
+    assert said["iss"] == world.auth
+    assert said["error_uri"] == f"{world.auth}/errors/{code}"
+    assert _DESCRIPTION.fullmatch(said["error_description"])
+    assert _REFERENCE.fullmatch(said["reference"])
+    assert "code" not in said
+    assert "access_token" not in said
+
+
+def yes(world: World, page: Page, *, to: str = CALLBACK, state: str | None = "xyz") -> str:
+    """The code that the client got, after a look at everything around it."""
+    said = answered(page, to=to)
+    assert said.get("state") == state
+    assert said["iss"] == world.auth
+    assert set(said) == {"code", "iss"} | ({"state"} if state is not None else set())
+    return said["code"]
+
+
+def answered(page: Page, *, to: str = CALLBACK) -> dict[str, str]:
+    """What a redirect to exactly this address says; each thing once."""
+    owed(page)
+    assert page.status == 303, page.text
+    sent = page.headers["location"]
+    assert len(page.headers.get_all("location", [])) == 1
+    begins = to + ("&" if "?" in to else "?")
+    assert sent.startswith(begins), sent
+    assert sent.endswith("#"), sent
+    assert re.fullmatch(r"[\x21-\x7e]+", sent)
+    pairs = parse_qsl(sent[len(begins) : -1], keep_blank_values=True, strict_parsing=True)
+    assert len(dict(pairs)) == len(pairs), sent
+    return dict(pairs)
+
+
+def fetch(
+    person: Person,
+    method: str,
+    url: str,
+    form: Mapping[str, str] | str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Page:
+    """One request with the person's cookies as they are; nothing is followed, nothing is kept."""
+    parts = urlsplit(url)
+    sent = {"cookie": "; ".join(f"{name}={value}" for name, value in person.cookies.items())}
+    if form is not None:
+        sent["content-type"] = "application/x-www-form-urlencoded"
+    sent = {name: value for name, value in {**sent, **(headers or {})}.items() if value}
+    body = form if isinstance(form, str | None) else urlencode(form)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    connection = HTTPConnection(parts.netloc, timeout=30)
+    try:
+        connection.request(method, target, body, sent)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+    finally:
+        connection.close()
+    location = answer.headers.get("location", "")
+    return owed(Page(answer.status, url, text, answer.headers, location=location))
+
+
+def signed_in(world: World, name: str = "alice") -> Person:
+    """A browser in which this person is signed in."""
+    person = Person(world.auth)
+    page = person.sign_in(person.open(f"{world.auth}/oauth/sign-in"), name, PASSWORD)
+    assert page.status == 200, page.text
+    return person
+
+
+def consent_page(world: World, person: Person, client_id: str = "web1", **said: str) -> Page:
+    """The consent page of the baseline request, changed by `said`."""
+    page = world.ask(person, client_id, **{"prompt": "consent", **said})
+    assert page.status == 200, page.text
+    assert any(button.id == "allow" for button in page.buttons), page.text
+    return owed(page)
