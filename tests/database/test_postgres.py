@@ -192,7 +192,8 @@ def test_a_deadlock_is_run_again(postgres_url: str) -> None:
             return inner
 
         await asyncio.gather(engine.write(work(1, 2)), engine.write(work(2, 1)))
-        assert len(runs) == 3
+        # Who runs again may be quicker than who waits for the lock, and lose once more.
+        assert len(runs) >= 3
         assert await engine.read(_asking("SELECT text FROM a WHERE id = 1")) == ("xx",)
         await engine.close()
 
@@ -365,3 +366,30 @@ def test_a_commit_of_which_nobody_knows_is_not_run_again(postgres_url: str) -> N
 
     with cutting_at_commit(postgres_url) as url:
         asyncio.run(story(url))
+
+
+@pytest.mark.parametrize("told", ["by a later statement", "by the commit"])
+def test_a_complaint_of_the_database_spoils_no_statement_for_later(
+    postgres_url: str, told: str
+) -> None:
+    def spoilt(db: Connection) -> None:
+        # What follows a complaint in the pipeline is never prepared, whatever psycopg believes.
+        db.send(_INSERT, id=1)
+        db.send("UPDATE a SET text = :text", text="spoilt")
+
+    def sound(db: Connection) -> None:
+        db.send("UPDATE a SET text = :text", text="sound")
+        if told == "by a later statement":
+            db.row("SELECT text FROM a")
+
+    async def story() -> None:
+        engine = await _table(postgres_url, size=1)
+        await _write(engine, _insert(1))
+        for _ in range(12):
+            with pytest.raises(ConstraintViolated):
+                await _write(engine, spoilt)
+            await _write(engine, sound)
+            assert await engine.read(_asking("SELECT text FROM a")) == ("sound",)
+        await engine.close()
+
+    asyncio.run(story())

@@ -156,8 +156,8 @@ class Session:
         except psycopg.Error as problem:
             error = error or problem
         if error is not None:
-            self._recover(raw, kind, error)
-            self._unknown = self._committing and self._raw is None
+            known = self._recover(raw, kind, error)
+            self._unknown = self._committing and not known
         if self._wrote_revision and (error is None or self._unknown):
             self._revised()
         return error
@@ -197,20 +197,25 @@ class Session:
             raise _OneByOne
         self._wrote_revision |= connection.revised
 
-    def _recover(self, raw: Raw, kind: Kind, error: psycopg.Error) -> None:
-        """Make the connection fit for the next transaction, or give it up."""
+    def _recover(self, raw: Raw, kind: Kind, error: psycopg.Error) -> bool:
+        """Make the connection fit for the next transaction, or give it up.
+
+        Whether it is known how this one ended: nothing was written.
+        """
         try:
             if raw.info.pipeline_status == PipelineStatus.OFF:
                 raw.execute(b"ROLLBACK")
-            usable = raw.info.transaction_status == TransactionStatus.IDLE
+            known = raw.info.transaction_status == TransactionStatus.IDLE
         except psycopg.Error:
-            usable = False
-        # A plan that its table has outgrown, and a server that has become a standby, are cured
-        # by a new connection.
-        outgrown = isinstance(error, errors.FeatureNotSupported)
+            known = False
+        # A plan that its table has outgrown, a statement that psycopg takes for prepared although
+        # the pipeline failed before it was, and a server that has become a standby, are cured by
+        # a new connection.
+        outgrown = isinstance(error, errors.FeatureNotSupported | errors.InvalidSqlStatementName)
         demoted = isinstance(error, errors.ReadOnlySqlTransaction) and not kind.reading
-        if not usable or outgrown or demoted:
+        if not known or outgrown or demoted:
             self.close()
+        return known
 
 
 def _nobody_knows() -> DatabaseUnavailable:
