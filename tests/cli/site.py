@@ -21,7 +21,7 @@ url = "http://127.0.0.1:0"
 listen = "127.0.0.1:0"
 """
 
-_READY = re.compile(r"ready authorization=(http://\S+) resource=(http://\S+)\n")
+_READY = re.compile(r"ready authorization=(https?://\S+) resource=(https?://\S+)\n")
 
 
 @dataclass(frozen=True, slots=True)

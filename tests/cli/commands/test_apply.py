@@ -215,3 +215,23 @@ def test_a_file_of_secrets_that_others_may_read_is_warned_about(tmp_path: Path) 
     ran = valetkey("apply", "open.toml", "--yes", here=tmp_path)
     assert ran.code == 0
     assert "chmod 600 open.toml" in ran.err
+
+
+def test_it_does_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+    file = configure(tmp_path)
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("workers", f'database = "{postgres_url}"\nworkers'), "utf-8")
+    planned = apply(tmp_path, FILE)
+    assert planned.code == 2
+    assert valetkey("client", "list", "--json", here=tmp_path).json == []
+    wrong = apply(tmp_path, FILE.replace('"read"', '"raed"'), "--yes")
+    assert wrong.code == 2
+    assert valetkey("user", "list", "--json", here=tmp_path).json == []
+    assert apply(tmp_path, FILE, "--yes").code == 0
+    assert apply(tmp_path, FILE).out == "Everything is as the file says.\n"
+    # Beside the configuration, where there is no database file to lie beside.
+    assert (tmp_path / "valetkey.keyring").stat().st_mode & 0o077 == 0
+    told = valetkey("doctor", "--json", here=tmp_path).json["findings"]
+    levels = {finding["about"]: finding["level"] for finding in told}
+    assert levels["authorization database"] == "good"
+    assert levels["authorization database's clock"] == "good"

@@ -11,7 +11,7 @@ from valetkey.cli import options, say
 from valetkey.cli.applying.file import Site, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, carry_out, plan, prepare
 from valetkey.cli.applying.step import Action, Step
-from valetkey.cli.register.keeper import confirmed
+from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import Mistake
@@ -72,8 +72,7 @@ async def _prepare(opened: Opened, file: Path, site: Site) -> Prepared:
 def _agreed(*, yes: bool, as_json: bool) -> bool:
     if yes or as_json:
         return yes
-    if not confirmed("Do this?", yes=False):
-        raise click.Abort
+    confirm("Do this?", yes=False)
     return True
 
 

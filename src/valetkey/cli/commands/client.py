@@ -21,7 +21,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import clients
 from valetkey.cli.register.keeper import (
-    confirmed,
+    confirm,
     done,
     every_client,
     fresh_client_secret,
@@ -211,8 +211,7 @@ def disable(client_id: str, yes: bool, config: Path | None) -> None:
 
     client, grants = with_store(settings, look)
     holds = f"{grants} authorization{'' if grants == 1 else 's'}"
-    if not confirmed(f"Switch {client.name} off? It loses {holds}.", yes=yes):
-        raise click.Abort
+    confirm(f"Switch {client.name} off? It loses {holds}.", yes=yes)
     was_on = with_store(settings, work)
     say.line(f"{client_id} is off; it lost {holds}" if was_on else f"{client_id} was off already")
 
@@ -316,8 +315,7 @@ def _turn(
 ) -> None:
     if not off:
         say.note(clients.COSTS[grant_type])
-        if not confirmed(f"Turn the {grant_type} grant on for {client_id}?", yes=yes):
-            raise click.Abort
+        confirm(f"Turn the {grant_type} grant on for {client_id}?", yes=yes)
 
     async def work(opened: Opened) -> Client:
         keeper = registrar(opened)

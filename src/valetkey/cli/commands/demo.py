@@ -1,13 +1,13 @@
 """`valetkey demo`: the whole thing to look at, and nothing left of it afterwards."""
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
 
 from valetkey.cli import options, say
-from valetkey.cli.demo import running, screen
+from valetkey.cli.demo import screen
+from valetkey.cli.demo.running import Running, run
 from valetkey.cli.demo.walk import walk as tell
 from valetkey.cli.demo.wire import Unanswered
 from valetkey.cli.say import Exit
@@ -38,9 +38,17 @@ def command(walk: bool, keep: Path | None, as_json: bool) -> int:
         raise Mistake("--json goes with --walk")
     if sys.stderr.isatty():
         say.note(say.faint("Starting two servers and an app …"))
-    work = partial(tell, as_json=as_json) if walk else partial(screen.stay, kept=keep is not None)
+    context = click.get_current_context()
+
+    def work(running: Running) -> int:
+        # In a thread of its own, which must know what this one knows about colour.
+        with context.scope(cleanup=False):
+            if walk:
+                return tell(running, as_json=as_json)
+            return screen.stay(running, kept=keep is not None)
+
     try:
-        code = running.run(keep, work)
+        code = run(keep, work)
     except Unanswered as unanswered:
         say.error(str(unanswered))
         return Exit.FAILED

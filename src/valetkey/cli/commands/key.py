@@ -9,7 +9,7 @@ import click
 from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.cli import options, say
 from valetkey.cli.register import keys
-from valetkey.cli.register.keeper import confirmed
+from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
@@ -98,8 +98,7 @@ def rotate(kind: str, at_once: bool, yes: bool, config: Path | None) -> None:
     settings = options.settings_of(config)
     if at_once and kind != "signing":
         raise Mistake("--now is for signing keys")
-    if not confirmed(_QUESTION[kind, at_once], yes=yes):
-        raise click.Abort
+    confirm(_QUESTION[kind, at_once], yes=yes)
 
     async def work(opened: Opened) -> str:
         if kind == "sealing":
@@ -181,8 +180,7 @@ def _put(path: Path, text: str, *, yes: bool) -> None:
     present = create_or_read_secret_file(path, lambda: text)
     if present.strip() == text.strip():
         return
-    if not confirmed(f"{path} holds something else. Replace it?", yes=yes):
-        raise click.Abort
+    confirm(f"{path} holds something else. Replace it?", yes=yes)
     replace_secret_file(path, text)
 
 

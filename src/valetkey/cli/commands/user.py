@@ -11,7 +11,7 @@ from valetkey.cli import options, say
 from valetkey.cli.register import passwords
 from valetkey.cli.register.keeper import (
     account_keeper,
-    confirmed,
+    confirm,
     done,
     every_user,
     refused,
@@ -150,8 +150,7 @@ def disable(user: str, yes: bool, config: Path | None) -> None:
 
     found, grants = with_store(settings, look)
     ends = f"{grants} connected app{'' if grants == 1 else 's'} will lose access"
-    if not confirmed(f"Switch {found.username} off? {ends}.", yes=yes):
-        raise click.Abort
+    confirm(f"Switch {found.username} off? {ends}.", yes=yes)
     if with_store(settings, work):
         say.line(f"{found.username} is off; {ends.replace('will lose', 'lost')}")
     else:

@@ -12,7 +12,9 @@ from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.user import LARGEST_UID, Uid, User
 from valetkey.authorization.protocol.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli import say
 from valetkey.cli.register.store import Opened
+from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
@@ -85,13 +87,15 @@ def granted(scope: Scope) -> str:
     return str(scope) or "-"
 
 
-def confirmed(question: str, *, yes: bool) -> bool:
-    """Whether the operator agrees: asked on a terminal, else only `--yes` counts."""
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on only if the operator agrees: asked on a terminal, else only `--yes` counts."""
     if yes:
-        return True
+        return
     if not sys.stdin.isatty():
         raise Mistake("nothing was changed: say --yes where nobody can be asked")
-    return click.confirm(question, default=False, err=True)
+    if not click.confirm(question, default=False, err=True):
+        say.note("Nothing was changed.")
+        raise click.exceptions.Exit(Exit.FAILED)
 
 
 def _every(page: Callable[[T | None], Sequence[T]]) -> Sequence[T]:
