@@ -35,11 +35,11 @@ def _major_version(node: str) -> int:
 _LOUDLY = {
     "node": (
         find_node(),
-        "Node 20 and its packages; openid-client and oauth4webapi were NOT tried; see make test",
+        "No Node 20 with its packages: openid-client and oauth4webapi were NOT tried. See make test",
     ),
     "curl": (
         find_curl(),
-        "curl; S11 to S14 were NOT tried with it. On Debian: apt-get install curl",
+        "No curl: S11 to S14 were NOT tried with it. On Debian: apt-get install curl",
     ),
 }
 # In CI nothing is left out: there, tests that need a missing program fail.
@@ -63,4 +63,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for why in _LEFT_OUT.values():
-        terminalreporter.write_line(f"LEFT OUT: missing: {why}", red=True, bold=True)
+        terminalreporter.write_line(f"LEFT OUT: {why}", red=True, bold=True)
