@@ -35,7 +35,7 @@ def _major_version(node: str) -> int:
 _LOUDLY = {
     "node": (
         find_node(),
-        "No Node 20 with its packages: openid-client and oauth4webapi were NOT tried. See make test",
+        "No Node 20 with its packages, so openid-client and oauth4webapi were NOT tried.",
     ),
     "curl": (
         find_curl(),
