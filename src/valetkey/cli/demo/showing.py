@@ -48,7 +48,7 @@ def _plain(html: str) -> str:
 def _request(exchange: Exchange) -> Iterator[str]:
     parts = urlsplit(exchange.url)
     address = f"{parts.scheme}://{parts.netloc}{parts.path}"
-    yield f"{_MARGIN}{_arrow('→')} {say.strong(exchange.method)} {address}"
+    yield f"{_number(exchange)}{_arrow('→')} {say.strong(exchange.method)} {address}"
     yield from _pairs(parts.query, "?")
     for name, value in exchange.sent_headers:
         if name == "Cookie":
@@ -96,7 +96,7 @@ def _brief(exchange: Exchange) -> Iterator[str]:
         for name, value in parse_qsl(exchange.sent)
         if name != "csrf"
     ]
-    yield f"{_MARGIN}{_arrow('→')} {exchange.method} {' '.join([parts.path, *typed])}"
+    yield f"{_number(exchange)}{_arrow('→')} {exchange.method} {' '.join([parts.path, *typed])}"
     said = urlsplit(exchange.header("Location")).path
     page = [] if said else list(_page(exchange.body, ""))
     yield f"{_MARGIN}{_arrow('←')} {exchange.status} {said or page.pop(0)}"
@@ -160,6 +160,10 @@ def _wrapped(text: str, room: int) -> list[str]:
 
 def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
+def _number(exchange: Exchange) -> str:
+    return say.faint(f"{exchange.number:>3} ")
 
 
 def _arrow(sign: str) -> str:

@@ -4,7 +4,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException, HTTPMessage
 from typing import cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -17,7 +17,10 @@ Reply = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its answer, as they went over the wire. `brief` ones are shown on one line."""
+    """A request and its answer, as they went over the wire; numbered from 1 when shown.
+
+    What happens on the pages of the authorization server is `brief`: two lines tell it.
+    """
 
     number: int
     method: str
@@ -57,10 +60,10 @@ Seen = Callable[[Exchange], None]
 
 
 class Wire:
-    """Sends requests and counts them; tells `seen` of each that is not a mere repetition."""
+    """Sends requests, and numbers and shows those that are not a mere repetition."""
 
     def __init__(self, seen: Seen) -> None:
-        """Begin at number 1."""
+        """Nothing was sent yet."""
         self._seen = seen
         self.count = 0
 
@@ -76,9 +79,7 @@ class Wire:
         brief: bool = False,
     ) -> Exchange:
         """Send one request and show it. Raises Unanswered."""
-        exchange = self._exchange(method, url, query, form, document, headers, brief=brief)
-        self._seen(exchange)
-        return exchange
+        return self.show(self._exchange(method, url, query, form, document, headers, brief=brief))
 
     def until(
         self, status: int, seconds: float, method: str, url: str, headers: Mapping[str, str]
@@ -92,13 +93,15 @@ class Wire:
             exchange = self._exchange(method, url, None, None, None, headers)
             took = time.monotonic() - began
             if exchange.status == status or took > seconds:
-                self._seen(exchange)
-                return exchange, took
+                return self.show(exchange), took
             time.sleep(0.1)
 
-    def show(self, exchange: Exchange) -> None:
-        """Show what somebody else exchanged."""
-        self._seen(exchange)
+    def show(self, exchange: Exchange) -> Exchange:
+        """Number an exchange and show it."""
+        self.count += 1
+        numbered = replace(exchange, number=self.count)
+        self._seen(numbered)
+        return numbered
 
     def _exchange(
         self,
@@ -121,7 +124,6 @@ class Wire:
         elif document is not None:
             sent = json.dumps(document, ensure_ascii=False)
             sent_headers.setdefault("Content-Type", "application/json")
-        self.count += 1
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection = HTTPConnection(parts.netloc, timeout=_SECONDS)
@@ -135,7 +137,7 @@ class Wire:
         finally:
             connection.close()
         return Exchange(
-            self.count,
+            0,
             method,
             url,
             tuple(sent_headers.items()),

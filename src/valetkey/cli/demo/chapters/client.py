@@ -72,7 +72,7 @@ def changes_itself(stage: Stage) -> None:
         page = stage.ada.ask(asked)
         story.check("status", page.status, 400)
         story.check("sent to", page.location, "")
-        story.right("the old address is told to nobody but Ada: she stays, and reads what is wrong")
+        story.right("Ada is not sent to the old address: she reads what is wrong instead")
 
         document = {"redirect_uri": site.callback, "description": before.text("description")}
         answer = wire.send("PUT", url, document=document, headers=header)

@@ -93,8 +93,9 @@ def revoked(stage: Stage) -> None:
     with story.chapter(
         "Ada changes her mind",
         "Through Front Desk she looks at what she allowed, and ends what Notes Printer has. Then "
-        "Front Desk gives its own token back. Each counts at the resource server within 5 seconds.",
-        "S19 S26 RFC 7009",
+        "Front Desk gives its own token back (RFC 7009). Both count at the resource server within "
+        "5 seconds.",
+        "S14 S19 S24",
     ):
         desk = str(stage.had(DESK)["access_token"])
         answer = stage.read("authorizations", desk)
