@@ -10,7 +10,7 @@ import pytest
 from tests.authorization.visitor.browser import PASSWORD
 from tests.authorization.visitor.world import ALICE, NOON, World, run
 from valetkey.authorization.model.user import User
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn, neighbourhood
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings
 from valetkey.kernel.moment import minutes
@@ -192,17 +192,3 @@ def test_what_changed_while_the_password_was_hashed_counts(
         assert await it.events() == ["sign_in.failed"]
 
     run(sqlite_url, story)
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("192.0.2.7", "192.0.2.0/24"),
-        ("2001:db8:1:2ff::1", "2001:db8:1:200::/56"),
-        ("::ffff:192.0.2.9", "192.0.2.0/24"),
-        ("", "unknown"),
-        ("localhost", "unknown"),
-    ],
-)
-def test_addresses_are_counted_by_neighbourhood(address: str, expected: str) -> None:
-    assert neighbourhood(address) == expected

@@ -1,8 +1,6 @@
 """The authorization code, exchanged once (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
 
-import re
 from dataclasses import replace
-from hashlib import sha256
 
 from valetkey.authorization.grant_types.family import begin, first_refresh_token
 from valetkey.authorization.grant_types.grant_type import GrantType, TokenRequest, wrong_target
@@ -17,18 +15,17 @@ from valetkey.authorization.model.event import (
 from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.model.user import User
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.secret import Prefix, same, to_base64url, well_formed
+from valetkey.kernel.secret import Prefix, well_formed
 
 CODE = "code"
 """The purpose under which codes are fingerprinted."""
-
-_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
@@ -97,7 +94,9 @@ def _judge(code: CodePayload, request: TokenRequest) -> Refusal | None:
             code.redirect_uri,
             "nothing" if given is None else "another redirect URI",
         )
-    return _judge_verifier(code, request.parameters.get("code_verifier")) or wrong_target(request)
+    # A parameter without a value counts as omitted (RFC 6749 section 3.2).
+    verifier = request.parameters.get("code_verifier") or None
+    return _judge_verifier(code, verifier) or wrong_target(request)
 
 
 def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
@@ -105,10 +104,8 @@ def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
     if not code.code_challenge and verifier is None:
         return None
     # A verifier without a challenge means that somebody took the challenge away (RFC 9700 4.8.2).
-    if code.code_challenge and verifier is not None and _VERIFIER.fullmatch(verifier):
-        challenge = to_base64url(sha256(verifier.encode("ascii")).digest())
-        if same(challenge, code.code_challenge):
-            return None
+    if code.code_challenge and verifier is not None and pkce.matches(code.code_challenge, verifier):
+        return None
     return Refusal(
         ErrorCode.INVALID_GRANT,
         "code_verifier does not fit the code_challenge of the authorization request",

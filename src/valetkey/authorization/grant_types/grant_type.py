@@ -87,7 +87,7 @@ def outside_scope(expected: Scope, received: str = "other names") -> Refusal:
 def wrong_target(request: TokenRequest) -> Refusal | None:
     """RFC 8707: a resource, if named, must be the API that tokens here are for."""
     resource = request.parameters.get("resource")
-    if resource is None or resource == request.policy.audience:
+    if not resource or resource == request.policy.audience:
         return None
     return Refusal(
         ErrorCode.INVALID_TARGET,

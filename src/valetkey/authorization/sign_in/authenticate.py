@@ -7,7 +7,6 @@ guesses count too; a good one is given back (security 17, 26).
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from valetkey.authorization.model.event import SignInFailed
 from valetkey.authorization.model.user import Uid, User, fold
@@ -18,6 +17,7 @@ from valetkey.config.settings import LimitSettings, PasswordSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import FingerprintKey
+from valetkey.web.client_address import neighbourhood
 from valetkey.web.offload import Offload
 
 _LONGEST_NAME = 320
@@ -141,17 +141,3 @@ def _accept(
     if then is not None:
         then(tx, user)
     return user
-
-
-def neighbourhood(address: str) -> str:
-    """The network that one person can be assumed to control: /24, or /56 of IPv6.
-
-    An unknown address is a neighbourhood of its own: it is counted, never let through.
-    """
-    try:
-        ip: IPv4Address | IPv6Address = ip_address(address)
-    except ValueError:
-        return "unknown"
-    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
-        ip = ip.ipv4_mapped
-    return str(ip_network((ip, 24 if ip.version == 4 else 56), strict=False))  # noqa: PLR2004

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from valetkey.authorization.client_authentication.authenticate import ClientAuthentication
 from valetkey.authorization.client_authentication.client_secret import read_basic
 from valetkey.authorization.client_authentication.method import Authenticated, Presented
-from valetkey.authorization.sign_in.authenticate import neighbourhood
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.client_address import neighbourhood
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_form, read_query
 
