@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.web import NOW
+from tests.web import NOW, ask, echo, refuse, small_app
 from valetkey.kernel.secret import Secret
 from valetkey.web import log
+from valetkey.web.router import Route
 
 
 @pytest.fixture(autouse=True)
@@ -162,3 +163,14 @@ def test_no_request_is_told_above_info() -> None:
     access.add((NOW, "GET", "/", 200, 0.0, ""))
     access.flush()
     assert told.getvalue() == ""
+
+
+@pytest.mark.parametrize(("level", "count"), [("info", 1), ("debug", 2)])
+def test_what_asks_every_second_is_told_when_it_fails_or_at_debug(level: str, count: int) -> None:
+    told = told_at(level)
+    health = Route("/health", {"GET": echo}, refuse, quiet=True)
+    app = small_app([health])
+    ask(app, "GET", "/health")
+    ask(app, "POST", "/health")
+    app._access_log.flush()
+    assert [line["status"] for line in lines(told)] == [200, 405][-count:]

@@ -169,7 +169,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             *_health_routes(foundation, refuse),
         ),
         runtime=runtime,
-        refuse=refuse,
+        refuse=replace(refuse, keeps_path=False),
         hosts=frozenset({urlsplit(foundation.issuer).netloc, settings.authorization.listen}),
         unavailable=_UNAVAILABLE,
         trusted_proxies=settings.authorization.trusted_proxies,
@@ -287,7 +287,7 @@ def _resource_server_routes(
         refuse=refuse,
     )
     return (
-        Route("/oauth/revocations", {"GET": feed}, refuse),
+        Route("/oauth/revocations", {"GET": feed}, refuse, quiet=True),
         Route("/oauth/identity", {"POST": identity}, refuse, Body.JSON, hides_query=True),
     )
 
@@ -295,8 +295,8 @@ def _resource_server_routes(
 def _health_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
     ready = HealthEndpoint(foundation.store, foundation.keys)
     return (
-        Route("/health/live", {"GET": live}, refuse),
-        Route("/health/ready", {"GET": ready}, refuse),
+        Route("/health/live", {"GET": live, "HEAD": live}, refuse, quiet=True),
+        Route("/health/ready", {"GET": ready, "HEAD": ready}, refuse, quiet=True),
     )
 
 

@@ -26,7 +26,7 @@ from valetkey.resource.storage.kept import KEY_SET, PAGE_KEY, Kept
 from valetkey.resource.storage.upkeep import UNAVAILABLE, Upkeep, forgiving
 from valetkey.sdk import Credential, Issuer, Memory, Protection
 from valetkey.sdk.fetch import Fetcher
-from valetkey.web.exchange import Request, Response, json_response
+from valetkey.web.exchange import Endpoint, Request, Response, json_response
 from valetkey.web.router import App, Route
 
 CLIENT_ID = "resource-server"
@@ -170,7 +170,11 @@ def _health(engine: Engine, problems: Problems) -> tuple[Route, Route]:
         )
         return json_response({"status": "ready"})
 
+    def route(path: str, endpoint: Endpoint) -> Route:
+        methods = {"GET": endpoint, "HEAD": endpoint}
+        return Route(path, methods, problems.refuse_at(path), quiet=True)
+
     return (
-        Route("/health/live", {"GET": live, "HEAD": live}, problems.refuse_at("/health/live")),
-        Route("/health/ready", {"GET": ready, "HEAD": ready}, problems.refuse_at("/health/ready")),
+        route("/health/live", live),
+        route("/health/ready", ready),
     )

@@ -58,7 +58,8 @@ class Route:
     """One path, who answers each method, and how it says no.
 
     `path` is compared with the path as sent; a segment written `{name}` stands for any that is not
-    empty. GET does not imply HEAD. `hides_query` is for paths where secrets come in the query.
+    empty. GET does not imply HEAD. `hides_query` is for paths where secrets come in the query,
+    `quiet` for those that machines ask every second: their good answers are logged at debug only.
     """
 
     path: str
@@ -66,6 +67,7 @@ class Route:
     refuse: Refuse
     body: Body = Body.NONE
     hides_query: bool = False
+    quiet: bool = False
 
 
 _Arguments = Mapping[str, str]
@@ -90,6 +92,7 @@ _LAST_WORD = Response(
 )
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _RESTART = 1.0
+_FAILED = 400
 
 
 class _Gone(Exception):
@@ -211,7 +214,9 @@ class App:
         name = log.UNKNOWN if route is None else route.path
         duration = perf_counter() - started
         line = (request.at, method, name, response.status, duration, request.address)
-        self._access_log.add(line)
+        # What asks every second is worth a line only when it fails.
+        if route is None or not route.quiet or response.status >= _FAILED or log.wants("debug"):
+            self._access_log.add(line)
 
     def _find(self, path: str) -> tuple[Route | None, _Arguments]:
         route = self._exact.get(path)

@@ -9,17 +9,23 @@ from valetkey.web.exchange import Request, Response, json_response
 
 @dataclass(frozen=True, slots=True)
 class ClientRefusal:
-    """A refusal as JSON: code, description, the page that explains it, and a reference."""
+    """A refusal as JSON: code, description, the page that explains it, and a reference.
+
+    `keeps_path` is False where paths are refused that no route knows: what a stranger typed there
+    may be a secret.
+    """
 
     issuer: str
     decisions: DecisionQueue
+    keeps_path: bool = True
 
     def __call__(
         self, request: Request, refusal: Refusal, client_id: str | None = None
     ) -> Response:
         """The answer; its reason is kept behind the reference."""
+        endpoint = request.path if self.keeps_path else ""
         reference = self.decisions.put(
-            refusal, endpoint=request.path, at=request.at, client_id=client_id
+            refusal, endpoint=endpoint, at=request.at, client_id=client_id
         )
         body = {
             "error": refusal.code.value,
