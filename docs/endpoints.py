@@ -33,6 +33,7 @@ SENTENCES = {
     "/": "Who runs this, and who is signed in.",
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",
+    "/notices/query-string": "Why a secret in an address should be replaced, and how.",
     "/health/live": "200 while the process answers.",
     "/health/ready": "200 while a write transaction commits, else 503.",
     ASSETS: "Stylesheet and icon, under names that change with their content.",
