@@ -1,0 +1,352 @@
+"""AZ: authorization requests that are wrong, and who is told."""
+
+import re
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from tests.attacks.people.desk import switch_client
+from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
+from tests.attacks.raw import only, request, say
+from tests.attacks.world import CALLBACK, World
+from valetkey.kernel.moment import minutes
+from valetkey.testing.person import Page, Person
+
+_GOOD = {
+    "response_type": "code",
+    "client_id": "web1",
+    "redirect_uri": CALLBACK,
+    "scope": "notes:read",
+    "state": "xyz",
+}
+_NOBODY = (
+    "nobody",
+    "WEB1",
+    "web1 ",
+    " web1",
+    "web1\0",
+    "web1\n",
+    "web\u200b1",
+    "ｗeb1",
+    "' or 1=1--",
+    "web1' --",
+    '"><img src=x onerror=alert(1)>',
+    "{{7*7}}",
+    "../web1",
+    "%00",
+    "null",
+    "undefined",
+    "0",
+    "-1",
+    "9" * 400,
+    "é",
+    "\U0001f511",
+    "a" * 5_000,
+)
+_TWISTED = {
+    "response_type": (
+        ("", "invalid_request"),
+        ("CODE", "unsupported_response_type"),
+        ("code ", "unsupported_response_type"),
+        ("code\n", "unsupported_response_type"),
+        ("code token", "unsupported_response_type"),
+        ("code id_token", "unsupported_response_type"),
+        ("id_token", "unsupported_response_type"),
+        ("none", "unsupported_response_type"),
+        ("\0", "unsupported_response_type"),
+        ("x" * 5_000, "unsupported_response_type"),
+    ),
+    "response_mode": tuple(
+        (mode, "invalid_request")
+        for mode in ("fragment", "form_post", "query.jwt", "web_message", "QUERY", "query\n")
+    ),
+    "scope": tuple(
+        (scope, "invalid_scope")
+        for scope in (
+            "nothing:known",
+            "openid",
+            "offline_access",
+            "client:read",
+            "notes:read client:write",
+            "NOTES:READ",
+            "notes:read  write",
+            " notes:read",
+            "notes:read ",
+            "notes:read\twrite",
+            "notes:read\nwrite",
+            "notes:read\u00a0write",
+            "notes:read,write",
+            'notes:read"',
+            "notes:read\\",
+            "notes:*",
+            "*",
+            "é",
+            "\0",
+            " ",
+            "x" * 5_000,
+            " ".join(f"s{number}" for number in range(150)),
+        )
+    ),
+    "prompt": tuple(
+        (prompt, "invalid_request")
+        for prompt in (
+            "none login",
+            "login none",
+            "none consent",
+            "none none login",
+            "NONE",
+            "none\n",
+            "create",
+            "login,consent",
+            " login",
+            " ".join(["login"] * 100),
+            " ".join(f"p{number}" for number in range(100)),
+            "x" * 4_000,
+        )
+    ),
+    "max_age": tuple(
+        (age, "invalid_request")
+        for age in ("-1", "1.5", "1e3", "abc", " 60", "60\n", "+60", "６０", "6_0", "nan", "9" * 10)
+    ),
+    "nonce": (
+        ("x" * 4_096, "invalid_request"),
+        ("a\0b", "invalid_request"),
+        ("\n", "invalid_request"),
+    ),
+    "login_hint": (("x" * 321, "invalid_request"), ("a\r\nb", "invalid_request")),
+    "resource": tuple(
+        (resource, "invalid_target")
+        for resource in (
+            "https://other.example",
+            "https://other.example/#x",
+            "/v2/notes",
+            "v2",
+            "*",
+            "urn:x:y",
+            "\0",
+        )
+    ),
+    "id_token_hint": (("x.y.z", "invalid_request"), ("x" * 4_000, "invalid_request")),
+    "request": (("eyJhbGciOiJub25lIn0.e30.", "invalid_request"),),
+    "request_uri": (
+        ("https://evil.test/request", "invalid_request"),
+        ("urn:ietf:params:oauth:request_uri:x", "invalid_request"),
+        ("http://169.254.169.254/latest", "invalid_request"),
+    ),
+    "registration": (("{}", "invalid_request"),),
+    "code_challenge_method": (("S256", "invalid_request"), ("plain", "invalid_request")),
+    "code_challenge": tuple(
+        (challenge, "invalid_request")
+        for challenge in ("x", "x" * 43, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-c=", "é", "\0")
+    ),
+}
+
+
+def _query(**said: str) -> str:
+    return urlencode({name: text for name, text in {**_GOOD, **said}.items() if text})
+
+
+def _ask(world: World, **said: str) -> Page:
+    url = f"{world.auth}/oauth/authorize?{_query(**said)}"
+    return fetch(Person(world.auth), "GET", url)
+
+
+def _without_reference(page: Page) -> str:
+    return re.sub(r"VK-[0-9A-Z]{4}-[0-9A-Z]{4}-[0-9A-Z]{4}", "", page.body)
+
+
+def test_az_01_who_is_not_registered_and_who_is_off_get_the_same_page(world: World) -> None:
+    world.client("off1")
+    assert _ask(world, client_id="off1").status == 303
+    switch_client(world, "off1", on=False)
+    with world.nothing_changes():
+        off = _ask(world, client_id="off1")
+        shown(off, 400, "invalid_request")
+        for client_id in ("", *_NOBODY):
+            page = _ask(world, client_id=client_id)
+            shown(page, 400, "invalid_request")
+            assert _without_reference(page) == _without_reference(off), client_id
+            assert page.headers.keys() == off.headers.keys()
+            form = _query(client_id=client_id)
+            shown(fetch(Person(world.auth), "POST", f"{world.auth}/oauth/authorize", form), 400,
+                  "invalid_request")  # fmt: skip
+
+
+def test_az_01_two_clients_are_none(world: World) -> None:
+    with world.nothing_changes():
+        for more in ("client_id=web1", "client_id=web2", "client_id=", "client%5fid=web2"):
+            url = f"{world.auth}/oauth/authorize?{_query()}&{more}"
+            shown(fetch(Person(world.auth), "GET", url), 400, "invalid_request")
+
+
+def test_az_01_a_client_id_of_ten_kibibytes_is_not_looked_up(world: World) -> None:
+    target = f"/oauth/authorize?client_id={'a' * 10_240}"
+    assert only(say(world.auth, request(world.auth, "GET", target))).status == 414
+
+
+@pytest.mark.parametrize("name", _TWISTED)
+def test_az_what_is_wrong_with_a_proven_request_is_told_to_the_client(
+    world: World, name: str
+) -> None:
+    assert _ask(world).status == 303
+    with world.nothing_changes():
+        for text, code in _TWISTED[name]:
+            back(world, _ask(world, **{name: text}), code)
+            back(world, _ask(world, **{name: text, "state": ""}), code, state=None)
+            # Nobody is asked to sign in for a request that cannot be answered.
+            assert not _ask(world, **{name: text}).location.startswith("/")
+
+
+def test_az_02_an_empty_parameter_is_one_that_was_left_out(world: World) -> None:
+    url = f"{world.auth}/oauth/authorize?{_query()}"
+    for more in ("prompt=", "nonce=", "max_age", "code_challenge=&code_challenge_method=", "x"):
+        assert fetch(Person(world.auth), "GET", f"{url}&{more}").location.startswith("/oauth/sign")
+    empty = fetch(Person(world.auth), "GET", url.replace("response_type=code", "response_type="))
+    back(world, empty, "invalid_request")
+
+
+def test_az_03_half_here_and_half_there_is_refused(world: World) -> None:
+    url = f"{world.auth}/oauth/authorize"
+    person = Person(world.auth)
+    names = list(_GOOD)
+    assert fetch(person, "POST", url, _GOOD).status == 303
+    assert fetch(person, "POST", f"{url}?{_query()}").status == 303
+    with world.nothing_changes():
+        for place in range(1, len(names)):
+            left = urlencode({name: _GOOD[name] for name in names[:place]})
+            right = urlencode({name: _GOOD[name] for name in names[place:]})
+            shown(fetch(person, "POST", f"{url}?{left}", right), 400, "invalid_request")
+        for name in names:
+            query = urlencode({name: _GOOD[name]})
+            shown(fetch(person, "POST", f"{url}?{query}", _GOOD), 400, "invalid_request")
+            both = f"{_query()}&{query}"
+            shown(fetch(person, "GET", f"{url}?{both}"), 400, "invalid_request")
+            shown(fetch(person, "POST", url, both), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_az_03_other_methods_do_nothing(world: World, method: str) -> None:
+    person = signed_in(world)
+    yes(world, person.allow(consent_page(world, person)))
+    cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
+    with world.nothing_changes():
+        sent = request(
+            world.auth, method, f"/oauth/authorize?{_query()}", headers=[f"Cookie: {cookie}"]
+        )
+        reply = only(say(world.auth, sent, method=method))
+        assert reply.status == 405
+        assert reply.headers["allow"] == "GET, POST"
+        assert "location" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text/plain", "application/json", "multipart/form-data; boundary=x", "", "text/html",
+     "application/x-www-form-urlencoded; charset=utf-16"],
+)  # fmt: skip
+def test_az_03_a_form_comes_as_a_form(world: World, kind: str) -> None:
+    url = f"{world.auth}/oauth/authorize"
+    with world.nothing_changes():
+        page = fetch(Person(world.auth), "POST", url, _query(), {"content-type": kind})
+        shown(page, 400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "state=%zz", "state=%", "state=%f", "state=%ff", "state=%c0%80", "state=%ed%a0%80",
+        "state=%f5%80%80%80", "st%ffate=x", "=x", "x=%00", "%00=x", "prompt=%ff", "a=1&a=2",
+        "&".join(f"x{number}=" for number in range(101)),
+    ],
+)  # fmt: skip
+def test_az_06_what_cannot_be_read_is_told_to_nobody_else(world: World, query: str) -> None:
+    with world.nothing_changes():
+        good = _query(state="") if query.startswith("state") else _query()
+        for asked in (f"{good}&{query}", f"{query}&{good}"):
+            url = f"{world.auth}/oauth/authorize"
+            shown(fetch(Person(world.auth), "GET", f"{url}?{asked}"), 400, "invalid_request")
+            shown(fetch(Person(world.auth), "POST", url, asked), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("raw", [b"\x80", b"\xff\xfe", b"\xc3\xa9", b"\x01", b"\x7f", b"\t"])
+def test_az_06_raw_bytes_in_the_address_are_refused(world: World, raw: bytes) -> None:
+    sent = request(world.auth, "GET", f"/oauth/authorize?{_query(state='')}&state=@@")
+    with world.nothing_changes():
+        reply = only(say(world.auth, sent.replace(b"@@", raw)))
+        assert reply.status == 400
+        assert "location" not in reply.headers
+
+
+def test_az_09_prompt_none_asks_nobody_anything(world: World) -> None:
+    person = Person(world.auth)
+    with world.nothing_changes():
+        back(world, world.ask(person, prompt="none"), "login_required")
+    page = person.sign_in(
+        world.ask(person, prompt="consent"), "alice", "correct horse battery staple"
+    )
+    assert person.allow(page).told["code"]
+    yes(world, world.ask(person, prompt="none"))
+    with world.nothing_changes():
+        back(world, world.ask(person, prompt="none", scope="write"), "consent_required")
+        back(world, world.ask(person, "web2", prompt="none"), "consent_required")
+
+
+@pytest.mark.parametrize("prompt", ["login", "select_account", "login consent"])
+def test_az_09_prompt_login_means_it(world: World, prompt: str) -> None:
+    person = signed_in(world)
+    page = world.ask(person, prompt=prompt)
+    assert any(button.id == "sign-in" for button in page.buttons)
+    # Neither coming again nor going to the next page by hand replaces signing in.
+    for path in ("consent", "authorize"):
+        again = person.open(page.url.replace("/oauth/sign-in", f"/oauth/{path}"))
+        assert any(button.id == "sign-in" for button in again.buttons), path
+    wrong = person.sign_in(page, "alice", "wrong horse battery staple")
+    assert wrong.status == 401
+    page = person.sign_in(page, "alice", "correct horse battery staple")
+    yes(world, page if page.location else person.allow(page))
+
+
+def test_az_10_max_age_is_held_against_the_time_of_signing_in(world: World) -> None:
+    person = signed_in(world)
+    yes(world, person.allow(consent_page(world, person)))
+    yes(world, world.ask(person, max_age="60"))
+    world.servers.clock.forward(minutes(2))
+    back(world, world.ask(person, max_age="60", prompt="none"), "login_required")
+    page = world.ask(person, max_age="60")
+    assert any(button.id == "sign-in" for button in page.buttons)
+    yes(world, person.sign_in(page, "alice", "correct horse battery staple"))
+    for much in ("999999999", "600"):
+        yes(world, world.ask(person, max_age=much))
+
+
+def test_az_12_what_is_unknown_is_ignored_and_never_shown(world: World) -> None:
+    person = signed_in(world)
+    yes(world, person.allow(consent_page(world, person)))
+    for name in ("claims", "ui_locales", "acr_values", "display", "audience", "decision", "iss"):
+        yes(world, world.ask(person, **{name: '"><script>evil</script>'}))
+    for name in ("message", "error_description", "error", "title", "next", "continue", "theme"):
+        page = world.ask(Person(world.auth), **{name: "Your account is hacked, call evil"})
+        assert page.status == 200
+        assert "hacked" not in page.body
+
+
+def test_az_14_scope_is_what_was_allowed_each_once(world: World) -> None:
+    person = signed_in(world)
+    page = consent_page(world, person, scope="notes:read write notes:read read write")
+    boxes = [value for _, value, _ in page.forms[1].boxes]
+    assert boxes == ["notes:read", "write", "read"]
+    granted = world.exchange(yes(world, person.allow(page, only=["read"])))
+    granted.ok()
+    assert granted.json["scope"] == "read"
+    # What was not ticked is asked for again, and not given without.
+    back(world, world.ask(person, scope="read write", prompt="none"), "consent_required")
+
+
+def test_az_15_the_resource_is_the_api(world: World) -> None:
+    person = signed_in(world)
+    page = consent_page(world, person, resource=world.api)
+    granted = world.exchange(yes(world, person.allow(page)))
+    granted.ok()
+    assert world.call(granted.json["access_token"]).status == 200
+    back(world, world.ask(person, resource=f"{world.api}/"), "invalid_target")
+    back(world, world.ask(person, resource=quote(world.api, safe="")), "invalid_target")
