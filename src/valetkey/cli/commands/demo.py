@@ -8,7 +8,7 @@ import click
 from valetkey.cli import options, say
 from valetkey.cli.demo import screen
 from valetkey.cli.demo.running import Running, run
-from valetkey.cli.demo.walk import walk as tell
+from valetkey.cli.demo.walking.walk import walk as tell
 from valetkey.cli.demo.wire import Unanswered
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import Mistake

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import quote
 
-from valetkey.cli.demo.browser import Browser
 from valetkey.cli.demo.site import PRINTER, Site
-from valetkey.cli.demo.story import Story
+from valetkey.cli.demo.walking.browser import Browser
+from valetkey.cli.demo.walking.story import Story
 from valetkey.cli.demo.wire import Exchange, Reply, Wire, bearer
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url

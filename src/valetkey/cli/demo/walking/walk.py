@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from valetkey.cli import say
 from valetkey.cli.demo import notes
-from valetkey.cli.demo.browser import Browser
-from valetkey.cli.demo.chapters import browser_apps, client, code, ends, refusals, trusted
 from valetkey.cli.demo.running import Running, Stopped
 from valetkey.cli.demo.site import NAME
-from valetkey.cli.demo.stage import Stage
-from valetkey.cli.demo.story import Story
+from valetkey.cli.demo.walking.browser import Browser
+from valetkey.cli.demo.walking.chapters import browser_apps, client, code, ends, refusals, trusted
+from valetkey.cli.demo.walking.stage import Stage
+from valetkey.cli.demo.walking.story import Story
 from valetkey.cli.demo.wire import Exchange, Wire
 from valetkey.cli.say import Exit
 

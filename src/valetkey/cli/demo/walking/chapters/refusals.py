@@ -1,7 +1,7 @@
 """Chapters about no: to a part, to everything."""
 
 from valetkey.cli.demo.site import PRINTER, UID
-from valetkey.cli.demo.stage import Stage
+from valetkey.cli.demo.walking.stage import Stage
 from valetkey.cli.demo.wire import bearer
 
 

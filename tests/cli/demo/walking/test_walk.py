@@ -11,7 +11,7 @@ from tests.cli.running import valetkey
 from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.running import Running
 from valetkey.cli.demo.site import PASSWORD, PRINTER, Site, furnish, known_secrets
-from valetkey.cli.demo.walk import CHAPTERS, walk
+from valetkey.cli.demo.walking.walk import CHAPTERS, walk
 from valetkey.cli.say import Exit
 from valetkey.config.settings import Settings
 from valetkey.testing.server import Servers

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
 from valetkey.cli import say
-from valetkey.cli.demo import showing, veil
+from valetkey.cli.demo.walking import showing, veil
 from valetkey.cli.demo.wire import Exchange, Unanswered
 
 _WIDTH = 92

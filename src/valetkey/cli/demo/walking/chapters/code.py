@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 from valetkey.cli.demo.site import EMAIL, NAME, POCKET, PRINTER, SHORT_LIFE, UID
-from valetkey.cli.demo.stage import Stage
+from valetkey.cli.demo.walking.stage import Stage
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
 

@@ -1,7 +1,7 @@
 """Chapters about ends: a token's own, a code used twice, and Ada's second thoughts."""
 
 from valetkey.cli.demo.site import DESK, POCKET, PRINTER, SHORT_LIFE, UID
-from valetkey.cli.demo.stage import Stage
+from valetkey.cli.demo.walking.stage import Stage
 from valetkey.cli.demo.wire import bearer
 
 

@@ -10,7 +10,7 @@ from typing import cast
 from urllib.parse import parse_qsl, urlsplit
 
 from valetkey.cli import say
-from valetkey.cli.demo import veil
+from valetkey.cli.demo.walking import veil
 from valetkey.cli.demo.wire import Exchange
 
 WIDTH = 100

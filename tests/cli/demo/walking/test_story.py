@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.cli.demo.story import Story
+from valetkey.cli.demo.walking.story import Story
 from valetkey.cli.demo.wire import Unanswered
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from valetkey.cli.demo import veil
+from valetkey.cli.demo.walking import veil
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 

@@ -1,7 +1,7 @@
 """Chapters about an app as itself: its own token, its own record."""
 
 from valetkey.cli.demo.site import DESK, PRINTER, UID
-from valetkey.cli.demo.stage import Stage
+from valetkey.cli.demo.walking.stage import Stage
 from valetkey.cli.demo.wire import basic, bearer
 
 _SCOPE = "client:read client:write"

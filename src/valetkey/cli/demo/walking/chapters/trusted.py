@@ -1,7 +1,7 @@
 """The chapter about the operator's own app, which may take passwords."""
 
 from valetkey.cli.demo.site import DESK, EMAIL, NAME, PASSWORD, UID, USERNAME
-from valetkey.cli.demo.stage import Stage
+from valetkey.cli.demo.walking.stage import Stage
 from valetkey.cli.demo.wire import basic, bearer
 
 

@@ -1,7 +1,7 @@
 """Chapters about apps that people open: one in a browser alone, and the example app."""
 
 from valetkey.cli.demo.site import UID, VIEWER
-from valetkey.cli.demo.stage import Stage
+from valetkey.cli.demo.walking.stage import Stage
 
 _VIEWER_URI = "http://127.0.0.1:8410/viewer"
 _TEN_MINUTES = 600
