@@ -111,24 +111,31 @@ class Serving:
             _wait_until(lambda address=address: not _answers(address))  # type: ignore[misc]
 
 
+def configure(here: Path, database: str, *, workers: int = 1) -> Path:
+    """The configuration of both servers on free ports, and everyone of `REGISTER` in it."""
+    config = here / "valetkey.toml"
+    if config.exists():
+        return config
+    auth, api = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+    config.write_text(
+        f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\n'
+        f'database = "{database}"\nworkers = {workers}\n'
+        f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\n'
+        '[log]\nlevel = "warning"\n'
+    )
+    (here / "register.toml").write_text(REGISTER)
+    done = valetkey("apply", "register.toml", "--config", str(config), "--yes", here=here)
+    assert done.code == 0, done.out + done.err
+    return config
+
+
 @contextmanager
 def serving(here: Path, database: str, *, workers: int = 1) -> Generator[Serving]:
     """Both servers on free ports, with everyone of `REGISTER`; again if `here` was used before.
 
     `database` is the authorization server's URL.
     """
-    config = here / "valetkey.toml"
-    if not config.exists():
-        auth, api = (f"127.0.0.1:{_free_port()}" for _ in range(2))
-        config.write_text(
-            f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\n'
-            f'database = "{database}"\nworkers = {workers}\n'
-            f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\n'
-            '[log]\nlevel = "warning"\n'
-        )
-        (here / "register.toml").write_text(REGISTER)
-        done = valetkey("apply", "register.toml", "--config", str(config), "--yes", here=here)
-        assert done.code == 0, done.out + done.err
+    config = configure(here, database, workers=workers)
     process = subprocess.Popen(
         [str(PROGRAM), "serve", "--config", str(config)],
         cwd=here,

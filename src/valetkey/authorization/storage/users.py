@@ -23,6 +23,11 @@ class Users:
         )
         return None if row is None else _user(row)
 
+    def find_to_change(self, uid: Uid) -> User | None:
+        """The user as it will still be when this transaction changes it: others wait."""
+        self.db.run("UPDATE users SET changed_at = changed_at WHERE uid = :uid", uid=uid)
+        return self.find(uid)
+
     def find_by_name(self, name: str) -> User | None:
         """The user with this username or e-mail address, however it is spelt."""
         row = self.db.row(
@@ -58,15 +63,16 @@ class Users:
         )
         if not given:
             return False
-        self.db.run(
+        # Another transaction may have been faster since the look above.
+        registered = self.db.run(
             "INSERT INTO users (uid, username, username_key, email, email_key, email_verified_at,"
             " name, created_at, changed_at, disabled_at)"
             " VALUES (:uid, :username, :username_key, :email, :email_key, :email_verified_at,"
-            " :name, :created_at, :changed_at, :disabled_at)",
+            " :name, :created_at, :changed_at, :disabled_at) ON CONFLICT DO NOTHING",
             created_at=user.created_at,
             **_columns(user),
         )
-        return True
+        return registered == 1
 
     def change(self, user: User) -> bool:
         """Write everything about a user; False if there is none, or a name is another's."""
