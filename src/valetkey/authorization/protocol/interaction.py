@@ -67,7 +67,13 @@ class Interaction:
     def open(sealed: str, sealer: Sealer) -> "Interaction | None":
         """What `seal` gave; None for anything else."""
         plain = sealer.open(sealed, _CONTEXT)
-        return None if plain is None else msgspec.msgpack.decode(plain, type=Interaction)
+        if plain is None:
+            return None
+        try:
+            return msgspec.msgpack.decode(plain, type=Interaction)
+        except msgspec.MsgspecError:
+            # Sealed by us all the same: by a version whose interactions had another shape.
+            return None
 
 
 @dataclass(frozen=True, slots=True)
