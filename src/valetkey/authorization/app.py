@@ -37,7 +37,7 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
-from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
+from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.authorization.upkeep import Upkeep
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings
@@ -46,6 +46,7 @@ from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.database.migrate import migrate
 from valetkey.kernel.key import Algorithm
 from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
@@ -56,7 +57,7 @@ from valetkey.web.router import App, Body, Route
 
 SCHEMA = "valetkey.authorization.storage.schema"
 _MINUTE = 60
-_UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy)
+_UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
     try:
         await migrate(foundation.store.engine, SCHEMA)
         now = runtime.now()
-        await foundation.keys.keep(now)
-        try:
-            foundation.keys.current(now)
-        except LookupError as error:
-            raise Mistake(f"{error}: restore the keyring that belongs to it") from error
+        await _keep_keys(foundation, now)
         credential = _credential(settings, runtime)
         registrar = foundation.registrar("start")
         await foundation.store.write(lambda tx: keep_registered(tx, registrar, credential, now))
@@ -132,7 +129,10 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
 
 
 async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> App:
-    """The server. `prepare` ran before, here or in another process."""
+    """The server. `prepare` ran before, here or in another process.
+
+    Raises Mistake where the keyring does not open what the database keeps sealed.
+    """
     foundation = lay_foundation(settings, runtime, scopes)
     store, keyring = foundation.store, foundation.keyring
     decisions = DecisionQueue(runtime.random)
@@ -142,7 +142,12 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     door = _door(foundation, directory)
     minter = Minter(foundation.issuer, foundation.keys)
     upkeep = Upkeep(store, decisions, foundation.keys, runtime)
-    await foundation.keys.keep(runtime.now())
+    try:
+        await _keep_keys(foundation, runtime.now())
+    except BaseException:
+        offload.close()
+        await store.engine.close()
+        raise
 
     async def close() -> None:
         with contextlib.suppress(*_UNAVAILABLE):
@@ -180,6 +185,13 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     )
 
 
+async def _keep_keys(foundation: Foundation, now: Instant) -> None:
+    try:
+        await foundation.keys.keep(now)
+    except NoSigningKey as error:
+        raise Mistake(f"{error}: restore the keyring that belongs to it") from error
+
+
 def policy_of(settings: Settings) -> TokenPolicy:
     """How long things work, and for which API."""
     tokens = settings.tokens
@@ -196,6 +208,7 @@ def policy_of(settings: Settings) -> TokenPolicy:
 def _door(foundation: Foundation, directory: ClientDirectory) -> Door:
     issuer = foundation.issuer
     return Door(
+        foundation.store,
         ClientAuthentication(
             directory,
             foundation.keyring.fingerprint_key,

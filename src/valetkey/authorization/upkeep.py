@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from valetkey.authorization.model.decision import Decision
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
@@ -56,10 +58,16 @@ class Upkeep:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write down every refusal that waits."""
-        waiting = self.decisions.drain()
-        if waiting:
-            await self.store.write(lambda tx: [tx.decisions.add(each) for each in waiting])
+        """Write down every refusal that waits, a batch at a time.
+
+        What could not be written waits again.
+        """
+        while waiting := self.decisions.drain(BATCH):
+            try:
+                await self.store.write(partial(_write_down, waiting))
+            except BaseException:
+                self.decisions.give_back(waiting)
+                raise
 
     async def sweep(self) -> None:
         """Delete what expired, a little at a time."""
@@ -74,12 +82,21 @@ class Upkeep:
             await asyncio.sleep(_KEYS_EVERY)
 
 
+def _write_down(waiting: Sequence[Decision], tx: Transaction) -> None:
+    for decision in waiting:
+        tx.decisions.add(decision)
+
+
+def _sweep(sweep: Sweep, now: Instant, tx: Transaction) -> int:
+    return sweep(tx, now)
+
+
 async def sweep_all(store: Store, now: Instant, sweeps: Sequence[Sweep]) -> int:
     """Delete everything that expired, in transactions of at most `BATCH` rows; how many it was."""
     swept = 0
     for sweep in sweeps:
         while True:
-            gone = await store.write(lambda tx, sweep=sweep: sweep(tx, now))  # type: ignore[misc]
+            gone = await store.write(partial(_sweep, sweep, now))
             swept += gone
             if gone < BATCH:
                 break

@@ -109,7 +109,7 @@ class Records:
         changes = _convert(wanted.changes, AccountChanges, _ACCOUNT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes
-        user = _user(tx, read)
+        user = None if read.uid is None else tx.users.find_to_change(Uid(read.uid))
         if user is None:
             return _gone()
         missing = wanted.verb == "replace" and changes.name is msgspec.UNSET
@@ -134,7 +134,7 @@ class Records:
         changes = _convert(wanted.changes, ClientChanges, _CLIENT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes
-        client = tx.clients.find(read.client_id)
+        client = tx.clients.find_to_change(read.client_id)
         if client is None:
             return _gone()
         uris = _redirect_uris(client, changes)
@@ -155,7 +155,9 @@ class Records:
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
         grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now)
-        return {"records": [authorization_record(tx, grant) for grant in grants]}
+        names = {each: _client_name(tx, each) for each in {grant.client_id for grant in grants}}
+        records = [authorization_record(grant, names[grant.client_id]) for grant in grants]
+        return {"records": records}
 
     def _read_authorization(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
@@ -163,7 +165,8 @@ class Records:
         found = tx.grants.find(wanted.id)
         if found is None or found.grant.uid != read.uid or found.standing.ended(now):
             return _gone()
-        return {"record": authorization_record(tx, found.grant)}
+        name = _client_name(tx, found.grant.client_id)
+        return {"record": authorization_record(found.grant, name)}
 
     def _delete_authorization(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
@@ -199,13 +202,12 @@ def client_record(client: Client) -> Record:
     }
 
 
-def authorization_record(tx: Transaction, grant: Grant) -> Record:
+def authorization_record(grant: Grant, client_name: str) -> Record:
     """What a user let a client do, as the API shows it."""
-    client = tx.clients.find(grant.client_id)
     return {
         "id": grant.id,
         "client_id": grant.client_id,
-        "client_name": "" if client is None else client.name,
+        "client_name": client_name,
         "scope": str(grant.scope),
         "created_at": grant.created_at,
         "last_used_at": grant.last_used_at,
@@ -219,8 +221,10 @@ def _redirect_uris(client: Client, changes: ClientChanges) -> tuple[str, ...] | 
         if isinstance(first, msgspec.UnsetType):
             return client.redirect_uris
         # The record's redirect_uri is the first of them: the others stay.
-        return (first, *(uri for uri in client.redirect_uris[1:] if uri != first))
-    if not isinstance(first, msgspec.UnsetType) and uris[:1] != (first,):
+        others = tuple(uri for uri in client.redirect_uris[1:] if uri != first)
+        # A client without any is shown with an empty one, and may say so itself.
+        return (first, *others) if first or client.redirect_uris else ()
+    if not isinstance(first, msgspec.UnsetType) and (uris[:1] or ("",)) != (first,):
         return Rejected((Fault("redirect_uri", "the first of redirect_uris"),))
     return uris
 
@@ -229,9 +233,9 @@ def _as_said(faults: tuple[Fault, ...], changes: ClientChanges) -> tuple[Fault, 
     """The faults under the name that was sent: `redirect_uri` is the first of `redirect_uris`."""
     if not isinstance(changes.redirect_uris, msgspec.UnsetType):
         return faults
+    first = {"redirect_uris", "redirect_uris/0"}
     return tuple(
-        replace(fault, field="redirect_uri") if fault.field == "redirect_uris/0" else fault
-        for fault in faults
+        replace(fault, field="redirect_uri") if fault.field in first else fault for fault in faults
     )
 
 
@@ -260,6 +264,11 @@ def _convert(
         except msgspec.ValidationError as error:
             faults.append(Fault(name, str(error).partition(" - at")[0]))
     return Rejected(tuple(faults)) if faults else msgspec.convert(dict(changes), type=wanted)
+
+
+def _client_name(tx: Transaction, client_id: str) -> str:
+    client = tx.clients.find(client_id)
+    return "" if client is None else client.name
 
 
 def _user(tx: Transaction, read: Read) -> User | None:

@@ -15,6 +15,7 @@ from valetkey.authorization.model.profile import ProfileName
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.key import KeySet
 from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret, same
 
@@ -25,18 +26,25 @@ _OVERLAP = days(1)
 def keep_registered(
     tx: Transaction, registrar: Registrar, credential: Secret, now: Instant
 ) -> None:
-    """Let the resource server authenticate with this credential. Does nothing where it can."""
+    """Let the resource server authenticate with this credential. Does nothing where it can.
+
+    Raises Mistake for a credential that could be guessed.
+    """
     client = tx.clients.find(RESOURCE_SERVER)
     if client is None:
         client = _resource_server(now)
         if tx.clients.register(client):
             tx.events.add(ClientRegistered(client.id, "start"), now)
     wanted = registrar.fingerprints.of(secret_purpose(RESOURCE_SERVER), credential.reveal())
+    # One that is to end, because another took its place for a while, would end all the same.
     known = any(
-        same(secret.fingerprint, wanted) and secret.is_live(now) for secret in client.secrets
+        same(secret.fingerprint, wanted) and secret.expires_at is None for secret in client.secrets
     )
-    if not known:
-        registrar.issue_secret(tx, client, credential, now, others_live=_OVERLAP)
+    if known:
+        return
+    faults = registrar.issue_secret(tx, client, credential, now, others_live=_OVERLAP)
+    if faults:
+        raise Mistake(f"{faults[0].detail}", "resource.credential_text")
 
 
 def _resource_server(now: Instant) -> Client:

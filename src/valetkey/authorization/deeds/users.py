@@ -35,7 +35,9 @@ class UserRecord:
         """Everything that is wrong, all at once."""
         found: list[Fault] = []
         username = fold(self.username)
-        plain = self.username.isprintable() and not set(self.username) & set(" @\u3000\xa0")
+        names = (self.username, username)
+        # Folded too: a full-width @ would make the name another's e-mail address.
+        plain = all(name.isprintable() and not set(name) & set(" @") for name in names)
         if not plain or not 0 < len(username) <= _LONGEST or username != fold(username):
             found.append(Fault("username", f"1 to {_LONGEST} characters without spaces and @"))
         local, at, domain = self.email.rpartition("@")

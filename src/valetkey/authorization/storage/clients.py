@@ -46,6 +46,12 @@ class Clients:
         )
         return None if row is None else _client(row, self._secrets(client_id))
 
+    def find_to_change(self, client_id: str) -> Client | None:
+        """The client as it will still be when this transaction changes it: others wait."""
+        # Who writes a row back that another wrote meanwhile would undo it: say, switch it on.
+        self.db.run("UPDATE clients SET changed_at = changed_at WHERE id = :id", id=client_id)
+        return self.find(client_id)
+
     def page(self, after: str, limit: int) -> Sequence[Client]:
         """At most `limit` clients in the order of their ids, beginning after `after`."""
         ids = self.db.rows(

@@ -17,6 +17,7 @@ DECISION_LIFETIME = days(7)
 """How long the reasons of a refusal can be read."""
 
 _QUEUED = 10_000
+_LONGEST = 1_000
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -129,24 +130,31 @@ class DecisionQueue:
             Decision(
                 reference=reference,
                 at=at,
-                endpoint=endpoint,
+                endpoint=_kept(endpoint),
                 code=refusal.code.value,
-                check=refusal.check,
-                description=refusal.description,
-                expected=refusal.expected,
-                received=refusal.received,
+                check=_kept(refusal.check),
+                description=_kept(refusal.description),
+                expected=_kept(refusal.expected),
+                received=_kept(refusal.received),
                 client_id=client_id,
                 expires_at=later(at, DECISION_LIFETIME),
             )
         )
         return reference
 
-    def drain(self) -> Sequence[Decision]:
-        """Everything that waits, taken out."""
-        drained: list[Decision] = []
-        while self.waiting:
-            drained.append(self.waiting.popleft())
-        return drained
+    def drain(self, most: int = _QUEUED) -> Sequence[Decision]:
+        """At most so many of those that wait, oldest first, taken out."""
+        return [self.waiting.popleft() for _ in range(min(most, len(self.waiting)))]
+
+    def give_back(self, decisions: Sequence[Decision]) -> None:
+        """Let them wait again, as many of the newest of them as there is room for."""
+        room = _QUEUED - len(self.waiting)
+        self.waiting.extendleft(tuple(reversed(decisions))[:room])
+
+
+def _kept(text: str) -> str:
+    # Short, and nothing that a database refuses: one such record would hold up all others.
+    return text[:_LONGEST].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def fresh_reference(random: Callable[[int], bytes]) -> str:

@@ -15,11 +15,14 @@ class SigningKeys:
     db: Connection
 
     def all(self, now: Instant) -> Sequence[SigningKeyRecord]:
-        """Every key that is still published, the earliest to sign first."""
+        """Every key that is still published, the earliest to sign first.
+
+        Of two that sign from the same second on, the one made later comes later.
+        """
         rows = self.db.rows(
             "SELECT kid, purpose, algorithm, period, public_jwk, sealed, created_at, activates_at,"
             " retires_at, removed_at FROM signing_keys"
-            " WHERE removed_at IS NULL OR removed_at > :now ORDER BY activates_at, kid",
+            " WHERE removed_at IS NULL OR removed_at > :now ORDER BY activates_at, period",
             now=now,
         )
         return [_record(row) for row in rows]

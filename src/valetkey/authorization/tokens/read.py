@@ -1,5 +1,6 @@
 """Read access tokens that come back: by value and by reference, with everything behind them."""
 
+import re
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.standing import Standing
@@ -13,6 +14,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, well_formed
+
+_UID = re.compile(r"[1-9][0-9]{0,15}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,11 @@ class AccessTokenReader:
     keys: SigningKeyRing
     fingerprints: FingerprintKey
 
-    def read_by_value(self, token: str, now: Instant) -> Read | None:
+    async def read_by_value(self, token: str, now: Instant) -> Read | None:
         """What a signed token says, unless it is not ours or has expired."""
         if token.count(".") != 2:  # noqa: PLR2004 - header, claims, signature
             return None
+        await self.keys.refresh(now)
         try:
             said = access_token.verify(
                 token,
@@ -54,12 +58,18 @@ class AccessTokenReader:
             )
         except Refused:
             return None
+        uid = None
+        if said.grant_id is not None:
+            # Only who has our key could say otherwise; even that is no fault of ours.
+            if _UID.fullmatch(said.subject) is None:
+                return None
+            uid = int(said.subject)
         return Read(
             token_id=said.token_id,
             client_id=said.client_id,
             grant_id=said.grant_id,
             subject=said.subject,
-            uid=int(said.subject) if said.grant_id is not None else None,
+            uid=uid,
             scope=said.scope,
             audience=said.audience,
             issued_at=said.issued_at,
@@ -75,10 +85,13 @@ class AccessTokenReader:
     def find_live(
         self, tx: Transaction, token: str, read: Read | None, now: Instant
     ) -> tuple[Read, Standing] | None:
-        """A token and its standing; `read` is what `read_by_value` made of the same token."""
+        """A token for our API and its standing.
+
+        `read` is what `read_by_value` made of the same token.
+        """
         if read is None:
             found = self._look_up(tx, token)
-            if found is None or found[0].expires_at <= now:
+            if found is None or found[0].expires_at <= now or found[0].audience != self.audience:
                 return None
             return _read(found[0]), found[1]
         return read, _standing_by_value(tx, read)

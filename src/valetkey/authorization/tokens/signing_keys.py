@@ -1,6 +1,6 @@
 """The keys that sign: one current, one next and published, the rest retiring (security 15)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,6 +15,10 @@ from valetkey.kernel.seal import Sealer
 PURPOSE = "access"
 _PUBLISHED_AFTER = days(2)
 """A key is published until the last token it signed has expired: a day, and a day in reserve."""
+
+
+class NoSigningKey(LookupError):
+    """There is no key to sign with: none was made yet, or the keyring does not open it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +47,10 @@ class SigningKeyRing:
         self._revision = -1
 
     def current(self, now: Instant) -> SigningKey:
-        """The key that signs now. Raises LookupError before the first key was made."""
-        active = [record for record in self._records if record.activates_at <= now]
-        if not active:
-            message = "there is no signing key yet"
-            raise LookupError(message)
-        return self._open(active[-1])
+        """The key that signs now. Raises NoSigningKey."""
+        if not self._records:
+            raise NoSigningKey("there is no signing key yet")
+        return self._open(_active(self._records, now)[-1])
 
     def published(self, now: Instant) -> KeySet:
         """Every public key that clients may meet: next, current and retiring."""
@@ -74,10 +76,16 @@ class SigningKeyRing:
             self._opened = {r.kid: self._opened[r.kid] for r in records if r.kid in self._opened}
 
     async def keep(self, now: Instant) -> None:
-        """Make what is missing, retire what is due. Any number of processes may do so at once."""
-        records = await self._store.read(lambda tx: tuple(tx.signing_keys.all(now)))
-        if _in_order(records, now):
-            await self.refresh(now)
+        """Make what is missing, retire what is due. Any number of processes may do so at once.
+
+        Raises NoSigningKey, and makes nothing, where the keyring does not open what is there: keys
+        that it sealed would in their turn be of no use to everybody else.
+        """
+        self._changed = -1
+        await self.refresh(now)
+        if self._records:
+            self.current(now)
+        if _in_order(self._records, now):
             return
         drafts = [self._draft(), self._draft()]
         await self._store.write(lambda tx: self._put_in_order(tx, drafts, now))
@@ -103,20 +111,19 @@ class SigningKeyRing:
 
     def _put_in_order(self, tx: Transaction, drafts: list["_Draft"], now: Instant) -> None:
         records = list(tx.signing_keys.all(now))
-        active = [record for record in records if record.activates_at <= now]
+        active = _active(records, now)
         for old, new in pairwise(active):
             if old.retires_at is None and tx.signing_keys.retire(
                 old.kid, new.activates_at, later(new.activates_at, _PUBLISHED_AFTER)
             ):
                 tx.events.add(SigningKeyRetired(old.kid), now)
-        upcoming = len(records) - len(active)
-        if not active:
+        if active:
+            starts = active[-1].activates_at
+        else:
             # Nobody knows any key yet, so the first one needs no notice.
             self._issue(tx, drafts.pop(), 0, now, now)
             starts = now
-        else:
-            starts = active[-1].activates_at
-        if not upcoming:
+        if len(records) == len(active):
             period = 1 + max((record.period for record in records), default=0)
             first = max(later(starts, self._plan.lifetime), later(now, self._plan.publication))
             self._issue(tx, drafts.pop(), period, first, now)
@@ -149,8 +156,7 @@ class SigningKeyRing:
         if key is None:
             plain = self._sealer.open(record.sealed, place(record.kid))
             if plain is None:
-                message = "the keyring does not open the signing keys of this database"
-                raise LookupError(message)
+                raise NoSigningKey("the keyring does not open the signing keys of this database")
             key = SigningKey.from_private_jwk(plain.decode())
             self._opened[record.kid] = key
         return key
@@ -167,8 +173,13 @@ def place(kid: str) -> str:
     return f"signing_keys.sealed:{kid}"
 
 
-def _in_order(records: tuple[SigningKeyRecord, ...], now: Instant) -> bool:
-    active = [record for record in records if record.activates_at <= now]
-    if len(records) == len(active) or not active:
+def _active(records: Sequence[SigningKeyRecord], now: Instant) -> Sequence[SigningKeyRecord]:
+    # Where the first key was made by a clock ahead of ours it signs already: all know it.
+    return [record for record in records if record.activates_at <= now] or records[:1]
+
+
+def _in_order(records: Sequence[SigningKeyRecord], now: Instant) -> bool:
+    active = _active(records, now)
+    if len(records) == len(active):
         return False
     return all(record.retires_at is not None for record in active[:-1])

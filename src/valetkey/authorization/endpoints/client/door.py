@@ -1,10 +1,16 @@
 """The door of every endpoint for clients: read the parameters, prove who sent them."""
 
 from dataclasses import dataclass
+from functools import partial
 
-from valetkey.authorization.client_authentication.authenticate import ClientAuthentication
+from valetkey.authorization.client_authentication.authenticate import (
+    ClientAuthentication,
+    spend_mark,
+)
 from valetkey.authorization.client_authentication.client_secret import read_basic
 from valetkey.authorization.client_authentication.method import Authenticated, Presented
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.client_address import neighbourhood
 from valetkey.web.exchange import Request
@@ -26,6 +32,7 @@ class Asked:
 class Door:
     """Lets proven clients in. `audiences` are the names by which an assertion may call us."""
 
+    store: Store
     authentication: ClientAuthentication
     audiences: tuple[str, ...]
 
@@ -48,14 +55,30 @@ class Door:
         return Asked(query, in_query=True)
 
     async def prove(self, request: Request, asked: Asked) -> Authenticated:
-        """The client that sent it; Refused otherwise."""
+        """The client that sent it; Refused otherwise.
+
+        Its assertion is spent then, and its secret counted as seen in a URL, whatever comes of the
+        request: both are on disk when this returns.
+        """
         presented = Presented(
             parameters=asked.parameters,
             basic=read_basic(request.headers.get("authorization")),
             audiences=self.audiences,
             now=request.at,
         )
-        return await self.authentication.authenticate(presented, neighbourhood(request.address))
+        place = neighbourhood(request.address)
+        proven = await self.authentication.authenticate(presented, place)
+        if proven.mark is not None or asked.in_query:
+            problem = await self.store.write(partial(_note, proven, asked, request.at))
+            if problem is not None:
+                raise Refused(problem)
+        return proven
+
+
+def _note(proven: Authenticated, asked: Asked, now: Instant, tx: Transaction) -> Refusal | None:
+    if asked.in_query:
+        tx.clients.saw_query(proven.client.id, now)
+    return spend_mark(tx, proven)
 
 
 def require_query_allowed(asked: Asked, proven: Authenticated) -> None:

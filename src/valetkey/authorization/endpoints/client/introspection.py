@@ -4,22 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from valetkey.authorization.client_authentication.authenticate import spend_mark
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.endpoints.client.door import (
-    Asked,
-    Door,
-    require_query_allowed,
-    the_token,
-)
+from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
 from valetkey.authorization.grant_types.family import fingerprint_of, take_apart
 from valetkey.authorization.model.client import RESOURCE_SERVER
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Refusal, Refused
+from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
@@ -51,26 +45,11 @@ class IntrospectionEndpoint:
             require_query_allowed(asked, proven)
             _require_confidential(proven)
             token = the_token(asked)
-            await self._spend(proven, asked, request.at)
-            await self.reader.keys.refresh(request.at)
-            read = self.reader.read_by_value(token, request.at)
+            read = await self.reader.read_by_value(token, request.at)
             said = await self.store.read(lambda tx: self._say(tx, proven, token, read, request.at))
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
         return json_response(dict(said), 200, _NO_STORE)
-
-    async def _spend(self, proven: Authenticated, asked: Asked, now: Instant) -> None:
-        if proven.mark is None and not asked.in_query:
-            return
-
-        def work(tx: Transaction) -> Refusal | None:
-            if asked.in_query:
-                tx.clients.saw_query(proven.client.id, now)
-            return spend_mark(tx, proven)
-
-        problem = await self.store.write(work)
-        if problem is not None:
-            raise Refused(problem)
 
     def _say(
         self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant

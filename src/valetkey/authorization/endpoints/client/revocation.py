@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.client_authentication.authenticate import spend_mark
 from valetkey.authorization.client_authentication.method import Authenticated
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
@@ -11,7 +10,7 @@ from valetkey.authorization.model.event import AccessTokenRevoked, GrantRevoked
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Refusal, Refused
+from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.exchange import Request, Response
 
@@ -35,22 +34,11 @@ class RevocationEndpoint:
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             token = the_token(asked)
-            await self.reader.keys.refresh(request.at)
-            read = self.reader.read_by_value(token, request.at)
+            read = await self.reader.read_by_value(token, request.at)
 
-            def work(tx: Transaction) -> Refusal | None:
-                if asked.in_query:
-                    tx.clients.saw_query(proven.client.id, request.at)
-                if problem := spend_mark(tx, proven):
-                    return problem
-                self._end(tx, proven, token, read, request.at)
-                return None
-
-            problem = await self.store.write(work)
+            await self.store.write(lambda tx: self._end(tx, proven, token, read, request.at))
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
-        if problem is not None:
-            return self.refuse(request, problem, client_id)
         return Response(200, b"", (("cache-control", "no-store"),))
 
     def _end(

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.client_authentication.authenticate import spend_mark
 from valetkey.authorization.client_authentication.method import Authenticated
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Asked, Door, require_query_allowed
 from valetkey.authorization.grant_types.grant_type import Fresh, GrantType, TokenRequest
-from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
+from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.issue import Draw, TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
@@ -77,12 +76,7 @@ class TokenEndpoint:
         # Loaded before the transaction: without a key nothing is spent.
         self.minter.keys.current(request.at)
 
-        def work(tx: Transaction) -> Granted | Refusal:
-            if asked.in_query:
-                tx.clients.saw_query(client.id, request.at)
-            return spend_mark(tx, proven) or grant_type.redeem(tx, token_request)
-
-        granted = await self.store.write(work)
+        granted = await self.store.write(lambda tx: grant_type.redeem(tx, token_request))
         if isinstance(granted, Refusal):
             return self.refuse(request, granted, client.id)
         return json_response(self.minter.response(granted, request.at), 200, self._headers(asked))

@@ -4,6 +4,7 @@ The resource server passes on a caller's access token and says what the caller w
 token is live and wide enough is judged here, on every call.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -19,7 +20,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.json_body import read_json
 
-_READING = frozenset({"read", "list"})
+_Said = dict[str, object] | Refusal | Rejected
+_Work = Callable[[Transaction], _Said]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,12 @@ class IdentityEndpoint:
         try:
             await self.gate.require(request)
             asked = _parse(request.body)
-            await self.reader.keys.refresh(request.at)
-            read = self.reader.read_by_value(asked.access_token, request.at)
+            read = await self.reader.read_by_value(asked.access_token, request.at)
 
-            def work(tx: Transaction) -> dict[str, object] | Refusal | Rejected:
+            def work(tx: Transaction) -> _Said:
                 return self._answer(tx, asked, read, request.at)
 
-            run = self.store.read if asked.verb in _READING else self.store.write
-            said = await run(work)
+            said = await self._running(asked.verb)(work)
         except Refused as refused:
             return self.refuse(request, refused.refusal)
         if isinstance(said, Refusal):
@@ -53,9 +53,13 @@ class IdentityEndpoint:
             return self._reject(request, said)
         return json_response(said, 200, (("cache-control", "no-store"),))
 
-    def _answer(
-        self, tx: Transaction, asked: Wanted, read: Read | None, now: Instant
-    ) -> dict[str, object] | Refusal | Rejected:
+    def _running(self, verb: str) -> Callable[[_Work], Awaitable[_Said]]:
+        if verb == "read":
+            return self.store.read
+        # A list may be long, and must not hold up who waits behind it.
+        return self.store.scan if verb == "list" else self.store.write
+
+    def _answer(self, tx: Transaction, asked: Wanted, read: Read | None, now: Instant) -> _Said:
         found = self.reader.find_live(tx, asked.access_token, read, now)
         if found is None or require_live(found[1], now) is not None:
             return Refusal(
