@@ -1,4 +1,4 @@
-"""The authorization server goes away and comes back: the API answers what it can, and catches up."""
+"""The authorization server goes away and comes back: the API answers what it can meanwhile."""
 
 import os
 import signal
