@@ -1,14 +1,19 @@
-"""Running the real program as a shell would."""
+"""Running the real program: in a process of its own, in a directory of its own."""
 
+import atexit
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(sys.executable).with_name("valetkey")
+_PRELOADED = Path(__file__).with_name("preloaded.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +33,34 @@ def valetkey(
     *arguments: str, here: Path, typed: str = "", environment: dict[str, str] | None = None
 ) -> Ran:
     """Run `valetkey` with these arguments in the directory `here`, not on a terminal."""
+    request = {
+        "arguments": arguments,
+        "here": str(here),
+        "environment": {**clean_environment(), **(environment or {})},
+    }
+    requests = _preloaded()
+    with (
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        stdin.write(typed.encode())
+        stdin.seek(0)
+        streams = [stdin.fileno(), out.fileno(), err.fileno()]
+        socket.send_fds(requests, [json.dumps(request).encode()], streams)
+        code = json.loads(requests.recv(64))
+        for stream in (out, err):
+            stream.seek(0)
+        return Ran(code, out.read().decode(), err.read().decode())
+
+
+def valetkey_from_the_shell(*arguments: str, here: Path) -> Ran:
+    """The same by the installed program, imports and all."""
     done = subprocess.run(
         [str(PROGRAM), *arguments],
         cwd=here,
-        input=typed,
-        env={**clean_environment(), **(environment or {})},
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
@@ -44,3 +72,21 @@ def valetkey(
 def clean_environment() -> dict[str, str]:
     """This process's environment without settings that would change what a test sees."""
     return {name: value for name, value in os.environ.items() if not name.startswith("VALETKEY")}
+
+
+@cache
+def _preloaded() -> socket.socket:
+    ours, theirs = socket.socketpair()
+    ours.settimeout(120)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", str(_PRELOADED), str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+        )
+
+    def end() -> None:
+        ours.close()
+        process.wait(10)
+
+    atexit.register(end)
+    return ours

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.cli.running import valetkey
+from tests.cli.running import valetkey_from_the_shell as valetkey
 from valetkey.cli.main import COMMANDS
 
 
