@@ -1,0 +1,369 @@
+"""GR: the grants that are off until an administrator turns them on, and client credentials."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+
+from tests.attacks.world import CALLBACK, PASSWORD, SCOPES, Answer, World, secret_of
+from tests.attacks.world import world as begin
+from valetkey.authorization import app
+from valetkey.authorization.deeds.clients import Registrar, metadata_of
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import hours, minutes, seconds
+from valetkey.testing.person import Page, Person
+
+
+@pytest.fixture
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with begin(tmp_path_factory.mktemp("fresh")) as found:
+        yield found
+
+
+def _implicit(world: World, client_id: str = "old1", **said: str) -> Page:
+    return world.allow(client_id, response_type="token", **said)
+
+
+def _refused_in_fragment(page: Page, code: str) -> None:
+    """BACK of the catalogue, in the fragment."""
+    assert page.status == 303
+    parts = urlsplit(page.location)
+    assert not parts.query
+    assert page.location.startswith(f"{CALLBACK}#")
+    assert page.told["error"] == code
+    assert page.told["state"] == "xyz"
+    assert page.told["iss"]
+    assert not {"access_token", "code"} & set(page.told)
+
+
+def _password(world: World, client_id: str = "old1", **said: str) -> Answer:
+    asked = {"username": "alice", "password": PASSWORD, **said}
+    return world.token(client_id, grant_type="password", **asked)
+
+
+def _registrar(world: World) -> Registrar:
+    foundation = app.lay_foundation(
+        world.servers.settings, world.servers.runtime, dict.fromkeys(SCOPES, "")
+    )
+    asyncio.run(foundation.store.engine.close())
+    return foundation.registrar("test")
+
+
+def _change(world: World, client_id: str, grant_types: Sequence[str]) -> None:
+    registrar, now = _registrar(world), world.servers.clock.now()
+
+    def work(tx: Transaction) -> Client | object:
+        client = tx.clients.find(client_id)
+        assert client is not None
+        metadata = replace(metadata_of(client), grant_types=tuple(grant_types))
+        return registrar.change(tx, client, metadata, now)
+
+    assert isinstance(world.servers.write(work), Client)
+
+
+@pytest.mark.parametrize("client_id", ["web1", "spa1", "strict1"])
+def test_gr_01_implicit_is_off_by_default(world: World, client_id: str) -> None:
+    with world.nothing_changes():
+        page = world.ask(Person(world.auth), client_id, response_type="token")
+        _refused_in_fragment(page, "unauthorized_client")
+
+
+@pytest.mark.parametrize(
+    "response_type",
+    [
+        "id_token",
+        "code token",
+        "token code",
+        "token id_token",
+        "TOKEN",
+        "token ",
+        "none",
+        "tok%00en",
+    ],
+)
+def test_gr_02_nothing_like_it_is_taken_for_implicit(world: World, response_type: str) -> None:
+    with world.nothing_changes():
+        page = world.ask(Person(world.auth), "old1", response_type=response_type)
+        assert page.status == 303
+        assert page.told["error"] in {"unsupported_response_type", "invalid_request"}
+        assert "access_token" not in page.location
+
+
+def test_gr_03_implicit_answers_in_the_fragment_alone(world: World) -> None:
+    page = _implicit(world)
+    parts = urlsplit(page.location)
+    assert page.location.startswith(f"{CALLBACK}#")
+    assert not parts.query
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["cache-control"] == "no-store"
+    told = page.told
+    assert set(told) == {
+        *("access_token", "token_type", "expires_in", "scope", "uid"),
+        *("state", "iss"),
+    }
+    assert (told["token_type"], told["state"], told["iss"]) == ("bearer", "xyz", world.auth)
+    assert 0 < int(told["expires_in"]) <= 600
+    assert told["scope"] == "notes:read"
+    world.call(told["access_token"]).ok()
+    assert told["access_token"] not in page.body
+
+
+def test_gr_03_its_token_lives_no_longer_than_it_says(fresh: World) -> None:
+    token = _implicit(fresh).told["access_token"]
+    fresh.call(token).ok()
+    fresh.servers.clock.forward(minutes(10))
+    assert fresh.call(token).status == 401
+    assert fresh.introspect(token, "old1") == {"active": False}
+
+
+@pytest.mark.parametrize("mode", ["query", "form_post", "web_message", "fragment.jwt"])
+def test_gr_04_a_token_goes_nowhere_but_into_the_fragment(world: World, mode: str) -> None:
+    with world.nothing_changes():
+        page = world.ask(Person(world.auth), "old1", response_type="token", response_mode=mode)
+        _refused_in_fragment(page, "invalid_request")
+    assert _implicit(world, response_mode="fragment").told["access_token"]
+
+
+def test_gr_04_denied_and_wrong_requests_answer_in_the_fragment(world: World) -> None:
+    person = Person(world.auth)
+    page = person.sign_in(
+        world.ask(person, "old1", response_type="token", prompt="consent"), "alice", PASSWORD
+    )
+    _refused_in_fragment(person.deny(page), "access_denied")
+    with world.nothing_changes():
+        for said, code in (
+            ({"scope": "admin"}, "invalid_scope"),
+            ({"prompt": "none"}, "login_required"),
+        ):
+            page = world.ask(Person(world.auth), "old1", response_type="token", **said)
+            _refused_in_fragment(page, code)
+
+
+def test_gr_04_its_token_is_not_a_code_and_not_refreshable(world: World) -> None:
+    token = _implicit(world).told["access_token"]
+    world.exchange(token, "old1").refused(400, "invalid_grant")
+    world.refresh(token, "old1").refused(400, "invalid_grant")
+
+
+@pytest.mark.parametrize("client_id", ["web1", "svc1", "strict1", "ref1"])
+def test_gr_05_the_password_grant_is_off_by_default(world: World, client_id: str) -> None:
+    with world.nothing_changes():
+        _password(world, client_id).refused(400, "unauthorized_client")
+        # Whether the password is right is not told either.
+        _password(world, client_id, password="x").refused(400, "unauthorized_client")
+
+
+@pytest.mark.parametrize("client_id", ["spa1", "nat1"])
+def test_gr_05_public_clients_never_have_it(world: World, client_id: str) -> None:
+    _password(world, client_id).refused(400, "unauthorized_client")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "public", "grant_types": ("password",)},
+        {"type": "public", "grant_types": ("client_credentials",)},
+        {"profile": "modern", "grant_types": ("password",)},
+        {"profile": "modern", "grant_types": ("authorization_code", "implicit")},
+    ],
+)
+def test_gr_05_what_may_not_be_cannot_be_registered(world: World, said: dict[str, object]) -> None:
+    metadata = ClientMetadata(name="Greedy", redirect_uris=(CALLBACK,), scopes=SCOPES)
+    changed = replace(metadata, **said)  # type: ignore[arg-type]
+    secret = None if said.get("type") == "public" else secret_of("greedy")
+    with world.nothing_changes(), pytest.raises(ValueError, match="grant_types"):
+        world.servers.register_client(changed, "greedy", secret)
+
+
+def test_gr_06_with_it_a_password_is_worth_a_token(world: World) -> None:
+    answer = _password(world, scope="notes:read")
+    answer.ok()
+    assert answer.json["scope"] == "notes:read"
+    assert answer.json["uid"] == world.tokens()["uid"]
+    assert int(answer.json["expires_in"]) <= 3_600
+    world.call(answer.json["access_token"]).ok()
+    _password(world, scope="admin").refused(400, "invalid_scope")
+    _password(world, scope="client:write").refused(400, "invalid_scope")
+
+
+def test_gr_06_nothing_else_is(fresh: World) -> None:
+    wrong = _password(fresh, password="wrong")
+    wrong.refused(400, "invalid_grant")
+    for said in (
+        {"password": PASSWORD.upper()},
+        {"password": PASSWORD + " "},
+        {"password": PASSWORD + "\0"},
+        {"password": PASSWORD[:-1]},
+        {"password": "x" * 1_025},
+        {"username": "nobody"},
+        {"username": "alice' --"},
+        {"username": "svc1", "password": secret_of("svc1")},
+    ):
+        answer = _password(fresh, **said)
+        assert {**answer.json, "reference": ""} == {**wrong.json, "reference": ""}
+    _password(fresh).ok()
+
+
+@pytest.mark.parametrize("missing", ["username", "password"])
+def test_gr_06_both_must_be_there(world: World, missing: str) -> None:
+    _password(world, **{missing: ""}).refused(400, "invalid_request")
+
+
+def test_gr_06_a_second_factor_or_a_disabled_account_ends_it(fresh: World) -> None:
+    _password(fresh).ok()
+    now = fresh.servers.clock.now()
+
+    def add_factor(tx: Transaction) -> None:
+        user = tx.users.find_by_name("mallory")
+        assert user is not None
+        tx.db.send(
+            "INSERT INTO credentials (id, uid, kind, data, created_at)"
+            " VALUES ('cr_totp', :uid, 'totp', 'sealed', :now)",
+            uid=user.uid,
+            now=now,
+        )
+
+    _password(fresh, username="mallory").ok()
+    fresh.servers.write(add_factor)
+    _password(fresh, username="mallory").refused(400, "invalid_grant")
+
+    def disable(tx: Transaction) -> bool:
+        user = tx.users.find_by_name("alice")
+        assert user is not None
+        return tx.users.change(replace(user, disabled_at=now))
+
+    assert fresh.servers.write(disable)
+    _password(fresh).refused(400, "invalid_grant")
+
+
+def test_gr_07_page_and_grant_share_one_counter(fresh: World) -> None:
+    person = Person(fresh.auth)
+    page = fresh.ask(person, "web1")
+    statuses: list[int] = []
+    for n in range(100):
+        if n % 2:
+            statuses.append(_password(fresh, password=f"guess {n}").status)
+        elif n < 40:
+            page = person.sign_in(page, "alice", f"guess {n}")
+            statuses.append(page.status)
+    limit = fresh.servers.settings.limits.sign_in_failures
+    assert not {status for status in statuses[:limit] if status not in {400, 401}}
+    assert set(statuses[limit:]) == {429}
+    # The right password is not looked at any more, by either door, whatever name is used.
+    for name in ("alice", "ALICE", "alice@example.com"):
+        blocked = _password(fresh, username=name)
+        blocked.refused(429, "slow_down")
+        assert int(blocked.response.headers["retry-after"]) > 0
+    assert person.sign_in(page, "alice", PASSWORD).status == 429
+    # Another account is not the one that was guessed at.
+    _password(fresh, username="mallory").ok()
+    fresh.servers.clock.forward(hours(1))
+    _password(fresh).ok()
+
+
+def test_gr_08_client_credentials_give_a_client_its_own_token(world: World) -> None:
+    answer = world.token("svc1", path="/token", grant_type="client_credentials")
+    answer.ok()
+    assert set(answer.json) == {"access_token", "token_type", "expires_in", "scope"}
+    assert answer.json["scope"] == "client:read client:write"
+    said = world.introspect(answer.json["access_token"], "svc1")
+    assert said["sub"] == "svc1"
+    assert "grant_id" not in said
+    world.call(answer.json["access_token"], "/v2/client").ok()
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        "notes:read",
+        "read",
+        "openid",
+        "offline_access",
+        "account:read",
+        "admin",
+        "client:read admin",
+    ],
+)
+def test_gr_09_no_scope_of_a_person_s_and_none_unknown(world: World, scope: str) -> None:
+    with world.nothing_changes():
+        for client_id in ("svc1", "both1"):
+            answer = world.token(client_id, grant_type="client_credentials", scope=scope)
+            answer.refused(400, "invalid_scope")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _both(world: World) -> None:
+    world.client("both1", grant_types=("authorization_code", "client_credentials"))
+
+
+@pytest.mark.parametrize("path", ["/v2/notes", "/v2/account", "/v2/authorizations"])
+def test_gr_09_a_client_s_token_opens_no_person_s_data(world: World, path: str) -> None:
+    for client_id in ("svc1", "both1"):
+        token = world.token(client_id, grant_type="client_credentials").json["access_token"]
+        with world.nothing_changes():
+            for method in ("GET", "POST"):
+                assert world.call(token, path, method).status in {403, 405}
+
+
+def test_gr_09_a_client_s_token_has_nobody_behind_it(world: World) -> None:
+    more = {"username": "alice", "uid": "1001", "sub": "1001", "code": world.code("both1")}
+    answer = world.token("both1", grant_type="client_credentials", **more)
+    answer.ok()
+    assert not {"refresh_token", "uid", "info", "id_token"} & set(answer.json)
+    assert world.introspect(answer.json["access_token"], "both1")["sub"] == "both1"
+
+
+@pytest.mark.parametrize("client_id", ["web1", "spa1", "old1"])
+def test_gr_09_not_every_client_may(world: World, client_id: str) -> None:
+    for path in ("/token", "/oauth/token"):
+        answer = world.token(client_id, path=path, grant_type="client_credentials")
+        answer.refused(400, "unauthorized_client")
+
+
+@pytest.mark.parametrize("name", ["authorization_code", "refresh_token", "password"])
+def test_gr_10_the_short_path_serves_client_credentials_alone(world: World, name: str) -> None:
+    code = world.code("old1")
+    with world.nothing_changes():
+        answer = world.token(
+            "old1", path="/token", grant_type=name, code=code, redirect_uri=CALLBACK
+        )
+        answer.refused(400, "unsupported_grant_type")
+        assert "/oauth/token" in answer.json["error_description"]
+    world.exchange(code, "old1").ok()
+
+
+def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: World) -> None:
+    held = [_password(fresh).json["access_token"], _implicit(fresh).told["access_token"]]
+    person = Person(fresh.auth)
+    page = fresh.ask(person, "old1", response_type="token", prompt="consent")
+    page = person.sign_in(page, "alice", PASSWORD)
+    _change(fresh, "old1", ("authorization_code", "refresh_token"))
+    fresh.servers.clock.forward(seconds(2))
+    _password(fresh).refused(400, "unauthorized_client")
+    again = fresh.ask(Person(fresh.auth), "old1", response_type="token")
+    _refused_in_fragment(again, "unauthorized_client")
+    # What was already asked is judged again when it is answered.
+    late = person.allow(page)
+    assert "access_token" not in late.location
+    for token in held:
+        assert fresh.introspect(token, "old1")["active"] is True
+        fresh.token("old1", path="/oauth/revoke", token=token).ok()
+        assert fresh.introspect(token, "old1") == {"active": False}
+
+
+def test_gr_12_metadata_names_them_only_while_somebody_has_them(fresh: World) -> None:
+    def told(name: str) -> list[str]:
+        address = f"{fresh.auth}/.well-known/oauth-authorization-server"
+        said: list[str] = requests.get(address, timeout=5).json()[name]
+        return said
+
+    assert "token" in told("response_types_supported")
+    assert {"implicit", "password"} <= set(told("grant_types_supported"))
+    _change(fresh, "old1", ("authorization_code", "refresh_token"))
+    assert told("response_types_supported") == ["code"]
+    assert not {"implicit", "password"} & set(told("grant_types_supported"))
