@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -58,6 +59,9 @@ def test_both_servers_start_from_nothing_and_stop_when_asked(tmp_path: Path) -> 
         assert get(f"{site.resource}/v2/account")[0] == 401
         processes = children(site.process.pid)
         assert len(processes) == 2
+        for pid in processes:
+            limits = Path(f"/proc/{pid}/limits").read_text(encoding="ascii")
+            assert re.search(r"Max core file size +0 +0 ", limits)
         site.process.terminate()
         assert site.process.wait(30) == 0
         assert all(gone(pid) for pid in processes)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from resource import RLIMIT_CORE, setrlimit
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
@@ -39,6 +40,7 @@ def work(
     """
     file, listening, control = arguments
     signal.signal(signal.SIGTERM, _end)
+    _keep_to_itself()
     channel = Channel(socket.socket(fileno=int(control)))
     channel.watch()
     try:
@@ -55,6 +57,12 @@ def work(
         say.error(f"{name}: the database cannot be used: {reason}")
         return Exit.FAILED
     return Exit.OK
+
+
+def _keep_to_itself() -> None:
+    # Neither a core dump nor a new file may show keys to others (security 39).
+    setrlimit(RLIMIT_CORE, (0, 0))
+    os.umask(0o077)
 
 
 def _end(*_: object) -> None:
