@@ -41,12 +41,12 @@ def check_origin(headers: Headers, own: str) -> None:
     our own forms; that counts as ours only where Sec-Fetch-Site confirms it. Clients that send
     neither header are left to the token.
     """
-    site = headers.get("sec-fetch-site")
-    origins = headers.all("origin")
-    if site is not None and site not in _OWN:
-        raise _foreign("Sec-Fetch-Site", site)
-    for origin in origins:
-        if origin == own or (origin == "null" and site is not None):
+    sites = headers.all("sec-fetch-site")
+    for site in sites:
+        if site not in _OWN:
+            raise _foreign("Sec-Fetch-Site", site)
+    for origin in headers.all("origin"):
+        if origin == own or (origin == "null" and sites):
             continue
         raise _foreign("Origin", origin)
 

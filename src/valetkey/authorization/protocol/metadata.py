@@ -19,7 +19,7 @@ class ServerFacts:
 
 def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
     """What clients may rely on; a grant that no client may use is not announced."""
-    hidden = set() if facts.password else {"password"}
+    hidden: set[str] = set() if facts.password else {"password"}
     grant_types = [name for name in facts.grant_types if name not in hidden]
     if facts.implicit:
         grant_types.append("implicit")

@@ -1,0 +1,301 @@
+"""LG: forms sent from elsewhere, by other methods, with other cookies; addresses to be led to."""
+
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+import pytest
+
+from tests.attacks.people.told import consent_page, fetch, owed, shown, signed_in, yes
+from tests.attacks.raw import only, request, say
+from tests.attacks.world import CALLBACK, PASSWORD, World
+from valetkey.testing.person import Page, Person
+
+_FOREIGN: tuple[Mapping[str, str], ...] = (
+    {"origin": "https://evil.test"},
+    {"origin": "null"},
+    {"origin": "null", "sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"sec-fetch-site": "garbage"},
+    {"sec-fetch-site": "same-origin", "origin": "https://evil.test"},
+    {"origin": "http://localhost"},
+    {"origin": "http://127.0.0.1"},
+    {"origin": "https://app.example"},
+    {"origin": "file://"},
+    {"origin": "evil"},
+)
+_BUTTONS = ("sign-in", "allow", "deny", "switch-account", "sign-out")
+
+
+def _page(world: World, button: str) -> tuple[Person, Page]:
+    """Somebody in front of the page with this button."""
+    if button == "sign-in":
+        person = Person(world.auth)
+        return person, world.ask(person)
+    person = signed_in(world)
+    if button == "sign-out":
+        return person, person.open(f"{world.auth}/oauth/sign-out")
+    return person, consent_page(world, person)
+
+
+def _form(page: Page, button: str) -> tuple[str, dict[str, str]]:
+    pressed = next(each for each in page.buttons if each.id == button)
+    form = page.forms[pressed.form]
+    said = {**dict(form.fields), **{name: value for name, value, _ in form.boxes}}
+    if pressed.name:
+        said[pressed.name] = pressed.value
+    if button == "sign-in":
+        said |= {"username": "alice", "password": PASSWORD}
+    return urljoin(page.url, form.action), said
+
+
+def _works(world: World, answer: Page) -> None:
+    """The control: the form does what it is for."""
+    assert answer.status == 303, answer.text
+    assert answer.location.startswith(("/", world.auth))
+
+
+@pytest.mark.parametrize("button", _BUTTONS)
+def test_lg_01_a_form_needs_the_token_of_this_browser(world: World, button: str) -> None:
+    person, page = _page(world, button)
+    other, others = _page(world, button)
+    url, said = _form(page, button)
+    foreign = _form(others, button)[1]["csrf"]
+    without = {name: value for name, value in said.items() if name != "csrf"}
+    with world.nothing_changes():
+        shown(fetch(person, "POST", url, without), 403, "forbidden")
+        for token in ("", "x", foreign, said["csrf"][:-1], f"{said['csrf']} ", "null", "\u00e9"):
+            shown(fetch(person, "POST", url, {**said, "csrf": token}), 403, "forbidden")
+        # Cookies alone, as another site's form would send them.
+        names = {"sign-in": (), "sign-out": ()}.get(button, (("decision", "allow"),))
+        shown(fetch(person, "POST", url, urlencode(names)), 403, "forbidden")
+        # The token alone, in a browser that has none of the cookies, or others.
+        for stranger in (Person(world.auth), other):
+            answer = fetch(stranger, "POST", url, said)
+            if button == "sign-out" and stranger is not other:
+                continue  # nobody is signed in there: there is nothing to end
+            shown(answer, 403, "forbidden")
+    _works(world, fetch(person, "POST", url, said))
+
+
+@pytest.mark.parametrize("button", _BUTTONS)
+def test_lg_05_a_form_from_another_site_is_refused(world: World, button: str) -> None:
+    person, page = _page(world, button)
+    url, said = _form(page, button)
+    with world.nothing_changes():
+        for headers in _FOREIGN:
+            shown(fetch(person, "POST", url, said, headers), 403, "forbidden")
+        for origin in (world.auth.upper(), f"{world.auth}/", f"{world.auth}.evil.test", world.api):
+            shown(fetch(person, "POST", url, said, {"origin": origin}), 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"origin": "@"},
+        {"origin": "@", "sec-fetch-site": "same-origin"},
+        {"origin": "null", "sec-fetch-site": "same-origin"},
+        {"sec-fetch-site": "none"},
+    ],
+)
+@pytest.mark.parametrize("button", _BUTTONS)
+def test_lg_05_a_form_of_ours_is_not(world: World, button: str, headers: dict[str, str]) -> None:
+    person, page = _page(world, button)
+    url, said = _form(page, button)
+    sent = {name: value.replace("@", world.auth) for name, value in headers.items()}
+    _works(world, fetch(person, "POST", url, said, sent))
+
+
+def test_lg_05_two_origins_are_none(world: World) -> None:
+    person, page = _page(world, "allow")
+    url, said = _form(page, "allow")
+    cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
+    target = url.removeprefix(world.auth)
+    with world.nothing_changes():
+        for second in ("Origin: https://evil.test", "Sec-Fetch-Site: cross-site"):
+            headers = [f"Cookie: {cookie}", f"Origin: {world.auth}",
+                       "Sec-Fetch-Site: same-origin", second]  # fmt: skip
+            sent = request(
+                world.auth, target=target, headers=headers, body=urlencode(said).encode()
+            )
+            assert only(say(world.auth, sent)).status in {400, 403}
+
+
+@pytest.mark.parametrize("button", _BUTTONS)
+def test_lg_03_a_form_works_by_post_alone(world: World, button: str) -> None:
+    person, page = _page(world, button)
+    url, said = _form(page, button)
+    more = "&" if "?" in url else "?"
+    with world.nothing_changes():
+        for method in ("HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"):
+            response = fetch(person, method, url, said)
+            assert response.status == 405
+            assert "POST" in response.headers["allow"]
+        for extra in ({}, {"_method": "POST"}, {"method": "post"}):
+            query = urlencode({**said, **extra})
+            headers = {"x-http-method-override": "POST", "x-http-method": "POST"}
+            answer = fetch(person, "GET", f"{url}{more}{query}", None, headers)
+            # The address of the form has no page of its own where the form only leads on.
+            assert answer.status in ({405} if button == "switch-account" else {200, 400})
+            assert "set-cookie" not in answer.headers
+        body = urlencode(said)
+        for kind in ("text/plain", "application/json", "multipart/form-data; boundary=x", ""):
+            answer = fetch(person, "POST", url, body, {"content-type": kind})
+            shown(answer, 400, "invalid_request")
+    _works(world, fetch(person, "POST", url, said))
+
+
+def test_lg_01_a_form_of_one_page_is_no_form_of_another(world: World) -> None:
+    person, page = _page(world, "allow")
+    consent, said = _form(page, "allow")
+    sign_out, bye = _form(person.open(f"{world.auth}/oauth/sign-out"), "sign-out")
+    _, other = _form(consent_page(world, person), "allow")
+    with world.nothing_changes():
+        shown(fetch(person, "POST", sign_out, {"csrf": said["csrf"]}), 403, "forbidden")
+        shown(fetch(person, "POST", consent, {**said, "csrf": bye["csrf"]}), 403, "forbidden")
+        # Nor is the form of one request good for another, in the same browser and session.
+        shown(fetch(person, "POST", consent, {**said, "csrf": other["csrf"]}), 403, "forbidden")
+        sign_in = consent.replace("/oauth/consent", "/oauth/sign-in")
+        typed = {"csrf": said["csrf"], "username": "alice", "password": PASSWORD}
+        shown(fetch(person, "POST", sign_in, typed), 403, "forbidden")
+    _works(world, fetch(person, "POST", consent, said))
+
+
+def test_lg_04_nobody_is_signed_in_as_somebody_else_by_a_form_from_elsewhere(
+    world: World,
+) -> None:
+    mallory = Person(world.auth)
+    _, said = _form(mallory.open(f"{world.auth}/oauth/sign-in"), "sign-in")
+    planted = {**said, "username": "mallory"}
+    url = f"{world.auth}/oauth/sign-in"
+    alice, nobody = signed_in(world), Person(world.auth)
+    nobody.open(url)
+    with world.nothing_changes():
+        for victim in (alice, nobody, Person(world.auth)):
+            for headers in ({}, {"origin": world.auth}, {"origin": "https://evil.test"}):
+                answer = fetch(victim, "POST", url, planted, headers)
+                shown(answer, 403, "forbidden")
+                assert "set-cookie" not in answer.headers
+    assert "Alice" in alice.open(f"{world.auth}/").text
+    assert mallory.submit(mallory.open(url), "sign-in", planted).status == 200
+
+
+def test_lg_08_no_link_no_picture_and_no_other_site_signs_anybody_out(world: World) -> None:
+    person = signed_in(world)
+    url = f"{world.auth}/oauth/sign-out"
+    with world.nothing_changes():
+        for more in ("", "?csrf=x", "?decision=allow", "?confirm=1&_method=POST", "?sign-out="):
+            page = fetch(person, "GET", url + more)
+            assert page.status == 200
+            assert "set-cookie" not in page.headers
+        shown(fetch(person, "POST", url, ""), 403, "forbidden")
+        shown(fetch(person, "POST", url, "", {"origin": "https://evil.test"}), 403, "forbidden")
+    assert "Alice" in person.open(f"{world.auth}/").text
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["https://evil.test/", "//evil.test", "/\\evil.test", "/\t/evil.test", "/%09/evil.test",
+     "\\\\evil.test", "http:evil.test", "javascript:alert(1)", "/\r\nLocation: https://evil.test",
+     "https:evil.test", ".evil.test", "@evil.test", "/%2f%2fevil.test", "///evil.test"],
+)  # fmt: skip
+def test_lg_11_no_parameter_says_where_a_person_goes(world: World, place: str) -> None:
+    names = (
+        "next", "continue", "return_to", "returnUrl", "redirect", "redirect_uri", "url",
+        "post_logout_redirect_uri", "target", "goto", "RelayState", "interaction_uri",
+    )  # fmt: skip
+    query = urlencode(dict.fromkeys(names, place))
+    person = Person(world.auth)
+    for path in ("/oauth/sign-in", "/oauth/sign-out", "/"):
+        page = fetch(person, "GET", f"{world.auth}{path}?{query}")
+        assert page.status in {200, 400}
+        assert "evil" not in page.body
+    page = person.open(f"{world.auth}/oauth/sign-in")
+    _, said = _form(page, "sign-in")
+    if "\r" not in place and "\t" not in place:
+        said |= dict.fromkeys(names, place)
+    answer = fetch(person, "POST", f"{world.auth}/oauth/sign-in", said)
+    assert answer.headers["location"] == "/"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["//evil.test", "/\\evil.test", "/%5cevil.test", "/http://evil.test", "/https:evil.test",
+     "/..//evil.test", "/.//evil.test", "/;@evil.test", "/errors/..%2f..%2fevil", "/errors/evil",
+     "/errors/%3Cscript%3Eevil", "/oauth/sign-in/", "/oauth//sign-in", "/OAUTH/sign-in"],
+)  # fmt: skip
+def test_lg_11_no_path_leads_elsewhere(world: World, path: str) -> None:
+    reply = only(say(world.auth, request(world.auth, "GET", path)))
+    assert reply.status in {400, 404}
+    assert "location" not in reply.headers
+    assert b"evil" not in reply.body
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_lg_09_no_page_acts_by_itself_or_runs_or_loads_anything_foreign(world: World) -> None:
+    person = signed_in(world)
+    pages = [
+        world.ask(Person(world.auth)),
+        consent_page(world, person),
+        person.open(f"{world.auth}/oauth/sign-out"),
+        person.open(f"{world.auth}/"),
+        world.ask(person, redirect_uri="https://evil.test/cb"),
+        person.open(f"{world.auth}/errors/invalid_request"),
+        person.open(f"{world.auth}/errors/"),
+    ]
+    for page in pages:
+        owed(page)
+        elements = _Elements()
+        elements.feed(page.body)
+        assert elements.found
+        for tag, attributes in elements.found:
+            assert tag not in {"script", "iframe", "frame", "object", "embed", "base", "style"}
+            assert not [name for name in attributes if name.startswith("on") or name == "style"]
+            if tag == "form":
+                assert str(attributes["action"]).startswith("/oauth/")
+                assert attributes["method"] == "post"
+                assert "target" not in attributes
+            if tag in {"img", "link"}:
+                assert str(attributes.get("src") or attributes.get("href")).startswith("/")
+            if tag == "meta":
+                assert "http-equiv" not in attributes
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"><script>evil()</script>', "' onfocus=evil() x='", "{{evil}}", "\u202eevil", "<b>evil"],
+)
+def test_lg_what_is_typed_comes_back_as_text(world: World, text: str) -> None:
+    person = Person(world.auth)
+    hinted = world.ask(person, login_hint=text)
+    typed = person.submit(hinted, "sign-in", {"username": text, "password": "x"})
+    assert typed.status == 401
+    for page in (hinted, typed):
+        owed(page)
+        elements = _Elements()
+        elements.feed(page.body)
+        names = [said["value"] for _, said in elements.found if said.get("id") == "username"]
+        assert names == [text.replace("\u202e", "")]
+        assert not [tag for tag, _ in elements.found if tag in {"b", "script"}]
+
+
+def test_lg_the_address_of_a_form_is_ours_whatever_the_request_says(world: World) -> None:
+    person = signed_in(world)
+    page = consent_page(world, person)
+    for form in page.forms:
+        assert urlsplit(form.action).netloc == ""
+        assert form.action.startswith("/oauth/")
+        assert quote(form.action, safe="/?=.-_~") == form.action
+    policy = page.headers["content-security-policy"]
+    assert "form-action 'self' https://app.example;" in policy
+    yes(world, person.allow(page), to=CALLBACK)
