@@ -40,7 +40,7 @@ def read_basic(header: str | None) -> Basic | None:
     client_id, colon, secret = decoded.partition(":")
     if not colon or _CONTROL.search(decoded):
         raise Refused(not_proven("header.form", "<client_id>:<secret>", "something else"))
-    return Basic(_form_decoded(client_id), _form_decoded(secret), client_id, secret)
+    return Basic(_form_decoded(client_id), _form_decoded(secret), secret)
 
 
 def secret_purpose(client_id: str) -> str:

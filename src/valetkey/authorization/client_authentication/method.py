@@ -13,11 +13,10 @@ from valetkey.web.form import Form
 
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """What an `Authorization: Basic` header carried: as form-encoded, and as it was sent."""
+    """What an `Authorization: Basic` header carried: decoded, and the secret as it was sent."""
 
     client_id: str
     client_secret: str
-    raw_client_id: str
     raw_client_secret: str
 
 

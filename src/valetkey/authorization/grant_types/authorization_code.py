@@ -3,7 +3,12 @@
 from dataclasses import replace
 
 from valetkey.authorization.grant_types.family import begin, first_refresh_token
-from valetkey.authorization.grant_types.grant_type import GrantType, TokenRequest, wrong_target
+from valetkey.authorization.grant_types.grant_type import (
+    GrantType,
+    TokenRequest,
+    outside_scope,
+    wrong_target,
+)
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.event import (
@@ -57,7 +62,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
 def _exchange(
     tx: Transaction, request: TokenRequest, voucher: Voucher, code: CodePayload, user: User
 ) -> Granted:
-    scope = Scope.parse(code.scope)
+    scope = Scope.parse(code.scope) & request.client.scope
     grant = begin(request, user, scope, grant_id=voucher.grant_id, auth_time=code.auth_time)
     if request.client.ends_with_session:
         grant = replace(grant, session_id=code.session_id)
@@ -79,7 +84,7 @@ def _exchange(
         ),
         request.fingerprints,
     )
-    event = CodeRedeemed(user.uid, grant.client_id, grant.id, granted.token_id, code.scope)
+    event = CodeRedeemed(user.uid, grant.client_id, grant.id, granted.token_id, str(scope))
     tx.events.add(event, request.now)
     return granted
 
@@ -127,8 +132,11 @@ def _still_allowed(
     )
     if problem := require_live(standing, now):
         return problem
+    scope = Scope.parse(code.scope)
+    if not scope & client.scope:
+        return outside_scope(client.scope)
     consent = tx.consents.find(code.uid, client.id)
-    if consent is not None and Scope.parse(code.scope) <= consent.scope:
+    if consent is not None and scope <= consent.scope:
         return None
     return Refusal(
         ErrorCode.INVALID_GRANT,

@@ -19,10 +19,13 @@ from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.liveness import require_live, standing_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 NAME = "password"
+
+_LONGEST = hours(1)
+"""So long its access tokens work at most, however long the client's others do (security 12)."""
 
 Authenticate = Callable[[str, str, str, Instant], Awaitable[User | Refusal]]
 """Who has this username and password, asked from this address: the sign-in page's own deed."""
@@ -60,8 +63,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     if tx.users.has_second_factor(user.uid):
         return _refused("password.second_factor")
     allowed = client.scope - CLIENT_SCOPE
-    scope = request.wanted_scope() or client.default_scope or allowed
-    if not scope <= allowed:
+    scope = request.wanted_scope() or (client.default_scope & allowed) or allowed
+    if not scope or not scope <= allowed:
         return outside_scope(allowed)
     grant = begin(request, user, scope, grant_id=request.fresh.grant_id, auth_time=now)
     tx.grants.issue(grant)
@@ -72,7 +75,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
             scope=scope,
             audience=grant.audience,
             draw=request.fresh.access,
-            lifetime=request.policy.lifetime_of(client),
+            lifetime=min(request.policy.lifetime_of(client), _LONGEST),
             now=now,
             user=user,
             grant_id=grant.id,

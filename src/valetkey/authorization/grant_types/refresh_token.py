@@ -55,9 +55,11 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _unknown()
     if problem := require_live(found.standing, request.now):
         return problem
-    scope = request.wanted_scope() or grant.scope
-    if not scope <= grant.scope:
-        return outside_scope(grant.scope)
+    # What the client was registered for may have shrunk since.
+    allowed = grant.scope & request.client.scope
+    scope = request.wanted_scope() or allowed
+    if not scope or not scope <= allowed:
+        return outside_scope(allowed)
     if problem := wrong_target(request):
         return problem
     if not same(fingerprint, grant.refresh_print):
@@ -108,8 +110,10 @@ def _lost(
 ) -> Granted | Refusal:
     # Another transaction was faster: look again, the token is now the previous one.
     found = tx.grants.find(presented.found.grant.id)
-    if found is None or found.grant.revoked_at is not None:
+    if found is None:
         return _unknown()
+    if problem := require_live(found.standing, request.now):
+        return problem
     return _not_current(
         tx, request, _Presented(presented.text, presented.fingerprint, found), scope
     )

@@ -1,0 +1,234 @@
+"""The token endpoint: what it answers, what it notes, and what odd requests do to it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.service import (
+    CALLBACK,
+    SECRET,
+    Service,
+    basic,
+    run,
+)
+from valetkey.kernel import jwt
+from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.moment import hours
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import fresh_id
+
+
+def test_the_answer_has_the_fields_of_the_specification_and_no_other(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        answer = await it.tokens("web", "notes:read account:read")
+        said = answer.json
+        assert answer.headers["cache-control"] == "no-store"
+        assert isinstance(said.pop("access_token"), str)
+        assert isinstance(said.pop("refresh_token"), str)
+        assert said == {
+            "token_type": "bearer",
+            "expires_in": 3600,
+            "scope": "notes:read account:read",
+            "uid": 1001,
+            "info": {"name": "Ada", "email": "ada@example.com", "email_verified": False},
+        }
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("scope", "told"), [("read", True), ("account:read", True), ("notes:read write", False)]
+)
+def test_name_and_address_are_told_to_who_may_read_them(
+    tmp_path: Path, scope: str, told: bool
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        assert bool((await it.tokens("web", scope)).json["info"]) is told
+
+    run(tmp_path, story)
+
+
+def test_a_clients_own_token_names_nobody(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",))
+        said = (await it.token("svc", "/token", grant_type="client_credentials")).json
+        assert isinstance(said.pop("access_token"), str)
+        assert said == {
+            "token_type": "bearer",
+            "expires_in": 3600,
+            "scope": "client:read client:write",
+        }
+        assert await it.events() == ["access_token.issued"]
+
+    run(tmp_path, story)
+
+
+def test_a_path_that_serves_one_grant_type_says_where_the_others_are(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        answer = await it.token("svc", "/token", grant_type="password")
+        answer.refused(400, "unsupported_grant_type")
+        assert "/oauth/token serves the others" in answer.text("error_description")
+
+    run(tmp_path, story)
+
+
+def test_a_grant_type_that_a_client_has_not_is_not_granted(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        answer = await it.token("web", grant_type="client_credentials")
+        answer.refused(400, "unauthorized_client")
+
+    run(tmp_path, story)
+
+
+def test_a_secret_in_a_url_is_counted_whatever_comes_of_the_request(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", grant_types=("authorization_code", "client_credentials"))
+        await it.client("strict", profile="modern")
+        own = f"client_id=web&client_secret={SECRET}&grant_type="
+        good = await it.call("POST", f"/oauth/token?{own}client_credentials")
+        assert good.status == 200
+        assert good.headers["deprecation"].startswith("@")
+        (await it.call("POST", f"/oauth/token?{own}authorization_code")).refused(
+            400, "invalid_request"
+        )
+        told = f"client_id=strict&client_secret={SECRET}&grant_type=authorization_code&code=x"
+        (await it.call("POST", f"/oauth/token?{told}")).refused(400, "invalid_request")
+        for client_id, requests in (("web", 2), ("strict", 1)):
+            seen = await it.read(lambda tx, c=client_id: tx.clients.query_sighting(c))  # type: ignore[misc]
+            assert seen is not None
+            assert (seen.requests, seen.last_seen_at) == (requests, it.clock.now)
+
+    run(tmp_path, story)
+
+
+def test_parameters_in_two_places_are_one_place_too_many(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",))
+        own = f"client_id=svc&client_secret={SECRET}"
+        both = await it.post(f"/token?{own}", {"grant_type": "client_credentials"})
+        both.refused(400, "invalid_request")
+
+    run(tmp_path, story)
+
+
+def test_an_assertion_is_spent_even_where_the_request_is_refused(tmp_path: Path) -> None:
+    key = SigningKey.generate(Algorithm.ES256)
+    keys = KeySet.of(key.public).document().decode()
+
+    async def story(it: Service) -> None:
+        await it.client("pk", key_set=keys)
+        said = {
+            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+            "client_assertion": key_assertion(it, key, "pk"),
+        }
+        first = await it.token("pk", grant_type="authorization_code", **said)
+        first.refused(400, "invalid_request")
+        code = await it.code("pk")
+        (await it.exchange("pk", code, **said)).refused(401, "invalid_client")
+        said["client_assertion"] = key_assertion(it, key, "pk")
+        assert (await it.exchange("pk", code, **said)).status == 200
+
+    run(tmp_path, story)
+
+
+def key_assertion(it: Service, key: SigningKey, client_id: str) -> str:
+    """An assertion of this client, not used before."""
+    claims: jwt.Claims = {
+        "iss": client_id,
+        "sub": client_id,
+        "aud": it.foundation.issuer,
+        "exp": it.clock.now + 60,
+        "jti": fresh_id("jt", SYSTEM.random),
+    }
+    return jwt.sign(claims, key, typ="jwt")
+
+
+_ODD = (
+    b"grant_type=%ED%A0%80",
+    b"grant_type=a%00b&client_id=web",
+    b"grant_type=authorization_code&client_id=%00&client_secret=x",
+    b"grant_type=authorization_code&client_id=web&client_secret=%ED%B0%80",
+    b"grant_type=client_credentials&client_id=" + b"a" * 60_000,
+    b"grant_type=authorization_code&resource=https://a.example&resource=https://b.example",
+    b"grant_type=authorization_code&client_id=\xff",
+    b"&=&",
+)
+
+
+@pytest.mark.parametrize("body", _ODD)
+def test_odd_requests_are_refused_and_nothing_fails(tmp_path: Path, body: bytes) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        assert (await it.post("/oauth/token", body)).status in {400, 401}
+        assert (await it.call("POST", f"/oauth/token?{body.decode('latin-1')}")).status in {
+            400,
+            401,
+            414,
+        }
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"scope": "read " * 300}, "invalid_scope"),
+        ({"scope": 'a"b'}, "invalid_scope"),
+        ({"scope": "notes:read"}, "invalid_scope"),
+        ({"resource": "https://other.example"}, "invalid_target"),
+    ],
+)
+def test_what_a_client_cannot_have_for_itself(
+    tmp_path: Path, said: dict[str, str], code: str
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",))
+        answer = await it.token("svc", grant_type="client_credentials", **said)
+        answer.refused(400, code)
+        api = it.settings.resource.url
+        await it.own_token("svc", resource=api, scope="client:read")
+        # A parameter without a value counts as omitted.
+        await it.own_token("svc", resource="", scope="")
+
+    run(tmp_path, story)
+
+
+def test_basic_credentials_are_enough(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",))
+        form = {"grant_type": "client_credentials"}
+        assert (await it.post("/token", form, basic("svc", SECRET))).status == 200
+        wrong = await it.post("/token", form, basic("svc", SECRET[1:]))
+        wrong.refused(401, "invalid_client")
+        assert wrong.headers["www-authenticate"].startswith("Basic ")
+        (await it.post("/token", form, "Bearer abc")).refused(401, "invalid_client")
+
+    run(tmp_path, story)
+
+
+def test_a_public_client_can_only_name_itself(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("spa", type="public", requires_pkce=True)
+        code = await it.code("spa")
+        answer = await it.exchange("spa", code, client_secret=SECRET)
+        answer.refused(401, "invalid_client")
+        assert (await it.exchange("spa", code, redirect_uri=CALLBACK)).status == 200
+
+    run(tmp_path, story)
+
+
+def test_tokens_live_as_long_as_their_client_was_registered_for(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("brief", access_token_lifetime=hours(2), access_token_format="reference")
+        answer = await it.tokens("brief")
+        assert answer.json["expires_in"] == hours(2)
+        token = answer.text("access_token")
+        it.clock.forward(hours(2) - 1)
+        assert (await it.introspect(token))["active"] is True
+        it.clock.forward(1)
+        assert await it.introspect(token) == {"active": False}
+
+    run(tmp_path, story)
