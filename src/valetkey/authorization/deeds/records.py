@@ -97,15 +97,17 @@ class Records:
             return _insufficient(needed, read.scope)
         return act(self, tx, read, wanted, now)
 
-    def _read_account(
+    def read_account(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
+        """The user's record."""
         user = _user(tx, read)
         return _gone() if user is None else {"record": account_record(user)}
 
-    def _change_account(
+    def change_account(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
+        """The user's record after a change of what apps may change."""
         changes = _convert(wanted.changes, AccountChanges, _ACCOUNT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes
@@ -122,15 +124,17 @@ class Records:
             return Rejected(changed)
         return {"record": account_record(changed)}
 
-    def _read_client(
+    def read_client(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
+        """The client's own record."""
         client = tx.clients.find(read.client_id)
         return _gone() if client is None else {"record": client_record(client)}
 
-    def _change_client(
+    def change_client(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
+        """The client's own record after a change of it (specification S22)."""
         changes = _convert(wanted.changes, ClientChanges, _CLIENT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes
@@ -151,26 +155,29 @@ class Records:
             return Rejected(_as_said(changed, changes))
         return {"record": client_record(changed)}
 
-    def _list_authorizations(
+    def list_authorizations(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
+        """What the user lets clients do."""
         grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now)
         names = {each: _client_name(tx, each) for each in {grant.client_id for grant in grants}}
         records = [authorization_record(grant, names[grant.client_id]) for grant in grants]
         return {"records": records}
 
-    def _read_authorization(
+    def read_authorization(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
+        """One of these."""
         found = tx.grants.find(wanted.id)
         if found is None or found.grant.uid != read.uid or found.standing.ended(now):
             return _gone()
         name = _client_name(tx, found.grant.client_id)
         return {"record": authorization_record(found.grant, name)}
 
-    def _delete_authorization(
+    def delete_authorization(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
+        """End one of these; the client is asked about again next time."""
         if read.uid is None or not withdraw(tx, Uid(read.uid), wanted.id, now):
             return _gone()
         return {"record": None}
@@ -295,13 +302,13 @@ _CLIENT_READ_ONLY = frozenset({"client_id", "name", "grant_types", "scope", "cre
 _Act = Callable[[Records, Transaction, Read, Wanted, Instant], Said | Refusal | Rejected]
 
 _ACTS: Mapping[tuple[str, str], _Act] = {
-    ("account", "read"): Records._read_account,  # noqa: SLF001 - the table of this class
-    ("account", "change"): Records._change_account,  # noqa: SLF001
-    ("account", "replace"): Records._change_account,  # noqa: SLF001
-    ("client", "read"): Records._read_client,  # noqa: SLF001
-    ("client", "change"): Records._change_client,  # noqa: SLF001
-    ("client", "replace"): Records._change_client,  # noqa: SLF001
-    ("authorizations", "list"): Records._list_authorizations,  # noqa: SLF001
-    ("authorizations", "read"): Records._read_authorization,  # noqa: SLF001
-    ("authorizations", "delete"): Records._delete_authorization,  # noqa: SLF001
+    ("account", "read"): Records.read_account,
+    ("account", "change"): Records.change_account,
+    ("account", "replace"): Records.change_account,
+    ("client", "read"): Records.read_client,
+    ("client", "change"): Records.change_client,
+    ("client", "replace"): Records.change_client,
+    ("authorizations", "list"): Records.list_authorizations,
+    ("authorizations", "read"): Records.read_authorization,
+    ("authorizations", "delete"): Records.delete_authorization,
 }
