@@ -1,0 +1,366 @@
+"""LG: signing in, what a session is, and everything that ends one."""
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from tests.attacks.people.desk import change_password, count, switch_user
+from tests.attacks.people.told import consent_page, fetch, owed, shown, signed_in, yes
+from tests.attacks.raw import only, request, say
+from tests.attacks.world import PASSWORD, World
+from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.model.event import SignInFailed
+from valetkey.kernel.moment import hours, minutes
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.testing.person import Page, Person
+
+_SESSION = re.compile(r"session=(vk_[a-z]+_[0-9A-Za-z]+); Path=/; HttpOnly; SameSite=Lax")
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_held_up(world: World) -> None:
+    """Failures of the test before are forgotten."""
+    world.servers.clock.forward(minutes(16))
+
+
+def _try(world: World, name: str, password: str, person: Person | None = None) -> Page:
+    person = person or Person(world.auth)
+    page = person.open(f"{world.auth}/oauth/sign-in")
+    return owed(person.sign_in(page, name, password))
+
+
+def _without_accidents(page: Page, *typed: str) -> str:
+    text = re.sub(r'name="csrf" value="[^"]+"', "", page.body)
+    for each in typed:
+        text = text.replace(each, "")
+    return text
+
+
+def _is_in(world: World, person: Person, name: str = "Alice") -> bool:
+    return name in person.open(f"{world.auth}/").text
+
+
+def _cookies_of(page: Page) -> list[str]:
+    return page.headers.get_all("set-cookie") or []
+
+
+def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: World) -> None:
+    planted = fresh_secret(Prefix.SESSION, SYSTEM.random).reveal()
+    mallorys = signed_in(world, "mallory")
+    url = f"{world.auth}/oauth/sign-in"
+    for given in (planted, mallorys.cookies["session"], "x", "; "):
+        person = Person(world.auth)
+        csrf = dict(person.open(url).forms[0].fields)["csrf"]
+        person.cookies["session"] = given
+        form = {"username": "alice", "password": PASSWORD, "csrf": csrf}
+        answer = fetch(person, "POST", url, form)
+        (fresh,) = (match[1] for each in _cookies_of(answer) if (match := _SESSION.fullmatch(each)))
+        assert fresh != given
+        thief = Person(world.auth)
+        thief.cookies = {"session": given}
+        assert not _is_in(world, thief)
+    # Whose session was there before is signed out, not carried along.
+    assert not _is_in(world, mallorys, "Mallory")
+
+
+def test_lg_02_every_sign_in_begins_another_session_and_ends_the_last(world: World) -> None:
+    person = signed_in(world)
+    seen = {person.cookies["session"]}
+    for _ in range(3):
+        old = Person(world.auth)
+        old.cookies = dict(person.cookies)
+        page = world.ask(person, prompt="login")
+        person.sign_in(page, "alice", PASSWORD)
+        assert person.cookies["session"] not in seen
+        seen.add(person.cookies["session"])
+        assert _is_in(world, person)
+        assert not _is_in(world, old)
+
+
+def test_lg_06_cookies_are_for_this_host_and_not_for_scripts(world: World) -> None:
+    person = Person(world.auth)
+    first = fetch(person, "GET", f"{world.auth}/oauth/sign-in")
+    (browser,) = _cookies_of(first)
+    assert re.fullmatch(r"browser=vk_[a-z]+_[0-9A-Za-z]+; Path=/; HttpOnly; SameSite=Lax", browser)
+    page = person.open(f"{world.auth}/oauth/sign-in")
+    form = {**dict(page.forms[0].fields), "username": "alice", "password": PASSWORD}
+    (session,) = _cookies_of(fetch(person, "POST", f"{world.auth}/oauth/sign-in", form))
+    assert _SESSION.fullmatch(session)
+    assert "domain" not in f"{browser}{session}".lower()
+
+
+def test_lg_06_what_is_in_a_cookie_is_in_no_page_and_no_table(world: World) -> None:
+    person = signed_in(world)
+    secrets = list(person.cookies.values())
+    pages = [consent_page(world, person), person.open(f"{world.auth}/")]
+    assert not [page for page in pages if any(secret in page.body for secret in secrets)]
+    kept = world.servers.write(
+        lambda tx: repr([tx.db.rows(f"SELECT * FROM {t}") for t in ("sessions", "events")])
+    )
+    assert not any(secret in kept for secret in secrets)
+
+
+def test_lg_06_two_cookies_of_one_name_are_none(world: World) -> None:
+    person, mallory = signed_in(world), signed_in(world, "mallory")
+    good, bad = person.cookies["session"], mallory.cookies["session"]
+    target = "/"
+    for pairs, inside in (
+        (f"session={good}", True),
+        (f"a=b; session={good}; c=d", True),
+        (f"session={good}; session={bad}", False),
+        (f"session={bad}; session={good}", False),
+        (f"session={good}; session=", False),
+        (f'session="{good}"', False),
+        (f"Session={good}", False),
+        (f"session={good}\x01", None),
+        (f"session={good}; " + "; ".join(f"c{n}=x" for n in range(200)), False),
+        (f"session={good}; x={'y' * 5_000}", False),
+    ):
+        sent = request(world.auth, "GET", target, headers=[f"Cookie: {pairs}"])
+        reply = only(say(world.auth, sent))
+        if inside is None:
+            assert b"Alice" not in reply.body
+            continue
+        assert reply.status == 200
+        assert (b"Alice" in reply.body) == inside, pairs[:60]
+        assert b"Mallory" not in reply.body or pairs.startswith("session=" + bad)
+
+
+def test_lg_07_a_session_id_has_256_bits_and_all_of_them_count(world: World) -> None:
+    person = signed_in(world)
+    whole = person.cookies["session"]
+    drawn = {fresh_secret(Prefix.SESSION, SYSTEM.random).reveal() for _ in range(10_000)}
+    assert len(drawn) == 10_000
+    start = len(whole) - len(whole.rpartition("_")[2])
+    assert len({text[start : start + 9] for text in drawn}) > 9_990
+    assert 62 ** (len(whole) - start - 6) >= 2**256
+    thief = Person(world.auth)
+    for text in (
+        whole[:-1], whole[1:], whole[:32], whole + "x", whole.swapcase(), f" {whole}", whole + "%",
+        "%", "_", "*", "' or '1'='1", whole.replace("vk", "VK"), whole[:20] + "%25", "",
+        whole[:-7] + ("A" if whole[-7] != "A" else "B") + whole[-6:], *list(drawn)[:5],
+    ):  # fmt: skip
+        thief.cookies = {"session": text}
+        assert not _is_in(world, thief), text
+    thief.cookies = {"session": whole}
+    assert _is_in(world, thief)
+
+
+def test_lg_12_nothing_on_the_page_tells_whether_there_is_such_an_account(world: World) -> None:
+    world.servers.register_user("dora", PASSWORD)
+    switch_user(world, "dora", on=False)
+    known = _try(world, "alice", "wrong horse battery staple")
+    assert known.status == 401
+    expected = _without_accidents(known, "alice")
+    for name, password in (
+        ("nobody", "wrong horse battery staple"),
+        ("nobody@example.com", "x"),
+        ("alice@example.com", "wrong horse battery staple"),
+        ("dora", "wrong horse battery staple"),
+        ("dora", PASSWORD),
+        ("alice", ""),
+        ("alice", "x" * 2_000),
+    ):
+        page = _try(world, name, password)
+        assert page.status == 401
+        assert _without_accidents(page, name) == expected, name
+        assert page.headers.keys() == known.headers.keys()
+
+
+def test_lg_12_nor_does_the_time_it_takes(world: World) -> None:
+    def took(name: str) -> float:
+        person = Person(world.auth)
+        page = person.open(f"{world.auth}/oauth/sign-in")
+        began = time.perf_counter()
+        assert person.sign_in(page, name, "wrong horse battery staple").status == 401
+        return time.perf_counter() - began
+
+    pairs = [(took("alice"), took(f"nobody{number}")) for number in range(8)]
+    known, unknown = (min(each) for each in zip(*pairs, strict=True))
+    # Without the same hashing for nobody, one would be ten times faster than the other.
+    assert 1 / 3 < known / unknown < 3, (known, unknown)
+
+
+@pytest.mark.parametrize("name", ["alice", "nobody", "alice@example.com"])
+def test_lg_12_who_must_wait_is_told_so_whether_they_exist_or_not(world: World, name: str) -> None:
+    person = Person(world.auth)
+    limit = world.servers.settings.limits.sign_in_failures
+    statuses = [_try(world, name, "wrong", person).status for _ in range(limit + 2)]
+    assert statuses == [401] * limit + [429] * 2
+    page = _try(world, name, PASSWORD, person)
+    assert page.status == 429
+    assert int(page.headers["retry-after"]) > 0
+    assert "session" not in person.cookies
+    # Somebody else is not held up by it.
+    assert _try(world, "mallory", PASSWORD).status == 200
+    world.servers.clock.forward(minutes(15))
+    if name != "nobody":
+        assert _try(world, name, PASSWORD).status == 200
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["", " ", "null", "undefined", "0", "true", "[]", PASSWORD + "\0", PASSWORD + "x",
+     PASSWORD[:12], "correct\0horse", "x" * 73, "x" * 10_240, PASSWORD + "x" * 1_024,
+     PASSWORD.upper(), f" {PASSWORD}", f"{PASSWORD} ", PASSWORD.replace(" ", "\u00a0"), "%", "' or '1'='1",
+     "$argon2id$v=19$m=19456,t=2,p=1$AAAA$AAAA", "\ud7ff", "\U0001f511"],
+)  # fmt: skip
+def test_lg_13_no_word_opens_every_door(world: World, password: str) -> None:
+    sessions = count(world, "sessions")
+    for name in ("alice", "nobody"):
+        person = Person(world.auth)
+        page = _try(world, name, password, person)
+        assert page.status == 401
+        assert "session" not in person.cookies
+        assert len(password) < 12 or password not in page.body
+    assert count(world, "sessions") == sessions
+
+
+def test_lg_13_every_character_of_a_long_password_counts(world: World) -> None:
+    long = "x" * 1_023
+    world.servers.register_user("longy", long + "a")
+    for wrong in (long, long + "b", long + "aa", long[:72] + "a", long[:72]):
+        assert _try(world, "longy", wrong).status == 401
+    assert _try(world, "longy", long + "a").status == 200
+
+
+def test_lg_15_all_spellings_of_one_account_share_one_counter(world: World) -> None:
+    spellings = ("alice", "ALICE", " alice ", "Alice", "alice@example.com", "ALICE@EXAMPLE.COM",
+                 "ａlice", "alice@EXAMPLE.com ", "\talice", "aliCe\n")  # fmt: skip
+    limit = world.servers.settings.limits.sign_in_failures
+    assert len(spellings) == limit
+    assert [_try(world, name, "wrong").status for name in spellings] == [401] * limit
+    for name in spellings:
+        assert _try(world, name, PASSWORD).status == 429
+
+
+def test_lg_15_a_tag_makes_another_account_and_guesses_at_it_are_its_own(world: World) -> None:
+    for number in range(world.servers.settings.limits.sign_in_failures + 5):
+        assert _try(world, f"alice+{number}@example.com", PASSWORD).status == 401
+    assert _try(world, "alice", PASSWORD).status == 200
+
+
+def test_lg_15_failures_are_counted_and_written_down(world: World) -> None:
+    failed = world.events(SignInFailed.name)
+    for _ in range(3):
+        _try(world, "alice", "wrong")
+    assert world.events(SignInFailed.name) == failed + 3
+
+
+def test_lg_19_another_password_ends_sessions_grants_and_open_requests(world: World) -> None:
+    world.servers.register_user("erin", PASSWORD)
+    first, second = signed_in(world, "erin"), signed_in(world, "erin")
+    page = consent_page(world, first)
+    other = consent_page(world, second)
+    tokens = world.exchange(yes(world, first.allow(page))).json
+    code = yes(world, world.ask(first))
+    change_password(world, "erin", "another horse battery staple")
+    for person in (first, second):
+        assert not _is_in(world, person, "Erin")
+    answer = second.allow(other)
+    assert any(button.id == "sign-in" for button in answer.buttons)
+    world.refresh(tokens["refresh_token"]).refused(400, "invalid_grant")
+    world.exchange(code).refused(400, "invalid_grant")
+    assert world.introspect(tokens["access_token"]) == {"active": False}
+    assert _try(world, "erin", PASSWORD).status == 401
+    assert _try(world, "erin", "another horse battery staple").status == 200
+
+
+def test_lg_21_many_at_once_each_become_who_they_are(world: World) -> None:
+    names = [f"person{number}" for number in range(16)]
+    for name in names:
+        world.servers.register_user(name, PASSWORD)
+    with ThreadPoolExecutor(16) as pool:
+        people = list(pool.map(partial(signed_in, world), names))
+    assert len({person.cookies["session"] for person in people}) == len(names)
+    for name, person in zip(names, people, strict=True):
+        shown_name = re.findall(r"Person\d+", person.open(f"{world.auth}/").text)
+        assert set(shown_name) == {name.capitalize()}
+
+
+def test_lg_23_after_signing_out_there_is_no_way_back(world: World) -> None:
+    world.client("bound1", ends_with_session=True)
+    person = signed_in(world)
+    bound = world.exchange(
+        yes(world, person.allow(consent_page(world, person, "bound1"))), "bound1"
+    )
+    free = world.exchange(yes(world, person.allow(consent_page(world, person))))
+    consent = consent_page(world, person)
+    stolen = Person(world.auth)
+    stolen.cookies = dict(person.cookies)
+    page = person.open(f"{world.auth}/oauth/sign-out")
+    assert page.headers["cache-control"] == "no-store"
+    person.submit(page, "sign-out")
+    assert "session" not in person.cookies
+    for each in (person, stolen):
+        assert not _is_in(world, each)
+        answer = each.open(consent.url)
+        assert any(button.id == "sign-in" for button in answer.buttons)
+    # Back and Allow: the form is not good any more for anybody.
+    assert any(button.id == "sign-in" for button in stolen.allow(consent).buttons)
+    world.refresh(bound.json["refresh_token"], "bound1").refused(400, "invalid_grant")
+    world.refresh(free.json["refresh_token"]).ok()
+    # Once more is no mistake, with the page of before or without anything.
+    assert person.submit(page, "sign-out").status == 200
+
+
+@pytest.mark.parametrize(("unused", "inside"), [(7, True), (8, False)])
+def test_lg_23_a_session_that_nobody_uses_ends(world: World, unused: int, *, inside: bool) -> None:
+    person = signed_in(world)
+    world.servers.clock.forward(hours(unused))
+    assert _is_in(world, person) == inside
+
+
+@pytest.mark.parametrize(
+    "email",
+    ["a@b\nBcc: x@evil.test", "a@b\r\nBcc: x", "a@b%0aBcc: x", "a b@example.com", "a@b\0", "@b",
+     "a@", "", "a", "a@b\u2028c", "a" * 200 + "@example.com", "a@b\x85c", "a\u202e@b"],
+)  # fmt: skip
+def test_lg_25_an_address_holds_no_header_of_a_mail(email: str) -> None:
+    assert "email" in {fault.field for fault in UserRecord("frank", email).faults()}
+
+
+@pytest.mark.parametrize(
+    "username",
+    [
+        "a b",
+        "a@b",
+        "a＠b",
+        "",
+        "a\0b",
+        "a\nb",
+        "a\u202eb",
+        "a\u00a0b",
+        "a\u3000b",
+        "a¨b",
+        "a" * 201,
+    ],
+)
+def test_lg_25_a_username_is_not_somebody_elses_address(username: str) -> None:
+    faults = UserRecord(username, "frank@example.com").faults()
+    assert "username" in {fault.field for fault in faults}
+
+
+def test_lg_the_sign_in_page_of_an_app_and_none_at_all(world: World) -> None:
+    person = signed_in(world)
+    page = fetch(person, "GET", f"{world.auth}/oauth/sign-in")
+    assert page.headers["location"] == "/"
+    for query in ("interaction", "interaction=", "x=y"):
+        page = fetch(Person(world.auth), "GET", f"{world.auth}/oauth/sign-in?{query}")
+        assert page.status == 200
+    shown(fetch(person, "GET", f"{world.auth}/oauth/consent"), 400, "invalid_request")
+    shown(fetch(person, "POST", f"{world.auth}/oauth/consent", ""), 400, "invalid_request")
+    shown(fetch(person, "POST", f"{world.auth}/oauth/switch-account", ""), 400, "invalid_request")
+
+
+def test_lg_23_a_session_ends_however_busy_it_is(world: World) -> None:
+    person = signed_in(world)
+    for _ in range(102):
+        world.servers.clock.forward(hours(7))
+        assert _is_in(world, person)
+    world.servers.clock.forward(hours(7))
+    assert not _is_in(world, person)
