@@ -1,0 +1,91 @@
+"""The feed of what must be refused although its signature is good."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.service import Service, run
+from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
+from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import days
+
+
+async def _subjects(it: Service, after: str = "") -> tuple[list[str], str]:
+    answer = await it.feed(after)
+    assert answer.status == 200, answer.body
+    told = answer.json["revocations"]
+    assert isinstance(told, list)
+    return [each["id"] for each in told], answer.text("cursor")
+
+
+def test_a_follower_hears_of_everything_and_of_the_last_half_minute_again(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        assert await _subjects(it) == ([], str(it.clock.now - OVERLAP))
+        await it.write(lambda tx: tx.revocations.add(RevokedKind.TOKEN, "one", it.clock.now))
+        told, cursor = await _subjects(it)
+        assert told == ["one"]
+        it.clock.forward(OVERLAP)
+        assert (await _subjects(it, cursor))[0] == ["one"]
+        # A transaction that began before and was slow to commit.
+        slow = it.clock.now - OVERLAP + 1
+        await it.write(lambda tx: tx.revocations.add(RevokedKind.GRANT, "two", slow))  # type: ignore[arg-type]
+        told, cursor = await _subjects(it, cursor)
+        assert told == ["one", "two"]
+        it.clock.forward(OVERLAP + 2)
+        _, cursor = await _subjects(it, cursor)
+        assert await _subjects(it, cursor) == ([], cursor)
+
+    run(tmp_path, story)
+
+
+def test_many_come_page_by_page_each_once(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        def work(tx: Transaction) -> None:
+            for number in range(2 * PAGE + 1):
+                tx.revocations.add(RevokedKind.TOKEN, f"at_{number:05}", it.clock.now)
+
+        await it.write(work)
+        heard: list[str] = []
+        cursor = ""
+        for _ in range(3):
+            told, cursor = await _subjects(it, cursor)
+            heard += told
+        assert heard == [f"at_{number:05}" for number in range(2 * PAGE + 1)]
+        assert cursor == str(it.clock.now - OVERLAP)
+
+    run(tmp_path, story)
+
+
+def test_an_entry_says_what_when_and_until_when(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.write(lambda tx: tx.revocations.add(RevokedKind.CLIENT, "web", it.clock.now))
+        assert (await it.feed()).json["revocations"] == [
+            {
+                "kind": "client",
+                "id": "web",
+                "revoked_at": it.clock.now,
+                "expires_at": it.clock.now + days(2),
+            }
+        ]
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["x", "-1", "1.", "1.token", "1.token.", "1.token.a b", "9" * 13, "9" * 400, "1_0", "²", " 1"],
+)
+def test_what_is_no_cursor_is_refused(tmp_path: Path, cursor: str) -> None:
+    async def story(it: Service) -> None:
+        (await it.feed(cursor)).refused(400, "invalid_request")
+
+    run(tmp_path, story)
+
+
+def test_the_largest_cursor_is_past_everything(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        assert (await _subjects(it, "9" * 12))[0] == []
+        assert (await it.feed("9" * 12 + ".token.~")).status == 200
+
+    run(tmp_path, story)
