@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test check format coverage bench docs lock
+KNOWN := words demo test check format coverage bench docs pictures lock
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -32,6 +32,7 @@ words:
 	@echo 'make coverage     every test, and which lines none of them reached'
 	@echo 'make bench        how fast it is here, as a table with versions'
 	@echo 'make docs         write the generated reference pages again'
+	@echo 'make pictures     take the pictures of the first page again; needs Chromium'
 	@echo 'make lock         write the locks again after a change of pyproject.toml; NEWER=1 moves versions'
 
 demo: .venv/.runtime
@@ -56,6 +57,9 @@ coverage: .venv/.dev tests/clients/node_modules/.stamp
 
 bench: .venv/.runtime
 	@$(BIN)/python -m bench
+
+pictures: .venv/.dev
+	@$(BIN)/python -m docs.pictures
 
 docs: .venv/.dev
 	@$(BIN)/python -m docs.generate
