@@ -1,0 +1,68 @@
+"""Live and ready, and what is said when it is not."""
+
+from pathlib import Path
+
+from tests.authorization.endpoints.service import Service, run
+from valetkey.authorization.storage.transaction import Transaction
+
+
+def test_a_server_that_writes_and_can_sign_is_ready(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        live = await it.call("GET", "/health/live")
+        assert (live.status, live.json) == (200, {"status": "live"})
+        ready = await it.call("GET", "/health/ready")
+        assert (ready.status, ready.json) == (200, {"status": "ready"})
+
+    run(tmp_path, story)
+
+
+def test_without_a_key_it_is_not_ready_and_says_so_to_clients_too(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",))
+        assert (await it.call("GET", "/health/ready")).status == 200
+
+        def seal_with_another(tx: Transaction) -> None:
+            tx.db.run("UPDATE signing_keys SET sealed = 'v9.AAAA', kid = 'other' || period")
+            tx.db.run("UPDATE revision SET number = number + 1")
+
+        await it.write(seal_with_another)
+        it.clock.forward(1)
+        for answer in (
+            await it.call("GET", "/health/ready"),
+            await it.token("svc", grant_type="client_credentials"),
+        ):
+            answer.refused(503, "temporarily_unavailable")
+            assert answer.headers["retry-after"] == "1"
+        assert await it.events() == []
+
+    run(tmp_path, story)
+
+
+def test_whoever_asks_often_makes_it_write_once_a_second(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        before = await it.read(_writes)
+        for _ in range(20):
+            assert (await it.call("GET", "/health/ready")).status == 200
+        assert await it.read(_writes) == before + 1
+        it.clock.forward(1)
+        assert (await it.call("GET", "/health/ready")).status == 200
+        assert await it.read(_writes) == before + 2
+
+    def _writes(tx: Transaction) -> int:
+        row = tx.db.row("SELECT number FROM counted")
+        assert row is not None
+        return int(row[0])
+
+    async def counted(it: Service) -> None:
+        def count(tx: Transaction) -> None:
+            tx.db.run("CREATE TABLE counted (number BIGINT)")
+            tx.db.run("INSERT INTO counted VALUES (0)")
+            tx.db.run(
+                "CREATE TRIGGER count_them AFTER UPDATE ON revision"
+                " BEGIN UPDATE counted SET number = number + 1; END"
+            )
+
+        await it.write(count)
+        await story(it)
+
+    run(tmp_path, counted)

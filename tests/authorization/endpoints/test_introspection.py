@@ -1,0 +1,149 @@
+"""What a token is worth, and to whom that is told."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.service import CREDENTIAL, Service, run
+from valetkey.authorization.model.client import RESOURCE_SERVER
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.access_token import AccessToken
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+INACTIVE = {"active": False}
+
+
+@pytest.mark.parametrize("kind", ["jwt", "reference"])
+def test_a_live_token_tells_what_the_rfc_says(tmp_path: Path, kind: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", access_token_format=kind)
+        said = await it.introspect((await it.tokens("web")).text("access_token"))
+        assert str(said.pop("jti")).startswith("at_")
+        assert str(said.pop("grant_id")).startswith("gr_")
+        assert said == {
+            "active": True,
+            "scope": "notes:read",
+            "client_id": "web",
+            "token_type": "bearer",
+            "sub": "1001",
+            "aud": it.settings.resource.url,
+            "iss": it.foundation.issuer,
+            "iat": it.clock.now,
+            "exp": it.clock.now + 3_600,
+        }
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("kind", ["jwt", "reference"])
+def test_a_clients_own_token_has_its_id_as_subject_and_no_grant(tmp_path: Path, kind: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",), access_token_format=kind)
+        said = await it.introspect(await it.own_token("svc"))
+        assert (said["active"], said["sub"], "grant_id" in said) == (True, "svc", False)
+
+    run(tmp_path, story)
+
+
+def test_a_refresh_token_is_known_by_what_it_gives(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        token = (await it.tokens("web")).text("refresh_token")
+        said = await it.introspect(token)
+        assert (said["active"], "token_type" in said) == (True, False)
+        secret, _, grant_id = token.partition(".")
+        assert await it.introspect(f"{secret}.gr_other") == INACTIVE
+        other = (await it.tokens("web")).text("refresh_token").partition(".")[0]
+        assert await it.introspect(f"{other}.{grant_id}") == INACTIVE
+        it.clock.forward(it.settings.tokens.refresh_token_idle_lifetime)
+        assert await it.introspect(token) == INACTIVE
+
+    run(tmp_path, story)
+
+
+def test_only_the_client_itself_and_the_resource_server_are_told(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        await it.client("other")
+        await it.client("spa", type="public")
+        said = (await it.tokens("web")).json
+        for name in ("access_token", "refresh_token"):
+            token = str(said[name])
+            own = await it.token("web", "/oauth/introspect", token=token)
+            assert own.json["active"] is True
+            assert (await it.token("other", "/oauth/introspect", token=token)).json == INACTIVE
+            answer = await it.token("spa", "/oauth/introspect", token=token)
+            answer.refused(401, "invalid_client")
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("token", ["x", "a.b.c", "a.b.", "..", "vk_at_x", "vk_rt_x.gr_1", "é"])
+def test_anything_else_is_exactly_inactive(tmp_path: Path, token: str) -> None:
+    async def story(it: Service) -> None:
+        assert await it.introspect(token) == INACTIVE
+        missing = await it.token(RESOURCE_SERVER, "/oauth/introspect", client_secret=CREDENTIAL)
+        missing.refused(400, "invalid_request")
+
+    run(tmp_path, story)
+
+
+def _forged(it: Service, now: Instant) -> AccessToken:
+    return AccessToken(
+        issuer=it.foundation.issuer,
+        subject="1001",
+        client_id="web",
+        audience=it.settings.resource.url,
+        scope=Scope.of("read"),
+        token_id="at_1",
+        issued_at=now,
+        expires_at=Instant(now + 60),
+        grant_id="gr_1",
+        auth_time=None,
+    )
+
+
+@pytest.mark.parametrize("subject", ["ada", "0", "-1", "1_0", "²", "9" * 17, "1 "])
+def test_a_signed_token_of_no_possible_user_is_not_ours(tmp_path: Path, subject: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        grant_id = (await it.introspect((await it.tokens("web")).text("access_token")))["grant_id"]
+        await it.foundation.keys.refresh(it.clock.now)
+        key = it.foundation.keys.current(it.clock.now)
+        good = replace(_forged(it, it.clock.now), grant_id=str(grant_id))
+        assert (await it.introspect(good.sign(key)))["active"] is True
+        token = replace(good, subject=subject).sign(key)
+        assert await it.introspect(token) == INACTIVE
+        (await it.ask(token, "account", "read")).refused(401, "invalid_token")
+
+    run(tmp_path, story)
+
+
+def test_a_signed_token_without_its_grant_has_ended(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.foundation.keys.refresh(it.clock.now)
+        key = it.foundation.keys.current(it.clock.now)
+        token = _forged(it, it.clock.now)
+        assert await it.introspect(token.sign(key)) == INACTIVE
+        own = replace(token, grant_id=None, subject="gone", client_id="gone")
+        assert await it.introspect(own.sign(key)) == INACTIVE
+
+    run(tmp_path, story)
+
+
+def test_a_token_by_reference_for_another_api_is_not_for_this_one(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", access_token_format="reference")
+        token = (await it.tokens("web", "account:read")).text("access_token")
+        assert (await it.ask(token, "account", "read")).status == 200
+
+        def move(tx: Transaction) -> int:
+            return tx.db.run("UPDATE access_tokens SET audience = 'https://old.example'")
+
+        await it.write(move)
+        assert await it.introspect(token) == INACTIVE
+        (await it.ask(token, "account", "read")).refused(401, "invalid_token")
+
+    run(tmp_path, story)

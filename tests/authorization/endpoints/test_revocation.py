@@ -1,0 +1,91 @@
+"""A client gives a token back: what ends with it, and that nobody learns more."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.service import Service, run
+
+INACTIVE = {"active": False}
+
+
+@pytest.mark.parametrize("kind", ["jwt", "reference"])
+def test_an_access_token_ends_alone_and_once(tmp_path: Path, kind: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", access_token_format=kind)
+        said = await it.tokens("web")
+        token = said.text("access_token")
+        for _ in range(2):
+            answer = await it.token("web", "/oauth/revoke", token=token)
+            assert (answer.status, answer.body) == (200, b"")
+            assert answer.headers["cache-control"] == "no-store"
+        assert await it.introspect(token) == INACTIVE
+        assert (await it.events()).count("access_token.revoked") == 1
+        told = (await it.feed()).json["revocations"]
+        assert isinstance(told, list)
+        assert [each["kind"] for each in told] == ["token"]
+        assert (await it.refresh("web", said.text("refresh_token"))).status == 200
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("which", ["current", "previous"])
+def test_a_refresh_token_ends_all_that_came_of_its_grant(tmp_path: Path, which: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("spa", type="public")
+        first = await it.tokens("spa")
+        second = await it.refresh("spa", first.text("refresh_token"))
+        assert second.status == 200
+        given = first if which == "previous" else second
+        for _ in range(2):
+            answer = await it.token("spa", "/oauth/revoke", token=given.text("refresh_token"))
+            assert answer.status == 200
+        assert await it.introspect(first.text("access_token")) == INACTIVE
+        assert await it.introspect(second.text("access_token")) == INACTIVE
+        refused = await it.refresh("spa", second.text("refresh_token"))
+        refused.refused(400, "invalid_grant")
+        assert (await it.events()).count("grant.revoked") == 1
+
+    run(tmp_path, story)
+
+
+def test_what_is_not_the_clients_own_stays_and_nobody_is_told(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        await it.client("ref", access_token_format="reference")
+        await it.client("other")
+        tokens = ["x", "a.b.c", "vk_at_x", "vk_rt_x.gr_1"]
+        for client_id in ("web", "ref"):
+            said = await it.tokens(client_id)
+            tokens += [said.text("access_token"), said.text("refresh_token")]
+        # The right grant with a secret of another.
+        tokens.append(f"{tokens[-1].partition('.')[0]}.{tokens[-3].partition('.')[2]}")
+        for token in tokens:
+            answer = await it.token("other", "/oauth/revoke", token=token)
+            assert (answer.status, answer.body) == (200, b"")
+        await it.token("web", "/oauth/revoke", token=tokens[-1])
+        for token in tokens[4:-1]:
+            assert (await it.introspect(token))["active"] is True
+        assert not {"grant.revoked", "access_token.revoked"} & set(await it.events())
+
+    run(tmp_path, story)
+
+
+def test_a_token_that_expired_is_not_revoked_again(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("ref", access_token_format="reference")
+        token = (await it.tokens("ref")).text("access_token")
+        it.clock.forward(3_600)
+        assert (await it.token("ref", "/oauth/revoke", token=token)).status == 200
+        assert "access_token.revoked" not in await it.events()
+
+    run(tmp_path, story)
+
+
+def test_a_request_without_a_token_is_incomplete(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        (await it.token("web", "/oauth/revoke")).refused(400, "invalid_request")
+        (await it.token("web", "/oauth/revoke", token="")).refused(400, "invalid_request")
+
+    run(tmp_path, story)

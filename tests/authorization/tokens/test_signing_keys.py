@@ -1,0 +1,249 @@
+"""Signing keys rotate by themselves, are known before they sign, and outlive what they signed."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from valetkey.authorization.app import SCHEMA
+from valetkey.authorization.model.signing_key import KeyState
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
+from valetkey.database.connect import connect
+from valetkey.database.migrate import migrate
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import Instant, days, hours
+from valetkey.kernel.runtime import SYSTEM
+
+NOON = Instant(1_800_000_000)
+PLAN = KeyPlan(days(90), days(1))
+
+
+@dataclass
+class Keys:
+    """A database, and as many processes on it as a test wants."""
+
+    url: str
+    directory: Path
+    keyring: Keyring
+    stores: list[Store]
+
+    def ring(self, keyring: Keyring | None = None) -> SigningKeyRing:
+        """The keys as one more process sees them."""
+        store = Store(connect(self.url, directory=self.directory), SYSTEM.random)
+        self.stores.append(store)
+        return SigningKeyRing(store, (keyring or self.keyring).sealer, PLAN, SYSTEM.random)
+
+    async def events(self) -> list[str]:
+        page = await self.stores[0].read(lambda tx: tx.events.page(Instant(0), "", 100))
+        return sorted(event.name.removeprefix("signing_key.") for event in page)
+
+    async def states(self, now: Instant) -> list[KeyState]:
+        """Where each published key stands."""
+        found = await self.stores[0].read(lambda tx: tx.signing_keys.all(now))
+        return [record.state(now) for record in found]
+
+
+@asynccontextmanager
+async def _keys(url: str, directory: Path) -> AsyncGenerator[Keys]:
+    it = Keys(url, directory, Keyring.fresh(SYSTEM.random), [])
+    it.ring()
+    await migrate(it.stores[0].engine, SCHEMA)
+    try:
+        yield it
+    finally:
+        for store in it.stores:
+            await store.engine.close()
+
+
+def run(url: str, directory: Path, story: Callable[[Keys], Awaitable[None]]) -> None:
+    async def tell() -> None:
+        async with _keys(url, directory) as it:
+            await story(it)
+
+    asyncio.run(tell())
+
+
+def _kids(ring: SigningKeyRing, now: Instant) -> set[str]:
+    return {str(key["kid"]) for key in _document(ring, now)}
+
+
+def _document(ring: SigningKeyRing, now: Instant) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(ring.published(now).document())["keys"]
+    return found
+
+
+def test_before_the_first_key_nothing_is_signed(sqlite_url: str, tmp_path: Path) -> None:
+    async def story(it: Keys) -> None:
+        ring = it.ring()
+        with pytest.raises(NoSigningKey, match="no signing key yet"):
+            ring.current(NOON)
+        assert _document(ring, NOON) == []
+        await ring.keep(NOON)
+        assert await it.states(NOON) == [KeyState.CURRENT, KeyState.NEXT]
+        assert await it.events() == ["issued", "issued"]
+        await ring.keep(NOON)
+        assert await it.events() == ["issued", "issued"]
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_keys_rotate_by_themselves_and_are_known_before_they_sign(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        ring = it.ring()
+        now, signed_at = NOON, dict[str, Instant]()
+        seen: dict[str, Instant] = {}
+        last_signed: dict[str, Instant] = {}
+        while now < NOON + days(400):
+            await ring.keep(now)
+            for kid in _kids(ring, now):
+                seen.setdefault(kid, now)
+            kid = ring.current(now).kid
+            signed_at.setdefault(kid, now)
+            last_signed[kid] = now
+            for earlier, at in last_signed.items():
+                # No token lives longer than a day.
+                assert earlier in _kids(ring, now) or at < now - days(1)
+            now = Instant(now + hours(5))
+        assert len(signed_at) == 5
+        first, *rest = signed_at
+        assert seen[first] == signed_at[first] == NOON
+        for kid in rest:
+            assert signed_at[kid] >= seen[kid] + PLAN.publication
+        assert await it.events() == ["issued"] * 6 + ["retired"] * 4
+        assert await it.states(now) == [KeyState.CURRENT, KeyState.NEXT]
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_a_server_that_slept_past_a_rotation_wakes_with_a_key(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        await it.ring().keep(NOON)
+        later = Instant(NOON + days(1_000))
+        ring = it.ring()
+        await ring.keep(later)
+        assert await it.states(later) == [KeyState.CURRENT, KeyState.NEXT]
+        assert ring.current(later).kid in _kids(ring, later)
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_of_many_processes_that_begin_together_one_makes_each_key(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        for now in (NOON, Instant(NOON + days(90)), Instant(NOON + days(180))):
+            rings = [it.ring() for _ in range(4)]
+            await asyncio.gather(*(ring.keep(now) for ring in rings))
+            assert len({ring.current(now).kid for ring in rings}) == 1
+        assert await it.events() == ["issued"] * 4 + ["retired"] * 2
+        assert await it.states(Instant(NOON + days(180))) == [
+            KeyState.RETIRING,
+            KeyState.CURRENT,
+            KeyState.NEXT,
+        ]
+
+    run(database_url, tmp_path, story)
+
+
+def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path: Path) -> None:
+    async def story(it: Keys) -> None:
+        ring, other = it.ring(), it.ring()
+        await ring.keep(NOON)
+        before = ring.current(NOON).kid
+        soon = Instant(NOON + hours(1))
+        await ring.rotate(soon)
+        assert ring.current(soon).kid == before
+        known = Instant(NOON + days(1))
+        await other.refresh(known)
+        assert other.current(Instant(known - 1)).kid == before
+        after = other.current(known).kid
+        assert after != before
+        await other.keep(known)
+        assert await it.events() == ["issued"] * 3 + ["retired"]
+        # From now on the next key is known: it may sign as soon as somebody asks.
+        later = Instant(known + days(2))
+        await other.rotate(later)
+        assert other.current(later).kid != after
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_a_key_that_leaked_signs_no_more_even_in_the_second_it_was_made(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        ring, other = it.ring(), it.ring()
+        await ring.keep(NOON)
+        used: list[str] = [ring.current(NOON).kid]
+        for _ in range(8):
+            await ring.rotate(NOON, at_once=True)
+            await other.refresh(NOON)
+            assert other.current(NOON).kid == ring.current(NOON).kid
+            assert ring.current(NOON).kid not in used
+            used.append(ring.current(NOON).kid)
+        assert set(used) < _kids(other, NOON)
+        gone = Instant(NOON + days(2))
+        await other.keep(gone)
+        assert _kids(other, gone).isdisjoint(used[:-1])
+        assert used[-1] in _kids(other, gone)
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_clocks_may_differ_a_little(sqlite_url: str, tmp_path: Path) -> None:
+    async def story(it: Keys) -> None:
+        ahead, behind = it.ring(), it.ring()
+        await ahead.keep(Instant(NOON + 10))
+        await behind.keep(NOON)
+        assert behind.current(NOON).kid == ahead.current(Instant(NOON + 10)).kid
+        assert await it.events() == ["issued", "issued"]
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_another_keyring_opens_nothing_and_makes_nothing(sqlite_url: str, tmp_path: Path) -> None:
+    async def story(it: Keys) -> None:
+        await it.ring().keep(NOON)
+        stranger = it.ring(Keyring.fresh(SYSTEM.random))
+        for now in (NOON, Instant(NOON + days(90)), Instant(NOON + days(900))):
+            with pytest.raises(NoSigningKey, match="does not open"):
+                await stranger.keep(now)
+            with pytest.raises(NoSigningKey, match="does not open"):
+                await stranger.rotate(now, at_once=True)
+        assert await it.events() == ["issued", "issued"]
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_what_was_sealed_anew_opens_with_the_new_keyring(sqlite_url: str, tmp_path: Path) -> None:
+    async def story(it: Keys) -> None:
+        ring = it.ring()
+        await ring.keep(NOON)
+        newer = it.keyring.with_new_sealing_key(SYSTEM.random)
+
+        def reseal(tx: Transaction) -> list[bool]:
+            done: list[bool] = []
+            for record in tx.signing_keys.all(NOON):
+                place = f"signing_keys.sealed:{record.kid}"
+                plain = it.keyring.sealer.open(record.sealed, place)
+                assert plain is not None
+                sealed = newer.sealer.seal(plain, place, SYSTEM.random)
+                done.append(tx.signing_keys.reseal(record.kid, record.sealed, sealed))
+                done.append(tx.signing_keys.reseal(record.kid, record.sealed, sealed))
+            return done
+
+        assert await it.stores[0].write(reseal) == [True, False] * 2
+        other = it.ring(newer)
+        await other.keep(NOON)
+        assert other.current(NOON).kid == ring.current(NOON).kid
+
+    run(sqlite_url, tmp_path, story)
