@@ -7,7 +7,7 @@ from tests.sdk.issuer import API, Clock, Issuer
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Fetcher
-from valetkey.sdk.key_source import KeySource
+from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.verifier import NO_KEYS, Verifier
 
 

@@ -13,11 +13,11 @@ from valetkey.sdk.bearer import read_bearer
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.challenge import Challenge
 from valetkey.sdk.fetch import Credential, Fetcher
-from valetkey.sdk.introspection import REMEMBERED, Introspection
-from valetkey.sdk.key_source import Keep as KeepKeys
-from valetkey.sdk.key_source import KeySource
-from valetkey.sdk.revocations import NOTHING, Page, Revocations
-from valetkey.sdk.revocations import Keep as KeepRevocations
+from valetkey.sdk.upstream.introspection import REMEMBERED, Introspection
+from valetkey.sdk.upstream.key_source import Keep as KeepKeys
+from valetkey.sdk.upstream.key_source import KeySource
+from valetkey.sdk.upstream.revocations import NOTHING, Page, Revocations
+from valetkey.sdk.upstream.revocations import Keep as KeepRevocations
 from valetkey.sdk.verifier import Verifier
 
 

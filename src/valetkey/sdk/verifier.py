@@ -7,9 +7,9 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.introspection import Introspection
-from valetkey.sdk.key_source import KeySource
-from valetkey.sdk.revocations import Revocations
+from valetkey.sdk.upstream.introspection import Introspection
+from valetkey.sdk.upstream.key_source import KeySource
+from valetkey.sdk.upstream.revocations import Revocations
 from valetkey.sdk.verified import VerifiedTokens
 
 _REFERENCE = f"{Prefix.ACCESS_TOKEN}_"

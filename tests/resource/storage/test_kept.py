@@ -9,7 +9,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.resource.storage.idempotency_keys import IdempotencyKey, IdempotencyKeys
 from valetkey.resource.storage.kept import PAGE_KEY, Kept, Sweep
 from valetkey.resource.storage.objects import Owner
-from valetkey.sdk.revocations import Kind, Page, Revocation
+from valetkey.sdk.upstream.revocations import Kind, Page, Revocation
 
 _SCHEMA = "valetkey.resource.storage.schema"
 _ADA = Owner("user:1")

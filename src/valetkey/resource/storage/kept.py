@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
-from valetkey.sdk.revocations import Kind, Page, Revocation
+from valetkey.sdk.upstream.revocations import Kind, Page, Revocation
 
 KEY_SET = "key_set"
 CURSOR = "revocations_cursor"

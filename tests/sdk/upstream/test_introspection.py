@@ -14,7 +14,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Answer, Credential, Fetcher
-from valetkey.sdk.introspection import UNANSWERED, Introspection
+from valetkey.sdk.upstream.introspection import UNANSWERED, Introspection
 
 PATH = "/oauth/introspect"
 

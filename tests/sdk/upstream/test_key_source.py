@@ -8,7 +8,7 @@ from tests.sdk.issuer import Clock, Issuer
 from valetkey.kernel.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.fetch import Fetcher
-from valetkey.sdk.key_source import FRESH, REST, KeySource
+from valetkey.sdk.upstream.key_source import FRESH, REST, KeySource
 
 JWKS = "/oauth/jwks"
 

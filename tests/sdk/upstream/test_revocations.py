@@ -13,7 +13,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Answer, Credential, Fetcher
-from valetkey.sdk.revocations import Kind, Page, Revocation, Revocations
+from valetkey.sdk.upstream.revocations import Kind, Page, Revocation, Revocations
 
 FEED = "/oauth/revocations"
 CREDENTIAL = Credential("resource-server", Secret(SECRET))
