@@ -1,0 +1,388 @@
+"""JW: what hostile tokens say, how they are spelt, what they pass for, and whose keys count."""
+
+import asyncio
+import json
+import time
+import zlib
+from base64 import b64encode, urlsafe_b64decode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.attacks.jose import AccessTokens, Assertions, Claims, Target, forge, key_of, prove
+from tests.attacks.world import PASSWORD, World, secret_of
+from tests.attacks.world import world as begin
+from valetkey.authorization import app
+from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.key import Algorithm, SigningKey
+from valetkey.kernel.moment import minutes, seconds
+from valetkey.kernel.secret import to_base64url
+from valetkey.resource.scopes import SCOPES
+from valetkey.testing.person import Person
+
+
+def _not_moments(now: int) -> tuple[object, ...]:
+    return (str(now + 60), now + 60.5, True, [now], {}, 2**53, -1, 1e300, "1e9", "")
+
+
+def test_jw_10_times_are_whole_seconds_and_have_not_passed(target: Target) -> None:
+    now = int(target.world.servers.clock.now())
+    assert target.takes(forge(target, claims={"nbf": now}))
+    for name in ("exp", "nbf", "iat"):
+        for value in _not_moments(now):
+            assert not target.takes(forge(target, claims={name: value}))
+    for claims in ({"exp": now - 11}, {"exp": 0}, {"nbf": now + 30}, {"iat": now + 90}):
+        assert not target.takes(forge(target, claims=dict(claims)))
+    assert not target.takes(forge(target, claims={"exp": None}))
+
+
+@pytest.mark.parametrize("value", ["https://evil.test", "", 7, True, None, [], {}, ["x"]], ids=repr)
+def test_jw_10_parties_are_named_exactly(target: Target, value: object) -> None:
+    for name in ("iss", "aud", "sub"):
+        if (name, type(target)) == ("sub", AccessTokens) and isinstance(value, str) and value:
+            continue  # whoever holds the issuer's key may name any subject
+        assert not target.takes(forge(target, claims={name: value}))
+    address = target.world.auth
+    for variant in (f"{address}/", address.upper(), f" {address}", f"{address}\0"):
+        assert not target.takes(forge(target, claims={"iss": variant}))
+
+
+def test_jw_10_an_audience_is_ours_or_it_is_not(world: World, issuer_key: SigningKey) -> None:
+    target = AccessTokens(world, issuer_key)
+    assert target.takes(forge(target, claims={"aud": ["https://other.example", world.api]}))
+    for audience in (world.auth, f"{world.api}/", f"{world.api}/v2", [world.auth], [[world.api]]):
+        assert not target.takes(forge(target, claims={"aud": audience}))
+    for name in ("client_id", "jti", "sub", "iat"):
+        assert not target.takes(forge(target, claims={name: None}))
+    for scope in (7, ["notes:read"], "notes:read\tnotes:write", '"'):
+        assert not target.takes(forge(target, claims={"scope": scope}))
+
+
+@pytest.fixture(scope="module")
+def issued(world: World) -> dict[str, str]:
+    """One of each kind of secret that is about, none of them used."""
+    person = Person(world.auth)
+    page = person.sign_in(world.ask(person, "web2"), "alice", PASSWORD)
+    if not page.location:
+        person.allow(page)
+    held = world.tokens()
+    return {
+        "access token": held["access_token"],
+        "reference": world.tokens("ref1")["access_token"],
+        "own token": world.token("svc1", grant_type="client_credentials").json["access_token"],
+        "refresh token": held["refresh_token"],
+        "assertion": forge(Assertions(world, world.key)),
+        "code": world.code(),
+        "session": person.cookies["session"],
+        "browser": person.cookies["browser"],
+        "client secret": secret_of("web1"),
+    }
+
+
+def _introspected(world: World, value: str) -> bool:
+    askers = ("web1", "ref1", "svc1")
+    answers = [world.token(a, path="/oauth/introspect", token=value) for a in askers]
+    return any(answer.response.text != '{"active":false}' for answer in answers)
+
+
+def _signed_in(world: World, value: str) -> bool:
+    query = "response_type=code&client_id=web2&prompt=none&scope=notes:read"
+    answer = requests.get(
+        f"{world.auth}/oauth/authorize?{query}",
+        cookies={"session": value},
+        allow_redirects=False,
+        timeout=5,
+    )
+    return "error=" not in answer.headers.get("location", "error=")
+
+
+def _as_secret(world: World, value: str) -> bool:
+    asked = {"grant_type": "refresh_token", "refresh_token": "x"}
+    return world.token(client_secret=value, **asked).json["error"] == "invalid_grant"
+
+
+_USES: dict[str, tuple[Callable[[World, str], bool], set[str]]] = {
+    "at the API": (
+        lambda w, v: 200 in {w.call(v, path).status for path in ("/v2/notes", "/v2/client")},
+        {"access token", "reference", "own token"},
+    ),
+    "introspected": (
+        _introspected,
+        {"access token", "reference", "own token", "refresh token"},
+    ),
+    "as a proof": (lambda w, v: prove(w, v).status == 200, {"assertion"}),
+    "as a code": (lambda w, v: w.exchange(v).status == 200, {"code"}),
+    "as a refresh token": (lambda w, v: w.refresh(v).status == 200, {"refresh token"}),
+    "as a session": (_signed_in, {"session"}),
+    "as a secret": (_as_secret, {"client secret"}),
+}
+
+
+@pytest.mark.parametrize("use", _USES)
+def test_jw_11_nothing_passes_for_anything_else(
+    world: World, issued: dict[str, str], use: str
+) -> None:
+    accepts, right = _USES[use]
+    wrong = [kind for kind in issued if kind not in right and accepts(world, issued[kind])]
+    assert not wrong
+    # And what was tried everywhere it does not belong still works where it does.
+    for kind in right:
+        assert accepts(world, issued[kind]), kind
+    world.servers.clock.forward(seconds(10))
+
+
+def _not_strict(right: bytes) -> tuple[bytes, ...]:
+    inner = right[1:-1]
+    return (
+        b"{" + inner + b"," + inner + b"}",
+        right[:-1] + b',"x":NaN}',
+        right[:-1] + b',"x":Infinity}',
+        right[:-1] + b',"x":1e999}',
+        right[:-1] + b',"x":' + b"9" * 400 + b"}",
+        right[:-1] + b',"x":9007199254740993}',
+        right[:-1] + b',"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+        right[:-1] + b',"x":' + b'{"a":' * 9 + b"1" + b"}" * 9 + b"}",
+        right[:-1] + b',"x":"\\ud800"}',
+        right[:-1] + b',"x":"\xff"}',
+        right[:-1] + b',"x":"\\u0000"}',
+        right[:-1] + b",}",
+        right + b"x",
+        right + right,
+        b"\xef\xbb\xbf" + right,
+        right.decode().encode("utf-16"),
+        b"[" + right + b"]",
+        b"'" + right + b"'",
+        b"null",
+        b"true",
+        b"",
+    )
+
+
+def test_jw_12_json_has_one_reading(target: Target) -> None:
+    claims = json.dumps(target.claims()).encode()
+    for hostile in _not_strict(claims):
+        assert not target.takes(forge(target, claims=hostile))
+    target.world.servers.clock.forward(minutes(2))
+    header = json.dumps(
+        {"alg": "ES256", "kid": target.key.kid, "typ": target.typ}, separators=(",", ":")
+    ).encode()
+    assert target.takes(forge(target, header))
+    for hostile in _not_strict(header):
+        assert not target.takes(forge(target, hostile))
+
+
+def test_jw_13_only_the_compact_form_is_read(target: Target) -> None:
+    header, claims, signature = forge(target).split(".")
+    flat = {"protected": header, "payload": claims, "signature": signature}
+    signatures = [{"protected": header, "signature": signature}] * 2
+    general = {"payload": claims, "signatures": signatures}
+    for hostile in (
+        json.dumps(flat),
+        json.dumps(general),
+        to_base64url(json.dumps(flat).encode()),
+        f"{header}..{signature}",
+        f"{header}.{claims}.{signature}.{signature}",
+        f"{header}.{claims}.{signature}..",
+        f".{header}.{claims}.{signature}",
+        f"{claims}.{header}.{signature}",
+        f"{header}.{to_base64url(forge(target).encode())}.{signature}",
+        forge(target, claims=forge(target).encode()),
+    ):
+        assert not target.takes(hostile)
+
+
+def test_jw_14_base64url_has_one_spelling(target: Target) -> None:
+    # A signature of 64 bytes leaves four bits that must be zero.
+    token = forge(target)
+    head, _, signature = token.rpartition(".")
+    twin = signature[:-1] + chr(ord(signature[-1]) + 1)
+    assert urlsafe_b64decode(twin + "==") == urlsafe_b64decode(signature + "==")
+    standard = b64encode(urlsafe_b64decode(signature + "==")).decode()
+    for hostile in (
+        f"{head}.{twin}",
+        f"{token}==",
+        f"{token}=",
+        f"{head}.{standard}",
+        token.replace(".", "=.", 1),
+        f"{head}.{signature[:40]}!{signature[40:]}",
+        token.swapcase(),
+        token.replace(".", "%2E"),
+    ):
+        assert not target.takes(hostile)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["." * 1_000_000, "." * 30_000, "a.b.c.d", "..", "...", ".", "", "a" * 60_000, "a." * 8_000],
+    ids=range(9),
+)
+def test_jw_15_what_is_no_token_costs_nothing(world: World, target: Target, hostile: str) -> None:
+    whole = requests.post(
+        f"{world.auth}/token",
+        data={
+            "grant_type": "client_credentials",
+            "client_assertion": hostile,
+            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        },
+        timeout=5,
+    )
+    assert whole.status_code in {400, 401, 413}
+    began = time.perf_counter()
+    said = world.post("/oauth/introspect", {"token": hostile})
+    assert said.status in {400, 401, 413}
+    answer = requests.get(
+        f"{world.api}/v2/notes", headers={"Authorization": f"Bearer {hostile}"}, timeout=5
+    )
+    assert answer.status_code in {401, 431}
+    assert time.perf_counter() - began < 0.5
+
+
+def test_jw_16_a_token_has_at_most_16_kib(target: Target) -> None:
+    assert target.takes(forge(target, claims={"x": "a" * 8_000}))
+    for size in (13_000, 20_000, 45_000):
+        token = forge(target, claims={"x": "a" * size})
+        whole = requests.get(
+            f"{target.world.api}/v2/notes", headers={"Authorization": f"Bearer {token}"}, timeout=5
+        )
+        assert whole.status_code in {401, 431}
+        assert prove(target.world, token).status in {401, 413}
+
+
+def test_jw_17_nothing_is_inflated(target: Target) -> None:
+    bomb = zlib.compress(b'{"a":"' + b"a" * 1_000_000 + b'"}')
+    assert not target.takes(forge(target, {"zip": "DEF"}, bomb))
+    assert not target.takes(forge(target, None, bomb))
+
+
+@pytest.mark.parametrize(
+    "alg", ["RSA1_5", "RSA-OAEP", "dir", "A128KW", "ECDH-ES", "PBES2-HS256+A128KW"]
+)
+def test_jw_19_nothing_is_decrypted(target: Target, alg: str) -> None:
+    header = to_base64url(json.dumps({"alg": alg, "enc": "A128GCM", "p2c": 2**31}).encode())
+    for middle in ("AAAA.AAAA.AAAA.AAAA", "...", "AAAA"):
+        assert not target.takes(f"{header}.{middle}")
+
+
+def test_jw_20_what_was_verified_once_does_not_outlive_itself(
+    world: World, issuer_key: SigningKey
+) -> None:
+    target = AccessTokens(world, issuer_key)
+    token = forge(target)
+    assert target.takes(token)
+    head, _, signature = token.rpartition(".")
+    assert not target.takes(f"{head}.{'A' * 85}A")
+    assert not target.takes(f"{head[:-2]}AA.{signature}")
+    assert target.takes(token)
+    world.servers.clock.forward(seconds(59))
+    assert target.takes(token)
+    world.servers.clock.forward(seconds(1))
+    assert not target.takes(token)
+
+
+_P256 = json.loads(SigningKey.generate(Algorithm.ES256).public.text())
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {}, [], "x", {"keys": {}}, {"keys": [7]}, {"keys": []}, {"keys": [{}]},
+        {"keys": [{**_P256, "x": 7}]}, {"keys": [{**_P256, "x": None}]},
+        {"keys": [{**_P256, "x": "AA"}]}, {"keys": [{**_P256, "x": _P256["y"]}]},
+        {"keys": [{**_P256, "crv": "P-384"}]}, {"keys": [{**_P256, "crv": ["P-256"]}]},
+        {"keys": [{**_P256, "kty": "oct", "k": "AAAA"}]}, {"keys": [{**_P256, "d": "AAAA"}]},
+        {"keys": [{**_P256, "use": "enc"}]}, {"keys": [{**_P256, "alg": "HS256"}]},
+        {"keys": [{**_P256, "kid": 7}]}, {"keys": [{**_P256, "kid": {"a": 1}}]},
+        {"keys": [_P256, _P256]}, {"keys": [{**_P256, "kid": str(n)} for n in range(21)]},
+        {"keys": [{"kty": "RSA", "n": "AQAB", "e": "AQAB"}]},
+        {"keys": [{"kty": "RSA", "n": "_" * 343, "e": "AQ"}]},
+        {"keys": [{"kty": "RSA", "n": "_" * 40_000, "e": "AQAB"}]},
+        {"keys": [{"kty": "RSA", "n": -1, "e": 3}]},
+        {"keys": [{"kty": "OKP", "crv": "X25519", "x": "A" * 43}]},
+        {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "A" * 43}]},
+        {"keys": [[[[[[[[[[_P256]]]]]]]]]]},
+    ],
+    ids=range(28),
+)  # fmt: skip
+def test_jw_21_a_malformed_key_is_a_fault_of_the_form(world: World, keys: object) -> None:
+    metadata = ClientMetadata(
+        name="Keys", grant_types=("client_credentials",), key_set=json.dumps(keys)
+    )
+    with world.nothing_changes(), pytest.raises(ValueError, match="key_set"):
+        world.servers.register_client(metadata, "keys1")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[World]:
+    with begin(tmp_path) as found:
+        yield found
+
+
+def _rotate(world: World) -> None:
+    async def rotate() -> None:
+        servers = world.servers
+        foundation = app.lay_foundation(servers.settings, servers.runtime, SCOPES)
+        await foundation.keys.rotate(servers.clock.now(), at_once=True)
+        await foundation.store.engine.close()
+
+    asyncio.run(rotate())
+
+
+def _published(world: World) -> set[str]:
+    keys = requests.get(f"{world.auth}/oauth/jwks", timeout=5).json()["keys"]
+    return {key["kid"] for key in keys}
+
+
+def test_jw_22_a_key_that_is_new_is_learned_and_the_old_one_kept(fresh: World) -> None:
+    before, old = fresh.tokens()["access_token"], key_of(fresh).kid
+    _rotate(fresh)
+    time.sleep(1.5)  # the servers look once a second whether anybody changed the keys
+    after = fresh.tokens()["access_token"]
+    assert key_of(fresh).kid != old
+    for token in (before, after):
+        fresh.call(token).ok()
+        assert fresh.introspect(token)["active"] is True
+
+
+def test_jw_23_a_key_that_was_withdrawn_is_forgotten(fresh: World) -> None:
+    token, old = fresh.tokens()["access_token"], key_of(fresh).kid
+    fresh.call(token).ok()
+    _rotate(fresh)
+
+    now = fresh.servers.clock.now()
+
+    def withdraw(tx: Transaction) -> None:
+        tx.db.run("UPDATE signing_keys SET removed_at = :now WHERE kid = :kid", now=now, kid=old)
+        tx.db.run("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
+
+    fresh.servers.write(withdraw)
+    time.sleep(1.5)
+    assert old not in _published(fresh)
+    assert fresh.introspect(token) == {"active": False}
+    # An API may keep a key set for five minutes, and then has another one, not both.
+    fresh.servers.clock.forward(minutes(5))
+    end = time.monotonic() + 5
+    while fresh.call(token).status == 200:
+        assert time.monotonic() < end, "the API still knows the key"
+        time.sleep(0.1)
+    assert fresh.call(token).json["title"] == "Invalid Token Error"
+    fresh.call(fresh.tokens()["access_token"]).ok()
+
+
+def test_jw_25_what_a_client_says_of_itself_is_not_what_it_gets(world: World) -> None:
+    target = Assertions(world, world.key)
+    plain = prove(world, forge(target))
+    claims: Claims = {
+        "uid": 1, "scope": "read write admin", "roles": ["admin"], "client_id": "web1",
+        "act": {"sub": "1"}, "grant_id": "gr_x", "cnf": {"jkt": "x"}, "auth_time": 1, "azp": "web1",
+    }  # fmt: skip
+    answer = prove(world, forge(target, claims=claims))
+    answer.ok()
+    assert set(answer.json) == set(plain.json)
+    assert answer.json["scope"] == plain.json["scope"]
+    payload = json.loads(urlsafe_b64decode(answer.json["access_token"].split(".")[1] + "=="))
+    assert payload["sub"] == payload["client_id"] == "pk1"
+    assert not {"uid", "roles", "act", "grant_id", "cnf", "azp"} & set(payload)
+    prove(world, forge(target), scope="read").refused(400, "invalid_scope")
