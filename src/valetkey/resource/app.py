@@ -14,12 +14,12 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
-from valetkey.resource.identity import Identity, IdentityRecords
+from valetkey.resource.homes.identity import Identity, IdentityRecords
+from valetkey.resource.homes.records import OwnRecords
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.operations import Operations
-from valetkey.resource.paging import Pages
 from valetkey.resource.problem import Problems
-from valetkey.resource.records import OwnRecords
+from valetkey.resource.requests.paging import Pages
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.storage.decisions import DecisionQueue
 from valetkey.resource.storage.kept import KEY_SET, PAGE_KEY, Kept

@@ -7,12 +7,16 @@ from http import HTTPStatus
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
-from valetkey.resource.identity import Declined
-from valetkey.resource.paging import Pages
-from valetkey.resource.preconditions import etag_of, read_idempotency_key, read_preconditions
+from valetkey.resource.homes.identity import Declined
+from valetkey.resource.homes.records import NOT_FOUND, Record, Records, Visit
 from valetkey.resource.problem import Problems
-from valetkey.resource.records import NOT_FOUND, Record, Records, Visit
-from valetkey.resource.representation import (
+from valetkey.resource.requests.paging import Pages
+from valetkey.resource.requests.preconditions import (
+    etag_of,
+    read_idempotency_key,
+    read_preconditions,
+)
+from valetkey.resource.requests.representation import (
     MERGE_PATCH,
     check_accept,
     read_document,

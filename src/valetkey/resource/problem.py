@@ -7,8 +7,8 @@ from types import MappingProxyType
 import msgspec
 
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
-from valetkey.resource.preconditions import OTHER_BODY
-from valetkey.resource.representation import NOT_ACCEPTABLE
+from valetkey.resource.requests.preconditions import OTHER_BODY
+from valetkey.resource.requests.representation import NOT_ACCEPTABLE
 from valetkey.resource.resource_object import FieldError
 from valetkey.resource.storage.decisions import DecisionQueue
 from valetkey.sdk.challenge import Challenge

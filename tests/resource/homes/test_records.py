@@ -18,10 +18,10 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
+from valetkey.resource.homes.records import OwnRecords, Record, Visit
 from valetkey.resource.objects import notes
-from valetkey.resource.paging import Asked
-from valetkey.resource.preconditions import NO_PRECONDITIONS, Preconditions
-from valetkey.resource.records import OwnRecords, Record, Visit
+from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions
 from valetkey.resource.storage.idempotency_keys import IdempotencyKey
 from valetkey.resource.storage.objects import Owner
 from valetkey.sdk import Caller

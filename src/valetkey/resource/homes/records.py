@@ -10,8 +10,8 @@ from valetkey.database.engine import Connection, Engine
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, fresh_id
-from valetkey.resource.paging import Asked
-from valetkey.resource.preconditions import OTHER_BODY, Preconditions
+from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.preconditions import OTHER_BODY, Preconditions
 from valetkey.resource.resource_object import Document, ResourceObject
 from valetkey.resource.storage.idempotency_keys import (
     REMEMBERED,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.resource.api import api
 from valetkey.kernel.refusal import Refused
-from valetkey.resource.representation import check_accept, read_document
+from valetkey.resource.requests.representation import check_accept, read_document
 from valetkey.web.exchange import Headers
 
 

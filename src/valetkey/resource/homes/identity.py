@@ -9,9 +9,9 @@ import msgspec
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
-from valetkey.resource.paging import Asked
-from valetkey.resource.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
-from valetkey.resource.records import NOT_FOUND, Listed, Record, Visit
+from valetkey.resource.homes.records import NOT_FOUND, Listed, Record, Visit
+from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
 from valetkey.resource.resource_object import (
     Document,
     FieldError,
