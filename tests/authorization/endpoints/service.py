@@ -21,6 +21,7 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings, Source
@@ -209,11 +210,11 @@ class Service:
         return await self.foundation.store.read(work)
 
     async def events(self) -> list[str]:
-        """The names of everything that happened since the start, in order of writing."""
+        """The names of everything since the start, by time, within a second in no order."""
         return [event.name for event in await self.event_records()]
 
     async def event_records(self) -> list[EventRecord]:
-        """Everything that happened since the start, in the order of time."""
+        """The same in full."""
         page = await self.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
         started = ("signing_key.", "client.registered", "client_secret.", "user.registered")
         return [event for event in page if not event.name.startswith(started)]
@@ -236,6 +237,13 @@ class Service:
         assert isinstance(client, Client), client
         self.clients[client_id] = client
         return client
+
+    async def password(self, text: str, uid: Uid = ADA) -> None:
+        """Give the person this password."""
+        stored = hash_password(text, self.settings.passwords, SYSTEM.random)
+        await self.write(
+            lambda tx: tx.users.set_password_hash(uid, f"cr_{uid}", stored, self.clock.now)
+        )
 
     async def code(
         self,

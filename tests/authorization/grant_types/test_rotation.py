@@ -129,8 +129,9 @@ class Rotation(RuleBasedStateMachine):
         self.rotated_at = self.now
 
     @precondition(lambda self: len(self.tokens) > 1)
-    @rule()
-    def repeat_the_previous_token(self) -> None:
+    @rule(until=st.sampled_from([0, WINDOW - 1, WINDOW, WINDOW + 1]))
+    def repeat_the_previous_token(self, until: int) -> None:
+        self.now = max(self.now, Instant(self.rotated_at + until))
         given = self._present(self.tokens[-2])
         if not self._ended() and self.now < self.rotated_at + WINDOW:
             assert given == self.tokens[-1]

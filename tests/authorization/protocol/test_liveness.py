@@ -1,0 +1,181 @@
+"""Every yes went through the one rule of life: traced, path by path."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.service import Answer, Service, run
+from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.protocol import liveness
+from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+
+_AUTHENTICATE = "client_authentication.authenticate"
+_PACKAGE = "valetkey.authorization."
+
+
+@contextmanager
+def _traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+    """Who asked whether something lives, and what was answered ("" for yes)."""
+    calls: list[tuple[str, str]] = []
+
+    def trace(name: str) -> object:
+        def ask(standing: Standing, now: Instant) -> Refusal | None:
+            problem = require_live(standing, now)
+            calls.append((name.removeprefix(_PACKAGE), "" if problem is None else problem.check))
+            return problem
+
+        return ask
+
+    users = [
+        name
+        for name, module in list(sys.modules.items())
+        if name.startswith(_PACKAGE)
+        and name != liveness.__name__
+        and getattr(module, "require_live", None) is require_live
+    ]
+    with monkeypatch.context() as patch:
+        for name in users:
+            patch.setattr(sys.modules[name], "require_live", trace(name))
+        yield calls
+
+
+def _asked(calls: list[tuple[str, str]]) -> set[str]:
+    assert all(answer == "" for _, answer in calls)
+    return {name for name, _ in calls}
+
+
+def test_every_yes_asked_first_whether_everything_behind_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",))
+        await it.client("spa", type="public")
+        codes = [await it.code("spa", "account:read authorizations:write") for _ in range(2)]
+        with _traced(monkeypatch) as calls:
+
+            async def went(answer: Answer, through: str) -> Answer:
+                assert answer.status == 200, answer.body
+                assert _asked(calls) == {_AUTHENTICATE, through}
+                calls.clear()
+                return answer
+
+            own = await went(
+                await it.token("svc", "/token", grant_type="client_credentials"),
+                "grant_types.client_credentials",
+            )
+            code = await went(await it.exchange("spa", codes[0]), "grant_types.authorization_code")
+            await went(await it.exchange("spa", codes[1]), "grant_types.authorization_code")
+            # The successor, then the same successor again.
+            fresh = code.text("refresh_token")
+            again = [
+                await went(await it.refresh("spa", fresh), "grant_types.refresh_token")
+                for _ in range(2)
+            ]
+            assert again[0].text("refresh_token") == again[1].text("refresh_token")
+            for token in (
+                own.text("access_token"),
+                code.text("access_token"),
+                again[0].text("refresh_token"),
+            ):
+                assert (await it.introspect(token))["active"] is True
+                assert _asked(calls) == {_AUTHENTICATE, "endpoints.client.introspection"}
+                calls.clear()
+            for token, name, verb in (
+                (own.text("access_token"), "client", "read"),
+                (own.text("access_token"), "client", "change"),
+                (code.text("access_token"), "account", "read"),
+            ):
+                await went(await it.ask(token, name, verb), "endpoints.resource_server.identity")
+
+    run(tmp_path, story)
+
+
+def test_the_password_grant_asks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(it: Service) -> None:
+        await it.client("own", grant_types=("password",))
+        await it.password("a good long password")
+        with _traced(monkeypatch) as calls:
+            answer = await it.token(
+                "own", grant_type="password", username="ada", password="a good long password"
+            )
+            assert answer.status == 200, answer.body
+            assert _asked(calls) == {_AUTHENTICATE, "grant_types.password"}
+
+    run(tmp_path, story)
+
+
+_ENDS = {
+    "client.disabled": "UPDATE clients SET disabled_at = 1 WHERE id = 'web'",
+    "user.disabled": "UPDATE users SET disabled_at = 1",
+    "grant.revoked": "UPDATE grants SET revoked_at = 1",
+    "grant.expired": "UPDATE grants SET expires_at = 1",
+    "session.ended": "UPDATE sessions SET ended_at = 1",
+    "session.expired": "UPDATE sessions SET expires_at = 1",
+}
+
+
+@pytest.mark.parametrize("kind", ["jwt", "reference"])
+@pytest.mark.parametrize("ended", _ENDS)
+def test_whatever_ends_ends_everything_that_hangs_on_it(
+    tmp_path: Path, ended: str, kind: str
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", ends_with_session=True, access_token_format=kind)
+        said = await it.tokens("web", "account:read")
+        token, refresh_token = said.text("access_token"), said.text("refresh_token")
+        assert (await it.introspect(token))["active"] is True
+
+        def end(tx: Transaction) -> None:
+            tx.db.run(_ENDS[ended])
+            tx.db.run("UPDATE revision SET number = number + 1")
+
+        await it.write(end)
+        assert await it.introspect(token) == {"active": False}
+        assert await it.introspect(refresh_token) == {"active": False}
+        (await it.ask(token, "account", "read")).refused(401, "invalid_token")
+        answer = await it.refresh("web", refresh_token)
+        if ended == "client.disabled":
+            answer.refused(401, "invalid_client")
+        else:
+            answer.refused(400, "invalid_grant")
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("ended", [e for e in _ENDS if not e.startswith(("grant", "client"))])
+def test_a_code_dies_with_its_session_and_its_user(tmp_path: Path, ended: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        code = await it.code("web")
+        await it.write(lambda tx: tx.db.run(_ENDS[ended]))
+        (await it.exchange("web", code)).refused(400, "invalid_grant")
+        assert await it.events() == ["code.spoiled"]
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("standing", "ended"),
+    [
+        (Standing(), ""),
+        (Standing(client_disabled=True, user_disabled=True), "client.disabled"),
+        (Standing(user_disabled=True, grant_revoked=True), "user.disabled"),
+        (Standing(grant_revoked=True, grant_ends_at=Instant(0)), "grant.revoked"),
+        (Standing(grant_ends_at=Instant(10)), "grant.expired"),
+        (Standing(grant_ends_at=Instant(11)), ""),
+        (Standing(session_ended=True, token_revoked=True), "session.ended"),
+        (Standing(session_ends_at=Instant(10)), "session.expired"),
+        (Standing(session_ends_at=Instant(11)), ""),
+        (Standing(token_revoked=True), "token.revoked"),
+    ],
+)
+def test_the_rule_says_what_ended(standing: Standing, ended: str) -> None:
+    problem = require_live(standing, Instant(10))
+    assert (problem.check if problem else "") == (f"live.{ended}" if ended else "")
+    assert problem is None or problem.code is ErrorCode.INVALID_GRANT
