@@ -4,11 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.attacks.jose import AccessTokens, Assertions, Target, key_of
 from tests.attacks.world import World
 from tests.attacks.world import world as begin
-from valetkey.kernel.key import SigningKey
-from valetkey.kernel.moment import minutes
 
 
 @pytest.fixture(scope="module")
@@ -16,24 +13,3 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Both servers with the clients and people of the catalogue, once for each group."""
     with begin(tmp_path_factory.mktemp("world")) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def issuer_key(world: World) -> SigningKey:
-    """The key with which this world signs access tokens."""
-    return key_of(world)
-
-
-@pytest.fixture(scope="module", params=["access tokens", "assertions"])
-def places(request: pytest.FixtureRequest, world: World, issuer_key: SigningKey) -> Target:
-    """Each of the two places that take a JWT."""
-    if request.param == "access tokens":
-        return AccessTokens(world, issuer_key)
-    return Assertions(world, world.key)
-
-
-@pytest.fixture
-def target(places: Target) -> Iterator[Target]:
-    """A place that takes a JWT; what counted there as guessing is forgotten afterwards."""
-    yield places
-    places.world.servers.clock.forward(minutes(2))

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384
 
-from tests.attacks.jose import AccessTokens, Assertions, Claims, Signer, Target, forge
+from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Signer, Target, forge
 from tests.attacks.world import World
 from valetkey.kernel import jwt
 from valetkey.kernel.key import Algorithm, KeySet, SigningKey

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.attacks.jose import AccessTokens, Assertions, Claims, Target, forge, key_of, prove
+from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Target, forge, key_of, prove
 from tests.attacks.world import PASSWORD, World, secret_of
 from tests.attacks.world import world as begin
 from valetkey.authorization import app
