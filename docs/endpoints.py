@@ -34,6 +34,8 @@ SENTENCES = {
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",
     "/notices/query-string": "Why a secret in an address should be replaced, and how.",
+    "/forward-auth": "Who is calling, for a proxy that asks before it passes a request on.",
+    "/forward-auth/{+rest}": "The same for proxies that append the path of the request.",
     "/health/live": "200 while the process answers.",
     "/health/ready": "200 while a write transaction commits, else 503.",
     ASSETS: "Stylesheet and icon, under names that change with their content.",

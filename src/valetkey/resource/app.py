@@ -14,6 +14,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
+from valetkey.resource.forward_auth import ForwardAuth
 from valetkey.resource.homes.identity import Identity, IdentityRecords
 from valetkey.resource.homes.records import OwnRecords
 from valetkey.resource.objects import OBJECTS
@@ -95,7 +96,7 @@ async def build(settings: Settings, runtime: Runtime) -> App:
 
     routes = [route for kind in OBJECTS for route in operations(kind).routes()]
     return App(
-        [*routes, *_health(engine, problems)],
+        [*routes, *ForwardAuth(protection, problems).routes(), *_health(engine, problems)],
         runtime=runtime,
         refuse=problems.refuse,
         hosts=_hosts(settings),

@@ -58,8 +58,10 @@ class Route:
     """One path, who answers each method, and how it says no.
 
     `path` is compared with the path as sent; a segment written `{name}` stands for any that is not
-    empty. GET does not imply HEAD. `hides_query` is for paths where secrets come in the query,
-    `quiet` for those that machines ask every second: their good answers are logged at debug only.
+    empty, `{+name}` at the end for any that follow. GET does not imply HEAD. `hides_query` is for
+    paths where secrets come in the query, `quiet` for those that machines ask every second: their
+    good answers are logged at debug only. `any_host` is for those that proxies ask in the name of
+    hosts of their own.
     """
 
     path: str
@@ -68,6 +70,7 @@ class Route:
     body: Body = Body.NONE
     hides_query: bool = False
     quiet: bool = False
+    any_host: bool = False
 
 
 _Arguments = Mapping[str, str]
@@ -179,7 +182,7 @@ class App:
         peer = client[0] if client else ""
         route, arguments = self._find(path)
         body = b""
-        refusal = self._judge(headers, peer, len(path) + len(query))
+        refusal = self._judge(route, headers, peer, len(path) + len(query))
         if refusal is None:
             try:
                 body = await _admit(route, method, headers, receive)
@@ -228,14 +231,17 @@ class App:
                 return candidate, match.groupdict()
         return _NO_ROUTE
 
-    def _judge(self, headers: Headers, peer: str, target: int) -> Refusal | None:
+    def _judge(
+        self, route: Route | None, headers: Headers, peer: str, target: int
+    ) -> Refusal | None:
         if headers.repeats():
             return _bad("a header was sent more than once that must be unique", "http.repeated")
         if target >= TARGET_BYTES:
             description = "the request target has more than 8 KiB"
             return Refusal(ErrorCode.URI_TOO_LONG, description, "http.target")
-        host = headers.get("host")
-        if host is None or (host not in self._hosts and host.lower() not in self._hosts):
+        host = headers.get("host") or ""
+        known = host in self._hosts or host.lower() in self._hosts
+        if not known and (route is None or not route.any_host):
             return _MISDIRECTED
         if self._hsts and headers.get("x-forwarded-proto") == "http" and self.proxies.trusts(peer):
             return _CLEARTEXT
@@ -361,14 +367,10 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    parts = re.split(r"\{([a-z_]+)\}", path)
-    # Every second part is a name; a segment is anything but empty.
-    return re.compile(
-        "".join(
-            f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part)
-            for index, part in enumerate(parts)
-        )
-    )
+    pattern = re.escape(path)
+    # A segment is anything but empty.
+    pattern = re.sub(r"\\\{([a-z_]+)\\\}", r"(?P<\1>[^/]+)", pattern)
+    return re.compile(re.sub(r"\\\{\\\+([a-z_]+)\\\}$", r"(?P<\1>.*)", pattern))
 
 
 def _reference(dice: bytes) -> str:

@@ -1,0 +1,116 @@
+"""/forward-auth: lets a proxy ask who is calling before it passes a request on.
+
+nginx (`auth_request`), Traefik (`forwardAuth`) and Caddy (`forward_auth`) ask at `/forward-auth`
+and say in the query which scope is needed. Envoy (`ext_authz` over HTTP) puts the caller's path and
+query behind that path, with the caller's method and Host; there only a header says what is needed,
+because everything else is the caller's.
+"""
+
+from urllib.parse import quote
+
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
+from valetkey.resource.problem import Problems
+from valetkey.sdk import Caller, Protection, read_bearer
+from valetkey.web.exchange import Endpoint, Pairs, Request, Response
+from valetkey.web.form import read_query
+from valetkey.web.router import Route
+
+PATH = "/forward-auth"
+
+NEEDED = "x-valetkey-required-scope"
+"""The header in which a proxy may say what is needed; the only one of ours that is read.
+
+A caller who sends it too can only demand more of itself: everything that is asked for counts.
+"""
+
+_BELOW = f"{PATH}/{{+rest}}"
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_READABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+_UNSAID = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    f"the proxy must say which scope is needed: ?scope=… or the header {NEEDED}",
+    "forward_auth.unsaid",
+    "a scope",
+    "nothing",
+)
+
+
+class ForwardAuth:
+    """Answers proxies: 200 with who is calling, or 401 and 403 as the API itself says them."""
+
+    def __init__(self, protection: Protection, problems: Problems) -> None:
+        """Judge by `protection`, whose audience is this API, and refuse by `problems`."""
+        self._protection = protection
+        self._problems = problems
+
+    def routes(self) -> tuple[Route, Route]:
+        """The path itself, and every path below it for proxies that append the caller's."""
+        return self._route(PATH, asks_in_query=True), self._route(_BELOW, asks_in_query=False)
+
+    def _route(self, path: str, *, asks_in_query: bool) -> Route:
+        endpoint = self._endpoint(path, asks_in_query=asks_in_query)
+        return Route(
+            path,
+            dict.fromkeys(_METHODS, endpoint),
+            self._problems.refuse_at(path),
+            hides_query=True,
+            any_host=True,
+        )
+
+    def _endpoint(self, path: str, *, asks_in_query: bool) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            needed = ""
+            try:
+                token = read_bearer(request.headers.all("authorization"))
+                ways = _needed(request, asks_in_query=asks_in_query)
+                needed = str(ways[0])
+                caller = await self._protection.caller(token, request.at)
+                if not any(way <= caller.scope for way in ways):
+                    raise Refused(_too_narrow(ways, caller))
+            except Refused as refused:
+                return self._problems.answer(request, refused.refusal, endpoint=path, scope=needed)
+            return Response(200, b"", _identity(caller))
+
+        return answer
+
+
+def _needed(request: Request, *, asks_in_query: bool) -> tuple[Scope, ...]:
+    """The scopes of which one is enough. Raises Refused: a proxy that forgets must not let in."""
+    query = read_query(request.hidden_query, multiple=("scope",)) if asks_in_query else None
+    ways = [] if query is None else [Scope.parse(text) for text in query.all("scope")]
+    always = [Scope.parse(text) for text in request.headers.all(NEEDED)]
+    if not all(way.names for way in (*ways, *always)):
+        raise Refused(_UNSAID)
+    if always:
+        demanded = always[0]
+        for more in always[1:]:
+            demanded |= more
+        ways = [way | demanded for way in ways] or [demanded]
+    if not ways:
+        raise Refused(_UNSAID)
+    return tuple(ways)
+
+
+def _too_narrow(ways: tuple[Scope, ...], caller: Caller) -> Refusal:
+    wanted = " or ".join(str(way) for way in ways)
+    return Refusal(
+        ErrorCode.INSUFFICIENT_SCOPE,
+        f"this needs an access token with the scope {wanted}",
+        "scope.missing",
+        wanted,
+        str(caller.scope) or "no scope",
+    )
+
+
+def _identity(caller: Caller) -> Pairs:
+    """Every header on every answer, and none empty: what is left out, a caller could fill in."""
+    said = (
+        ("x-valetkey-subject", caller.subject),
+        ("x-valetkey-subject-type", "client" if caller.user is None else "user"),
+        ("x-valetkey-client", caller.client_id),
+        ("x-valetkey-scope", str(caller.scope)),
+        ("x-valetkey-token-id", caller.token_id),
+        ("x-valetkey-expires-at", str(caller.expires_at)),
+    )
+    return tuple((name, quote(value, safe=_READABLE) or "-") for name, value in said)
