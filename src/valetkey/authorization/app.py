@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from valetkey.authorization.client_authentication.authenticate import ClientAuthentication
+from valetkey.authorization.client_authentication.authenticate import (
+    ClientAuthentication,
+    Failures,
+)
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.deeds.clients import Registrar
@@ -52,11 +55,9 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
 from valetkey.kernel.url import origin
 from valetkey.web.offload import Busy, Offload
-from valetkey.web.rate_limit import Buckets
 from valetkey.web.router import App, Body, Route
 
 SCHEMA = "valetkey.authorization.storage.schema"
-_MINUTE = 60
 _UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey)
 
 
@@ -212,7 +213,7 @@ def _door(foundation: Foundation, directory: ClientDirectory) -> Door:
         ClientAuthentication(
             directory,
             foundation.keyring.fingerprint_key,
-            Buckets(foundation.settings.limits.client_failures, _MINUTE),
+            Failures.a_minute(foundation.settings.limits.client_failures),
         ),
         audiences=(
             issuer,

@@ -211,17 +211,18 @@ class PasswordSettings:
 class LimitSettings:
     """How much one caller may ask."""
 
-    sign_in_failures: Annotated[int, whole(3, 1_000, "failures")] = 10
+    sign_in_failures: Annotated[int, whole(3, 1_000, "failures")] = 20
     """Wrong passwords for one account in `sign_in_window` before the next must wait."""
 
-    sign_in_failures_per_address: Annotated[int, whole(3, 100_000, "failures")] = 100
+    sign_in_failures_per_address: Annotated[int, whole(3, 100_000, "failures")] = 300
     """The same for one address (/24 or /56), whatever the account."""
 
     sign_in_window: Annotated[Lifetime, rules.lifetime("1m", "1d")] = minutes(15)
     """How long a wrong password is remembered against account and address."""
 
-    client_failures: Annotated[int, whole(3, 100_000, "failures a minute")] = 60
-    """Wrong client credentials from one address before it must wait."""
+    client_failures: Annotated[int, whole(3, 100_000, "failures a minute")] = 300
+    """Wrong credentials for one client from one address (/24 or /56) before only 429 is answered;
+    ten times as many for all clients together. Right credentials are never refused for it."""
 
     connections: Annotated[int, whole(16, 100_000, "connections")] = 2_000
     """Connections open at one time in each worker; the next is closed at once."""

@@ -232,8 +232,8 @@ def test_lg_15_all_spellings_of_one_account_share_one_counter(world: World) -> N
     spellings = ("alice", "ALICE", " alice ", "Alice", "alice@example.com", "ALICE@EXAMPLE.COM",
                  "ａlice", "alice@EXAMPLE.com ", "\talice", "aliCe\n")  # fmt: skip
     limit = world.servers.settings.limits.sign_in_failures
-    assert len(spellings) == limit
-    assert [_try(world, name, "wrong").status for name in spellings] == [401] * limit
+    guesses = [spellings[number % len(spellings)] for number in range(limit)]
+    assert [_try(world, name, "wrong").status for name in guesses] == [401] * limit
     for name in spellings:
         assert _try(world, name, PASSWORD).status == 429
 

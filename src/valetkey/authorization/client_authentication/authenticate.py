@@ -1,5 +1,7 @@
 """Exactly one method proves which client is asking (RFC 6749 section 2.3)."""
 
+from dataclasses import dataclass
+
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.method import (
     Authenticated,
@@ -25,14 +27,29 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint, FingerprintKey
 from valetkey.web.rate_limit import Buckets
 
+_MINUTE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How many failures are answered before they are only told to wait."""
+
+    of_client: Buckets
+    of_place: Buckets
+
+    @staticmethod
+    def a_minute(limit: int) -> "Failures":
+        """So many for one client from one place, ten times as many for all clients from there."""
+        return Failures(Buckets(limit, _MINUTE), Buckets(10 * limit, _MINUTE))
+
 
 class ClientAuthentication:
     """Asks each method whether it recognises the request; two that do are one too many."""
 
     def __init__(
-        self, directory: ClientDirectory, fingerprints: FingerprintKey, failures: Buckets
+        self, directory: ClientDirectory, fingerprints: FingerprintKey, failures: Failures
     ) -> None:
-        """Count failures by address in `failures`, in this process."""
+        """Count failures in `failures`, in this process."""
         self._directory = directory
         self._fingerprints = fingerprints
         self._failures = failures
@@ -41,10 +58,8 @@ class ClientAuthentication:
         """The client that sent the request from `place`, an address prefix.
 
         Refused with `invalid_client` in the same words whatever was wrong, `invalid_request` for
-        two proofs at once, and `slow_down` after too many failures from one place.
+        two proofs at once, and `slow_down` for a failure after too many others from one place.
         """
-        if wait := self._failures.peek(place, presented.now):
-            raise Refused(_too_many(wait))
         recognised = [method for method in METHODS if method.recognises(presented)]
         # Header and body are one method and still two places.
         twice = presented.basic is not None and "client_secret" in presented.parameters
@@ -63,10 +78,18 @@ class ClientAuthentication:
         elif require_live(standing_of(client), presented.now):
             verdict = not_proven("disabled", "a client that is switched on", "a disabled one")
         if isinstance(verdict, Refusal) or client is None:
-            wait = self._failures.take(place, presented.now)
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
-            raise Refused(_too_many(wait) if wait else refusal)
+            raise Refused(self._count(client_id, place, presented.now) or refusal)
         return Authenticated(client, method.name, verdict)
+
+    def _count(self, client_id: str, place: str, now: Instant) -> Refusal | None:
+        # Who proves it is never made to wait: secrets of 256 bits are not found by trying, and a
+        # stranger in the neighbourhood must not be able to shut a client out.
+        wait = max(
+            self._failures.of_client.take((client_id, place), now),
+            self._failures.of_place.take(place, now),
+        )
+        return _too_many(wait) if wait else None
 
 
 def spend_mark(tx: Transaction, proven: Authenticated) -> Refusal | None:
