@@ -1,11 +1,12 @@
 """Access tokens: what both servers agree on (RFC 9068)."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from valetkey.kernel import access_token, jwt
-from valetkey.kernel.access_token import AccessToken
+from valetkey.kernel.access_token import DPOP, MUTUAL_TLS, AccessToken, Binding
 from valetkey.kernel.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -116,10 +117,20 @@ def test_a_claim_that_must_be_there_is_missed_by_name(name: str) -> None:
         ("auth_time", "900"),
         ("auth_time", -1),
         ("auth_time", 1.5),
+        ("cnf", None),
+        ("cnf", {}),
+        ("cnf", "jkt"),
     ],
 )
 def test_a_claim_of_the_wrong_shape_is_refused_by_name(name: str, value: object) -> None:
     assert _check(_CLAIMS | {name: value}) == f"access_token.{name}"
+
+
+def test_the_key_that_a_token_is_bound_to_is_read_whatever_the_method() -> None:
+    bound = replace(_TOKEN, bindings=(Binding(DPOP, "x" * 43), Binding(MUTUAL_TLS, "y" * 43)))
+    assert _verify(bound.sign(_KEY)) == bound
+    odd = jwt.sign(_CLAIMS | {"cnf": {"jwk": {"kty": "EC"}}}, _KEY, typ="at+jwt")
+    assert _verify(odd).bindings == (Binding("jwk", ""),)
 
 
 def test_no_other_kind_of_token_is_an_access_token() -> None:

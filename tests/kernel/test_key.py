@@ -200,6 +200,26 @@ def test_several_keys_have_a_name_each() -> None:
         KeySet.of(_EC.public, _EC.public)
 
 
+def test_keys_that_we_cannot_use_are_left_out_of_a_foreign_set_and_no_others() -> None:
+    nameless = {name: value for name, value in _ED.public.jwk.items() if name != "kid"}
+    unusable: tuple[object, ...] = (
+        {"kty": "AKP", "alg": "ML-DSA-44", "kid": "a", "pub": "AA"},
+        {"kty": "EC", "crv": "P-521", "kid": "b", "x": "AA", "y": "AA"},
+        {"kty": "oct", "kid": "c", "k": "AA"},
+        {**_RSA.public.jwk, "kid": "d", "use": "enc"},
+        {**_EC.public.jwk, "kid": "e", "d": "AA"},
+        {"kid": "f"},
+        7,
+    )
+    document = _set(*unusable, dict(_EC.public.jwk), nameless)
+    assert [key.kid for key in KeySet.parse(document, ignore_unknown=True)] == [_EC.kid, _ED.kid]
+    for each in unusable:
+        _check(_set(each, dict(_EC.public.jwk)))
+    twice = _set(dict(_EC.public.jwk), dict(_EC.public.jwk))
+    with pytest.raises(Refused):
+        KeySet.parse(twice, ignore_unknown=True)
+
+
 @pytest.mark.parametrize(
     "document",
     [b"", b"[]", b"{}", b'{"keys":{}}', b'{"keys":null}', b'{"keys":[1]}', b"\xff", b"{"],

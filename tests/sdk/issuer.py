@@ -181,6 +181,8 @@ class Issuer:
             "jti": token.token_id,
             "token_type": "bearer",
         }
+        if token.bindings:
+            said["cnf"] = {each.method: each.thumbprint for each in token.bindings}
         if token.grant_id is not None:
             said["grant_id"] = token.grant_id
         return said

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from tests.sdk.issuer import API, SECRET, Clock, Issuer
-from valetkey.kernel.key import KeySet, SigningKey
+from valetkey.kernel.access_token import DPOP, Binding
+from valetkey.kernel.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Secret
@@ -204,6 +205,54 @@ def test_following_learns_keys_and_revocations_by_itself() -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
+
+    asyncio.run(story())
+
+
+def test_a_token_bound_to_a_key_is_no_bearer_token() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            binding = Binding(DPOP, "x" * 43)
+            draft = replace(issuer.draft("read"), bindings=(binding,))
+            reference = issuer.reference("read")
+            issuer.references[reference] = draft
+            for text in (draft.sign(issuer.key), reference):
+                with pytest.raises(Refused) as refused:
+                    await _admit(guard, issuer, text)
+                assert refused.value.refusal.check == "token.bound"
+                now, token = issuer.clock.now(), Secret(text)
+                other = Binding(DPOP, "y" * 43)
+                with pytest.raises(Refused):
+                    await guard.caller(token, now, [other])
+                caller = await guard.caller(token, now, [other, binding])
+                assert caller.bindings == (binding,)
+
+    asyncio.run(story())
+
+
+def test_another_issuers_tokens_by_reference_have_any_form_and_a_jwt_is_never_sent() -> None:
+    async def story() -> None:
+        async with Issuer(Clock()).running() as issuer:
+            trusted = replace(Trusted.valetkey(issuer.url), checksummed=False)
+            async with Protection(trusted, audience=API, credential=CREDENTIAL) as guard:
+                issuer.references["opaque"] = replace(issuer.draft("read"), subject="")
+                caller = await _admit(guard, issuer, "opaque")
+                assert (caller.subject, caller.user) == ("printer", None)
+                assert await _code(guard, issuer, "a.b.c") is ErrorCode.INVALID_TOKEN
+                await _admit(guard, issuer, issuer.token("read"))
+                assert issuer.asked[INTROSPECT] == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_every_algorithm_of_another_issuer_is_verified(algorithm: Algorithm) -> None:
+    async def story() -> None:
+        async with Issuer(Clock(), key=SigningKey.generate(algorithm)).running() as issuer:
+            ours = Trusted.valetkey(issuer.url)
+            theirs = Trusted(url=ours.url, keys=ours.keys)
+            async with Protection(theirs, audience=API) as guard:
+                await _admit(guard, issuer, issuer.token("read"))
 
     asyncio.run(story())
 

@@ -7,6 +7,7 @@ from tests.sdk.issuer import API, Clock, Issuer
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Fetcher
+from valetkey.sdk.upstream.issuer import Issuer as Trusted
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.verifier import NO_KEYS, Verifier
 
@@ -16,7 +17,7 @@ def test_known_keys_need_no_network() -> None:
         issuer = Issuer(Clock(), port=1)
         async with Fetcher() as fetch:
             keys = KeySource("http://127.0.0.1:1/", fetch, known=issuer.keys.document())
-            verifier = Verifier(issuer=issuer.url, audience=API, keys=keys)
+            verifier = Verifier(issuer=Trusted.valetkey(issuer.url), audience=API, keys=keys)
             token = issuer.token("read")
             first = await verifier.verify(token, issuer.clock.now())
             assert isinstance(first, Caller)
@@ -33,7 +34,7 @@ def test_without_keys_nothing_can_be_said() -> None:
         issuer = Issuer(Clock(), port=1)
         async with Fetcher() as fetch:
             keys = KeySource("http://127.0.0.1:1/", fetch)
-            verifier = Verifier(issuer=issuer.url, audience=API, keys=keys)
+            verifier = Verifier(issuer=Trusted.valetkey(issuer.url), audience=API, keys=keys)
             for _ in range(3):
                 assert await verifier.verify(issuer.token("read"), issuer.clock.now()) == NO_KEYS
 
@@ -45,7 +46,7 @@ def test_no_text_is_a_fault() -> None:
         issuer = Issuer(Clock(), port=1)
         async with Fetcher() as fetch:
             keys = KeySource("http://127.0.0.1:1/", fetch, known=issuer.keys.document())
-            verifier = Verifier(issuer=issuer.url, audience=API, keys=keys)
+            verifier = Verifier(issuer=Trusted.valetkey(issuer.url), audience=API, keys=keys)
             for text in ("", ".", "..", "a.b.c", "vk_at_", "\x00", "\ud800", "e30.e30.e30", "é"):
                 verdict = await verifier.verify(text, issuer.clock.now())
                 assert cast("Refusal", verdict).code is ErrorCode.INVALID_TOKEN

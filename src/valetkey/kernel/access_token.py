@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import cast
 
 from valetkey.kernel import jwt
 from valetkey.kernel.key import Algorithm, KeySet, SigningKey
@@ -15,7 +16,24 @@ TYPE = "at+jwt"
 UNKNOWN_KEY = jwt.UNKNOWN_KEY
 """The check of a refusal that newer keys might turn into a yes."""
 
+DPOP = "jkt"
+"""Bound to the key of DPoP proofs (RFC 9449 section 6.1)."""
+
+MUTUAL_TLS = "x5t#S256"
+"""Bound to a client certificate (RFC 8705 section 3.1)."""
+
 _ALGORITHMS = (Algorithm.ES256,)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A key that whoever presents the token must prove to hold (RFC 7800 section 3.1).
+
+    `method` is the member of `cnf`; `thumbprint` is "" where we do not know the method's form.
+    """
+
+    method: str
+    thumbprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +41,7 @@ class AccessToken:
     """What an access token says. `grant_id` is None when the client acts for itself alone.
 
     `audience` is the resource server's URL; `auth_time` is when the user signed in, if one did.
+    Without `bindings`, whoever bears the token may use it.
     """
 
     issuer: str
@@ -35,6 +54,7 @@ class AccessToken:
     expires_at: Instant
     grant_id: str | None
     auth_time: Instant | None
+    bindings: tuple[Binding, ...] = ()
 
     def sign(self, key: SigningKey) -> str:
         """The token as a string, signed."""
@@ -52,6 +72,8 @@ class AccessToken:
             claims["grant_id"] = self.grant_id
         if self.auth_time is not None:
             claims["auth_time"] = self.auth_time
+        if self.bindings:
+            claims["cnf"] = {each.method: each.thumbprint for each in self.bindings}
         return jwt.sign(claims, key, typ=TYPE)
 
 
@@ -90,6 +112,18 @@ def verify(
         expires_at=_instant(claims, "exp"),
         grant_id=_text(claims, "grant_id") if "grant_id" in claims else None,
         auth_time=_instant(claims, "auth_time") if "auth_time" in claims else None,
+        bindings=_bindings(claims) if "cnf" in claims else (),
+    )
+
+
+def read_bindings(cnf: object) -> tuple[Binding, ...] | None:
+    """The bindings that a `cnf` says, whatever their method; None where it says nothing."""
+    if not isinstance(cnf, dict) or not cnf:
+        return None
+    members = cast("dict[str, object]", cnf)
+    return tuple(
+        Binding(method, value if isinstance(value, str) else "")
+        for method, value in members.items()
     )
 
 
@@ -106,6 +140,13 @@ def _instant(claims: jwt.Claims, name: str) -> Instant:
     if type(value) is not int or value < 0:
         raise _refused(name, "whole seconds since 1970")
     return Instant(value)
+
+
+def _bindings(claims: jwt.Claims) -> tuple[Binding, ...]:
+    bindings = read_bindings(claims["cnf"])
+    if bindings is None:
+        raise _refused("cnf", "an object that names a key")
+    return bindings
 
 
 def _scope(claims: jwt.Claims) -> Scope:

@@ -196,11 +196,12 @@ class KeySet:
         return KeySet(MappingProxyType(by_kid))
 
     @staticmethod
-    def parse(document: bytes) -> "KeySet":
+    def parse(document: bytes, *, ignore_unknown: bool = False) -> "KeySet":
         """The set that a JWKS document says (RFC 7517 section 5).
 
         Refused with `invalid_client_metadata` above 64 KiB or 20 keys, for any key that
-        `PublicKey.parse` would refuse, and unless several keys have a kid each.
+        `PublicKey.parse` would refuse, and unless several keys have a kid each. With
+        `ignore_unknown` a key that cannot be used is left out instead.
         """
         if len(document) > LONGEST:
             raise _refused("long", f"a key set has at most {LONGEST} bytes")
@@ -213,10 +214,15 @@ class KeySet:
             raise _refused("many", f"a key set has at most {MOST} keys")
         keys: dict[str, PublicKey] = {}
         for entry in listed:
-            jwk = _members(entry)
-            if len(listed) > 1 and "kid" not in jwk:
-                raise _refused("kid", "each of several keys needs a kid")
-            key = _public(jwk)
+            try:
+                jwk = _members(entry)
+                if len(listed) > 1 and "kid" not in jwk and not ignore_unknown:
+                    raise _refused("kid", "each of several keys needs a kid")
+                key = _public(jwk)
+            except Refused:
+                if ignore_unknown:
+                    continue
+                raise
             if key.kid in keys:
                 raise _refused("kid", "two keys share a kid")
             keys[key.kid] = key

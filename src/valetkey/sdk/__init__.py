@@ -4,7 +4,9 @@ from valetkey.sdk.bearer import read_bearer
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.challenge import NO_TOKEN, Challenge
 from valetkey.sdk.fetch import Credential
-from valetkey.sdk.protect import Issuer, Memory, Protection, demand
+from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
+from valetkey.sdk.protect import Memory, Protection, demand
+from valetkey.sdk.upstream.issuer import Issuer
 
 __all__ = [
     "NO_TOKEN",
@@ -15,5 +17,8 @@ __all__ = [
     "Memory",
     "Protection",
     "demand",
+    "metadata_document",
+    "metadata_path",
+    "metadata_url",
     "read_bearer",
 ]

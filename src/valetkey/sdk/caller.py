@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from valetkey.kernel.access_token import Binding
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
@@ -11,6 +12,7 @@ class Caller:
     """The bearer of a live access token, as its issuer vouches for it.
 
     Being live is a matter of the moment: whoever keeps a caller asks `is_live` before each use.
+    `bindings` are the keys that the caller proved to hold; a bearer token has none.
     """
 
     subject: str
@@ -20,6 +22,7 @@ class Caller:
     grant_id: str | None
     issued_at: Instant
     expires_at: Instant
+    bindings: tuple[Binding, ...] = ()
 
     @property
     def user(self) -> str | None:

@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 from urllib.parse import quote_plus, urlencode
 
 import httpx2
@@ -51,6 +51,24 @@ class Answer:
 
     status: int
     body: bytes
+
+
+class Door(Protocol):
+    """A way to the issuer: over the network, or in memory for tests."""
+
+    async def get(self, url: str, credential: Credential | None = None) -> Answer:
+        """Read `url`. Raises Unreachable."""
+        ...
+
+    async def post_form(
+        self, url: str, fields: Mapping[str, str], credential: Credential | None = None
+    ) -> Answer:
+        """Send `fields` as a form. Raises Unreachable."""
+        ...
+
+    async def close(self) -> None:
+        """Close what is open."""
+        ...
 
 
 class Fetcher:

@@ -2,43 +2,25 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from valetkey.kernel.access_token import Binding
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.bearer import read_bearer
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.challenge import Challenge
-from valetkey.sdk.fetch import Credential, Fetcher
+from valetkey.sdk.fetch import Credential, Door, Fetcher
 from valetkey.sdk.upstream.introspection import REMEMBERED, Introspection
+from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.upstream.key_source import Keep as KeepKeys
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import NOTHING, Page, Revocations
 from valetkey.sdk.upstream.revocations import Keep as KeepRevocations
 from valetkey.sdk.verifier import Verifier
-
-
-@dataclass(frozen=True, slots=True)
-class Issuer:
-    """An authorization server and where it answers; "" for what it does not have."""
-
-    url: str
-    keys: str
-    introspection: str = ""
-    revocations: str = ""
-
-    @staticmethod
-    def valetkey(url: str) -> "Issuer":
-        """A Valetkey authorization server with the base `url`, which is its issuer name."""
-        return Issuer(
-            url=url,
-            keys=f"{url}/oauth/jwks",
-            introspection=f"{url}/oauth/introspect",
-            revocations=f"{url}/oauth/revocations",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +57,17 @@ class Protection:
         memory: Memory = NO_MEMORY,
         remembered: Lifetime = REMEMBERED,
         tls: ssl.SSLContext | None = None,
+        resource_metadata: str = "",
+        door: Door | None = None,
     ) -> None:
         """Protect the API that tokens call `audience`.
 
         Without `credential` only JWTs are taken, and revocations are not learned. `remembered` is
-        how long an answer about a token by reference counts; `tls` is whom to trust as issuer.
+        how long an answer about a token by reference counts; `tls` is whom to trust as issuer;
+        `resource_metadata` is where the API's own metadata is; `door` replaces the network.
         """
-        self.challenge = Challenge(realm or audience)
-        self._fetch = Fetcher(tls)
+        self.challenge = Challenge(realm or audience, resource_metadata)
+        self._fetch = Fetcher(tls) if door is None else door
         self._keys = KeySource(issuer.keys, self._fetch, known=memory.keys, keep=memory.keep_keys)
         self._revocations = (
             Revocations(
@@ -102,13 +87,14 @@ class Protection:
                 credential,
                 issuer=issuer.url,
                 audience=audience,
+                nameless=not issuer.checksummed,
                 remembered=remembered,
             )
             if credential is not None and issuer.introspection
             else None
         )
         self._verifier = Verifier(
-            issuer=issuer.url,
+            issuer=issuer,
             audience=audience,
             keys=self._keys,
             introspection=introspection,
@@ -119,16 +105,20 @@ class Protection:
         """Who calls, by the Authorization fields of one request (all of them, as sent).
 
         Of the scopes in `needs`, any one is enough; none means that any live token will do.
-        Raises Refused: 401 `invalid_token`, 403 `insufficient_scope`, 503.
+        Raises Refused: 400, 401 `invalid_token`, 403 `insufficient_scope`, 503.
         """
         caller = await self.caller(read_bearer(authorization), now)
         if needs:
             demand(caller, *needs)
         return caller
 
-    async def caller(self, token: Secret, now: Instant) -> Caller:
-        """Whose token this is. Raises Refused: 401 `invalid_token`, 503."""
-        verdict = await self._verifier.verify(token.reveal(), now)
+    async def caller(self, token: Secret, now: Instant, proven: Collection[Binding] = ()) -> Caller:
+        """Whose token this is. Raises Refused: 401 `invalid_token`, 503.
+
+        A token that is bound to a key (`cnf`) is refused unless that key is among `proven`: what
+        the sender has shown to hold, by a DPoP proof or a client certificate.
+        """
+        verdict = await self._verifier.verify(token.reveal(), now, proven)
         if isinstance(verdict, Refusal):
             raise Refused(verdict)
         return verdict

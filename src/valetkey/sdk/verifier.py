@@ -1,18 +1,22 @@
 """From the text of an access token to its Caller, or to the reason why it is nobody's."""
 
+from collections.abc import Collection
+
 from valetkey.kernel import access_token
-from valetkey.kernel.access_token import AccessToken
+from valetkey.kernel.access_token import AccessToken, Binding
 from valetkey.kernel.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.upstream.introspection import Introspection
+from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import Revocations
 from valetkey.sdk.verified import VerifiedTokens
 
 _REFERENCE = f"{Prefix.ACCESS_TOKEN}_"
+_DOTS = 2
 
 NO_KEYS = Refusal(
     ErrorCode.TEMPORARILY_UNAVAILABLE,
@@ -28,6 +32,14 @@ REVOKED = Refusal(
     "token.revoked",
     "a token that nobody ended",
     "the token, its grant or its client was ended",
+)
+
+BOUND = Refusal(
+    ErrorCode.INVALID_TOKEN,
+    "the access token is bound to a key; whoever sends it must prove to hold that key",
+    "token.bound",
+    "a bearer token, or a proof",
+    "a token bound to a key",
 )
 
 _GARBLED = Refusal(
@@ -52,7 +64,7 @@ class Verifier:
     def __init__(
         self,
         *,
-        issuer: str,
+        issuer: Issuer,
         audience: str,
         keys: KeySource,
         introspection: Introspection | None = None,
@@ -66,9 +78,15 @@ class Verifier:
         self._revocations = revocations
         self._verified = VerifiedTokens()
 
-    async def verify(self, token: str, now: Instant) -> Caller | Refusal:
-        """Whose token this is; `temporarily_unavailable` where only the issuer could tell."""
-        if token.startswith(_REFERENCE):
+    async def verify(
+        self, token: str, now: Instant, proven: Collection[Binding] = ()
+    ) -> Caller | Refusal:
+        """Whose token this is; `temporarily_unavailable` where only the issuer could tell.
+
+        `proven` are the keys that the sender has shown to hold; a token that is bound to any
+        other key is `BOUND`.
+        """
+        if self._is_reference(token):
             verdict = await self._by_reference(token, now)
         else:
             verdict = await self._by_value(token, now)
@@ -77,11 +95,19 @@ class Verifier:
         # On every use, also of what was verified before: only the signature does not age.
         if self._revocations is not None and self._revocations.covers(verdict):
             return REVOKED
+        if not all(binding in proven for binding in verdict.bindings):
+            return BOUND
         return verdict
+
+    def _is_reference(self, token: str) -> bool:
+        if self._issuer.checksummed:
+            return token.startswith(_REFERENCE)
+        # What has the form of a JWT is never sent to an issuer as something else.
+        return self._introspection is not None and token.count(".") != _DOTS
 
     async def _by_reference(self, token: str, now: Instant) -> Caller | Refusal:
         # The checksum keeps noise away from the issuer.
-        if not well_formed(Prefix.ACCESS_TOKEN, token):
+        if self._issuer.checksummed and not well_formed(Prefix.ACCESS_TOKEN, token):
             return _GARBLED
         if self._introspection is None:
             return _BY_VALUE_ONLY
@@ -111,7 +137,12 @@ class Verifier:
     def _check(self, token: str, keys: KeySet, now: Instant) -> Caller | Refusal:
         try:
             verified = access_token.verify(
-                token, keys, issuer=self._issuer, audience=self._audience, now=now
+                token,
+                keys,
+                issuer=self._issuer.url,
+                audience=self._audience,
+                now=now,
+                algorithms=self._issuer.algorithms,
             )
         except Refused as refused:
             return refused.refusal
@@ -133,4 +164,5 @@ def _caller(token: AccessToken) -> Caller:
         grant_id=token.grant_id,
         issued_at=token.issued_at,
         expires_at=token.expires_at,
+        bindings=token.bindings,
     )

@@ -142,7 +142,7 @@ def test_an_answer_that_is_none_is_no_verdict(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("members", "check"),
     [
-        (b'"cnf":{"jkt":"x"}', "introspection.bound"),
+        (b'"cnf":{}', "introspection.cnf"),
         (b'"scope":"a  b"', "introspection.scope"),
         (b'"aud":["x"]', "introspection.audience"),
     ],

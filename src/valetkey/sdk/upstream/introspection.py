@@ -8,11 +8,12 @@ from http import HTTPStatus
 
 import msgspec
 
+from valetkey.kernel.access_token import read_bindings
 from valetkey.kernel.moment import Instant, Lifetime, later, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
+from valetkey.sdk.fetch import Answer, Credential, Door, Unreachable
 
 REMEMBERED = seconds(3)
 """How long an answer counts: well within the 5 seconds in which a revocation must be felt."""
@@ -58,20 +59,25 @@ class Introspection:
     def __init__(
         self,
         endpoint: str,
-        fetch: Fetcher,
+        fetch: Door,
         credential: Credential,
         *,
         issuer: str,
         audience: str,
+        nameless: bool = False,
         remembered: Lifetime = REMEMBERED,
         capacity: int = 10_000,
     ) -> None:
-        """Ask at `endpoint`; hold at most `capacity` answers, the oldest goes first."""
+        """Ask at `endpoint`; hold at most `capacity` answers, the oldest goes first.
+
+        `nameless` says that this issuer leaves out `sub` where a client acts for itself.
+        """
         self._endpoint = endpoint
         self._fetch = fetch
         self._credential = credential
         self._issuer = issuer
         self._audience = audience
+        self._nameless = nameless
         self._remembered = remembered
         self._capacity = capacity
         self._answers: dict[bytes, _Remembered] = {}
@@ -132,9 +138,11 @@ class Introspection:
         audience = (said.aud,) if isinstance(said.aud, str) else said.aud
         if self._audience not in audience:
             return _no("introspection.audience", self._audience, "another audience")
-        if said.cnf is not None:
-            return _no("introspection.bound", "a bearer token", "a token bound to a key")
-        if not said.client_id or not said.sub:
+        bindings = () if said.cnf is None else read_bindings(said.cnf)
+        if bindings is None:
+            return _no("introspection.cnf", "an object that names a key", "another object")
+        subject = said.sub or (said.client_id if self._nameless else "")
+        if not said.client_id or not subject:
             return Refusal(
                 ErrorCode.INSUFFICIENT_SCOPE,
                 "this access token does not say for whom it was issued",
@@ -145,13 +153,14 @@ class Introspection:
         except Refused:
             return _no("introspection.scope", "scope names", "other text")
         return Caller(
-            subject=said.sub,
+            subject=subject,
             client_id=said.client_id,
             scope=scope,
             token_id=said.jti,
             grant_id=said.grant_id,
             issued_at=Instant(said.iat),
             expires_at=Instant(said.exp),
+            bindings=bindings,
         )
 
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from valetkey.kernel.key import KeySet
 from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.fetch import Fetcher, Unreachable
+from valetkey.sdk.fetch import Door, Unreachable
 
 REST = seconds(10)
 """Between two looks for a key that nobody knows: strangers can invent names of keys."""
@@ -26,7 +26,7 @@ class KeySource:
     """The keys of one issuer. As long as the set is the same, `keys` is the same object."""
 
     def __init__(
-        self, url: str, fetch: Fetcher, *, known: bytes = b"", keep: Keep | None = None
+        self, url: str, fetch: Door, *, known: bytes = b"", keep: Keep | None = None
     ) -> None:
         """Fetch from `url`; begin with the document that was `known` before."""
         self._url = url
@@ -97,7 +97,8 @@ class KeySource:
         if not document:
             return False
         try:
-            keys = KeySet.parse(document)
+            # Another issuer may have keys for what we do not do (RFC 7517 section 5).
+            keys = KeySet.parse(document, ignore_unknown=True)
         except Refused:
             return False
         if not len(keys):

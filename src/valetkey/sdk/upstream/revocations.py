@@ -11,7 +11,7 @@ import msgspec
 
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.fetch import Credential, Fetcher, Unreachable
+from valetkey.sdk.fetch import Credential, Door, Unreachable
 
 EVERY = 1.0
 """Seconds between two looks at the feed."""
@@ -66,7 +66,7 @@ class Revocations:
     def __init__(
         self,
         url: str,
-        fetch: Fetcher,
+        fetch: Door,
         credential: Credential,
         *,
         known: Page = NOTHING,

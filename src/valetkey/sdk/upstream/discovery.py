@@ -1,0 +1,62 @@
+"""What an authorization server says about itself (RFC 8414; OpenID Connect Discovery)."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+import msgspec
+
+from valetkey.kernel.refusal import Mistake
+from valetkey.sdk.fetch import Door, Unreachable
+from valetkey.sdk.upstream.issuer import Issuer
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMetadata:
+    """The members of the metadata document that matter to us; "" for those it does not have."""
+
+    issuer: str
+    jwks_uri: str = ""
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
+    introspection_endpoint: str = ""
+    authorization_response_iss_parameter_supported: bool = False
+
+    def as_issuer(self) -> Issuer:
+        """The same server, as an API trusts it."""
+        return Issuer(
+            url=self.issuer,
+            keys=self.jwks_uri,
+            introspection=self.introspection_endpoint,
+            authorization=self.authorization_endpoint,
+            token=self.token_endpoint,
+        )
+
+
+async def discover(issuer: str, door: Door) -> ServerMetadata:
+    """What the server called `issuer` says about itself.
+
+    Raises Unreachable where nothing usable answers, and Mistake where another server does.
+    """
+    for url in _addresses(issuer):
+        answer = await door.get(url)
+        if answer.status != HTTPStatus.OK:
+            continue
+        try:
+            said = msgspec.json.decode(answer.body, type=ServerMetadata)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        # RFC 8414 section 3.3: otherwise one server could speak in the name of another.
+        if said.issuer != issuer:
+            raise Mistake(f"{url} speaks for another issuer than {issuer}")
+        return said
+    raise Unreachable(f"no metadata of the issuer {issuer}")
+
+
+def _addresses(issuer: str) -> tuple[str, str]:
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    return (
+        f"{origin}/.well-known/oauth-authorization-server{path}",
+        f"{issuer.rstrip('/')}/.well-known/openid-configuration",
+    )

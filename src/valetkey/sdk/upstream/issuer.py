@@ -1,0 +1,39 @@
+"""An authorization server and where it answers."""
+
+from dataclasses import dataclass
+
+from valetkey.kernel.key import Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """An authorization server and where it answers; "" for what it does not have.
+
+    `url` is its name, compared with `iss` byte by byte. `checksummed` says that its tokens by
+    reference are Valetkey's, so that noise is told apart without asking. `errors` explains codes.
+    """
+
+    url: str
+    keys: str
+    introspection: str = ""
+    revocations: str = ""
+    authorization: str = ""
+    token: str = ""
+    errors: str = ""
+    algorithms: tuple[Algorithm, ...] = tuple(Algorithm)
+    checksummed: bool = False
+
+    @staticmethod
+    def valetkey(url: str) -> "Issuer":
+        """A Valetkey authorization server with the base `url`, which is its issuer name."""
+        return Issuer(
+            url=url,
+            keys=f"{url}/oauth/jwks",
+            introspection=f"{url}/oauth/introspect",
+            revocations=f"{url}/oauth/revocations",
+            authorization=f"{url}/oauth/authorize",
+            token=f"{url}/oauth/token",
+            errors=f"{url}/errors",
+            algorithms=(Algorithm.ES256,),
+            checksummed=True,
+        )
