@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tests.attacks.world import World
-from valetkey.authorization import app
-from valetkey.authorization.app import Foundation
 from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.user import User
 from valetkey.authorization.sign_in.password import hash_password
@@ -70,6 +69,6 @@ def _user(tx: Transaction, name: str) -> User:
 
 
 def _foundation(world: World) -> Foundation:
-    foundation = app.lay_foundation(world.servers.settings, world.servers.runtime, SCOPES)
+    foundation = lay_foundation(world.servers.settings, world.servers.runtime, SCOPES)
     asyncio.run(foundation.store.engine.close())
     return foundation

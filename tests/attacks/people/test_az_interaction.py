@@ -10,7 +10,7 @@ import pytest
 from tests.attacks.people.desk import count, switch_user
 from tests.attacks.people.told import consent_page, fetch, shown, signed_in, yes
 from tests.attacks.world import CALLBACK, PASSWORD, World
-from valetkey.authorization import app
+from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.protocol.interaction import Interaction
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import hours, minutes, seconds
@@ -47,7 +47,7 @@ def _decided(world: World, person: Person, page: Page) -> str:
 
 def _sealer(world: World) -> Sealer:
     """The server's own, to make what nobody else could."""
-    foundation = app.lay_foundation(world.servers.settings, world.servers.runtime, SCOPES)
+    foundation = lay_foundation(world.servers.settings, world.servers.runtime, SCOPES)
     asyncio.run(foundation.store.engine.close())
     return foundation.keyring.sealer
 
