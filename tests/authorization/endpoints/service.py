@@ -11,7 +11,7 @@ from typing import TypeVar
 from urllib.parse import urlencode
 
 from valetkey.authorization import app as composition
-from valetkey.authorization.app import Foundation
+from valetkey.authorization.deeds.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.client import RESOURCE_SERVER, Client
@@ -304,9 +304,9 @@ async def service(directory: Path, database: str = "") -> AsyncGenerator[Service
     )
     if database:
         settings = replace(settings, authorization=replace(given.authorization, database=database))
-    await composition.prepare(settings, runtime)
+    await prepare(settings, runtime)
     app = await composition.build(settings, runtime, SCOPES)
-    foundation = composition.lay_foundation(settings, runtime, SCOPES)
+    foundation = lay_foundation(settings, runtime, SCOPES)
     it = Service(app, foundation, clock, settings)
     record = UserRecord("ada", "ada@example.com", "Ada", email_verified=False)
     await it.write(lambda tx: foundation.accounts().register(tx, record, clock.now, uid=ADA))

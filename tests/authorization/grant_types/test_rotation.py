@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from valetkey.authorization.app import SCHEMA
+from valetkey.authorization.deeds.foundation import SCHEMA
 from valetkey.authorization.grant_types import refresh_token
 from valetkey.authorization.grant_types.family import fingerprint_of, spell
 from valetkey.authorization.grant_types.grant_type import Fresh, TokenRequest

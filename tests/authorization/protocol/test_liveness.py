@@ -1,7 +1,7 @@
 """Every yes went through the one rule of life: traced, path by path."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ _PACKAGE = "valetkey.authorization."
 
 
 @contextmanager
-def _traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+def _traced(monkeypatch: pytest.MonkeyPatch) -> Generator[list[tuple[str, str]]]:
     """Who asked whether something lives, and what was answered ("" for yes)."""
     calls: list[tuple[str, str]] = []
 

@@ -1,0 +1,112 @@
+"""Refresh tokens at the edges; their rotation itself is told by the state machine."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.service import Service, run
+
+
+def test_of_many_at_once_all_get_one_successor(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("spa", type="public")
+        token = (await it.tokens("spa")).text("refresh_token")
+        answers = await asyncio.gather(*(it.refresh("spa", token) for _ in range(12)))
+        assert {answer.status for answer in answers} == {200}
+        assert len({answer.text("refresh_token") for answer in answers}) == 1
+        events = await it.events()
+        assert events.count("refresh_token.used") == 1
+        assert events.count("refresh_token.repeated") == 11
+
+    run(tmp_path, story, database_url)
+
+
+def test_a_grant_that_ends_in_the_middle_gives_nothing(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("spa", type="public")
+        for _ in range(5):
+            said = await it.tokens("spa")
+            token = said.text("refresh_token")
+            answers = await asyncio.gather(
+                *(it.refresh("spa", token) for _ in range(4)),
+                it.token("spa", "/oauth/revoke", token=token),
+                *(it.refresh("spa", token) for _ in range(4)),
+            )
+            assert {answer.status for answer in answers} <= {200, 400}
+            for answer in answers:
+                if answer.body and answer.status == 200:
+                    told = await it.introspect(answer.text("access_token"))
+                    assert told == {"active": False}
+                    (await it.refresh("spa", answer.text("refresh_token"))).refused(
+                        400, "invalid_grant"
+                    )
+
+    run(tmp_path, story, database_url)
+
+
+@pytest.mark.parametrize("token", ["x", "x.y", ".", "vk_rt_x.gr_1", "é.gr", ""])
+def test_what_is_no_refresh_token_is_unknown(tmp_path: Path, token: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        answer = await it.refresh("web", token)
+        assert answer.json["error"] == ("invalid_grant" if token else "invalid_request")
+
+    run(tmp_path, story)
+
+
+def test_a_grant_without_refresh_token_has_none_to_use(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("once", grant_types=("authorization_code",))
+        await it.client("web")
+        once = await it.tokens("once")
+        assert "refresh_token" not in once.json
+        grant_id = (await it.introspect(once.text("access_token")))["grant_id"]
+        secret = (await it.tokens("web")).text("refresh_token").partition(".")[0]
+        (await it.refresh("web", f"{secret}.{grant_id}")).refused(400, "invalid_grant")
+        await it.write(
+            lambda tx: tx.db.run("UPDATE grants SET client_id = 'web' WHERE id = :id", id=grant_id)
+        )
+        (await it.refresh("web", f"{secret}.{grant_id}")).refused(400, "invalid_grant")
+
+    run(tmp_path, story)
+
+
+def test_a_token_not_used_for_long_is_idle_and_no_theft(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        token = (await it.tokens("web")).text("refresh_token")
+        it.clock.forward(it.settings.tokens.refresh_token_idle_lifetime)
+        (await it.refresh("web", token)).refused(400, "invalid_grant")
+        assert await it.events() == ["code.redeemed"]
+
+    run(tmp_path, story)
+
+
+def test_tokens_never_outlive_their_grant(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        token = (await it.tokens("web")).text("refresh_token")
+        life = it.settings.tokens.refresh_token_lifetime
+        while it.clock.now < 1_800_000_000 + life - 90:
+            it.clock.forward(min(86_400 * 20, 1_800_000_000 + life - 90 - it.clock.now))
+            answer = await it.refresh("web", token)
+            assert answer.status == 200
+        assert answer.json["expires_in"] == 90
+        it.clock.forward(90)
+        (await it.refresh("web", token)).refused(400, "invalid_grant")
+
+    run(tmp_path, story)
+
+
+def test_another_resource_and_a_wider_scope_are_refused_and_end_nothing(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        token = (await it.tokens("web")).text("refresh_token")
+        (await it.refresh("web", token, resource="https://o.example")).refused(
+            400, "invalid_target"
+        )
+        (await it.refresh("web", token, scope="write")).refused(400, "invalid_scope")
+        assert (await it.refresh("web", token)).status == 200
+
+    run(tmp_path, story)
