@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from tempfile import TemporaryDirectory
 
 from valetkey.authorization import app as authorization
+from valetkey.authorization.deeds.foundation import prepare
 from valetkey.config.load import load
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource import app as resource
@@ -118,7 +119,7 @@ async def _routes() -> tuple[Sequence[Route], Sequence[Route]]:
             for server in ("AUTHORIZATION", "RESOURCE")
         }
         settings = load(None, environment)
-        await authorization.prepare(settings, SYSTEM)
+        await prepare(settings, SYSTEM)
         await resource.prepare(settings, SYSTEM)
         ours = await authorization.build(settings, SYSTEM, SCOPES)
         theirs = await resource.build(settings, SYSTEM)

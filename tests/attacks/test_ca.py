@@ -9,8 +9,8 @@ import pytest
 
 from tests.attacks.world import Answer, World, basic, secret_of
 from tests.attacks.world import world as begin
-from valetkey.authorization import app
 from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel import jwt
@@ -104,7 +104,7 @@ def _svc1(tx: Transaction) -> Client:
 
 def _registrar(world: World) -> Registrar:
     servers = world.servers
-    foundation = app.lay_foundation(servers.settings, servers.runtime, SCOPES)
+    foundation = lay_foundation(servers.settings, servers.runtime, SCOPES)
     asyncio.run(foundation.store.engine.close())
     return foundation.registrar("test")
 

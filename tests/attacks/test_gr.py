@@ -10,8 +10,8 @@ import requests
 
 from tests.attacks.world import CALLBACK, PASSWORD, SCOPES, Answer, World, secret_of
 from tests.attacks.world import world as begin
-from valetkey.authorization import app
 from valetkey.authorization.deeds.clients import Registrar, metadata_of
+from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.protocol.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
@@ -47,7 +47,7 @@ def _password(world: World, client_id: str = "old1", **said: str) -> Answer:
 
 
 def _registrar(world: World) -> Registrar:
-    foundation = app.lay_foundation(
+    foundation = lay_foundation(
         world.servers.settings, world.servers.runtime, dict.fromkeys(SCOPES, "")
     )
     asyncio.run(foundation.store.engine.close())

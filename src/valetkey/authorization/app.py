@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from valetkey.authorization.client_authentication.authenticate import (
@@ -12,10 +12,8 @@ from valetkey.authorization.client_authentication.authenticate import (
 )
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.registry import METHODS
-from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
 from valetkey.authorization.deeds.records import Records
-from valetkey.authorization.deeds.resource_server import keep_registered
-from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door
 from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
@@ -31,102 +29,22 @@ from valetkey.authorization.endpoints.visitor.routes import routes as visitor_ro
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types import client_credentials, grant_types
 from valetkey.authorization.grant_types.grant_type import GrantType
-from valetkey.authorization.model.profile import ProfileName
 from valetkey.authorization.pages.brand import Brand
-from valetkey.authorization.protocol.client_metadata import ClientRules
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.records import DecisionQueue
-from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
-from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
+from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.upkeep import Upkeep
-from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings
-from valetkey.database.connect import connect
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
-from valetkey.database.migrate import migrate
 from valetkey.kernel.key import Algorithm
-from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
-from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
-from valetkey.kernel.secret import Prefix, Secret, fresh_secret
-from valetkey.kernel.url import origin
 from valetkey.web.offload import Busy, Offload
 from valetkey.web.router import App, Body, Route
 
-SCHEMA = "valetkey.authorization.storage.schema"
 _UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey)
-
-
-@dataclass(frozen=True, slots=True)
-class Foundation:
-    """What every part of the server, and every command, stands on. Close the store's engine."""
-
-    settings: Settings
-    runtime: Runtime
-    keyring: Keyring
-    store: Store
-    keys: SigningKeyRing
-    scopes: Mapping[str, str]
-
-    @property
-    def issuer(self) -> str:
-        """The server's own address, and the `iss` of all it issues."""
-        return self.settings.authorization.url
-
-    def registrar(self, door: str) -> Registrar:
-        """The keeper of clients, for changes that come through this door."""
-        return Registrar(
-            ClientRules(
-                own_origins=(origin(self.issuer), origin(self.settings.resource.url)),
-                scopes=tuple(self.scopes),
-                default_profile=ProfileName(self.settings.clients.default_profile),
-            ),
-            self.keyring.fingerprint_key,
-            self.runtime.random,
-            door,
-        )
-
-    def accounts(self) -> AccountKeeper:
-        """The keeper of people."""
-        return AccountKeeper(self.runtime.random)
-
-
-def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> Foundation:
-    """Open keyring and database; `scopes` are the sentences of all that can be asked for.
-
-    Raises Mistake where the keyring cannot be used.
-    """
-    text = settings.authorization.keyring_text
-    if text is not None:
-        keyring = Keyring.parse(text.reveal())
-    else:
-        keyring = create_or_read(keyring_path(settings), runtime.random)
-    engine = connect(settings.authorization.database, directory=settings.source.directory)
-    store = Store(engine, runtime.random)
-    plan = KeyPlan(settings.tokens.signing_key_lifetime, settings.tokens.key_publication)
-    keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
-    return Foundation(settings, runtime, keyring, store, keys, scopes)
-
-
-async def prepare(settings: Settings, runtime: Runtime) -> None:
-    """Tables, first signing keys, and the resource server's registration and credential.
-
-    Any number of processes may do this, any number of times.
-    """
-    foundation = lay_foundation(settings, runtime, {})
-    try:
-        await migrate(foundation.store.engine, SCHEMA)
-        now = runtime.now()
-        await _keep_keys(foundation, now)
-        credential = _credential(settings, runtime)
-        registrar = foundation.registrar("start")
-        await foundation.store.write(lambda tx: keep_registered(tx, registrar, credential, now))
-    finally:
-        await foundation.store.engine.close()
 
 
 async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> App:
@@ -144,7 +62,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     minter = Minter(foundation.issuer, foundation.keys)
     upkeep = Upkeep(store, decisions, foundation.keys, runtime)
     try:
-        await _keep_keys(foundation, runtime.now())
+        await foundation.keep_keys(runtime.now())
     except BaseException:
         offload.close()
         await store.engine.close()
@@ -184,13 +102,6 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         background=(upkeep.write_decisions, upkeep.sweep, upkeep.keep_keys),
         on_close=close,
     )
-
-
-async def _keep_keys(foundation: Foundation, now: Instant) -> None:
-    try:
-        await foundation.keys.keep(now)
-    except NoSigningKey as error:
-        raise Mistake(f"{error}: restore the keyring that belongs to it") from error
 
 
 def policy_of(settings: Settings) -> TokenPolicy:
@@ -329,14 +240,3 @@ def _reader(foundation: Foundation) -> AccessTokenReader:
         keys=foundation.keys,
         fingerprints=foundation.keyring.fingerprint_key,
     )
-
-
-def _credential(settings: Settings, runtime: Runtime) -> Secret:
-    given = settings.resource.credential_text
-    if given is not None:
-        return given
-
-    def make() -> str:
-        return fresh_secret(Prefix.CLIENT_SECRET, runtime.random).reveal()
-
-    return Secret(create_or_read_secret_file(credential_path(settings), make).strip())

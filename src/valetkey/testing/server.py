@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from valetkey.authorization import app as authorization
+from valetkey.authorization.deeds.foundation import lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.user import User
@@ -98,7 +99,7 @@ class Servers:
         return self
 
     def _start(self) -> None:
-        _run(authorization.prepare(self.settings, self.runtime))
+        _run(prepare(self.settings, self.runtime))
         app = _run(authorization.build(self.settings, self.runtime, SCOPES))
         self._stack.enter_context(RunningServer(app, sock=self._sockets[0]))
         if self._with_resource:
@@ -119,7 +120,7 @@ class Servers:
         """Run `work` on the authorization server's database, as another process would."""
 
         async def run() -> T:
-            foundation = authorization.lay_foundation(self.settings, self.runtime, SCOPES)
+            foundation = lay_foundation(self.settings, self.runtime, SCOPES)
             try:
                 return await foundation.store.write(work)
             finally:
@@ -131,7 +132,7 @@ class Servers:
         self, metadata: ClientMetadata, client_id: str, secret: str | None = None
     ) -> Client:
         """A client; raises ValueError for what the rules refuse."""
-        foundation = authorization.lay_foundation(self.settings, self.runtime, SCOPES)
+        foundation = lay_foundation(self.settings, self.runtime, SCOPES)
         registrar = foundation.registrar("test")
         _run(foundation.store.engine.close())
         said = self.write(
@@ -151,7 +152,7 @@ class Servers:
         self, username: str, password: str, *, uid: int | None = None, name: str = ""
     ) -> User:
         """A person; raises ValueError for what the rules refuse."""
-        foundation = authorization.lay_foundation(self.settings, self.runtime, SCOPES)
+        foundation = lay_foundation(self.settings, self.runtime, SCOPES)
         accounts = foundation.accounts()
         _run(foundation.store.engine.close())
         stored = hash_password(password, self.settings.passwords, SYSTEM.random)

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import TypeVar
 
-from valetkey.authorization.app import SCHEMA
+from valetkey.authorization.deeds.foundation import SCHEMA
 from valetkey.authorization.model.client import (
     AccessTokenFormat,
     ApplicationType,

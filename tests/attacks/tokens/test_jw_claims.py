@@ -14,7 +14,7 @@ import requests
 from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Target, forge, key_of, prove
 from tests.attacks.world import PASSWORD, World, secret_of
 from tests.attacks.world import world as begin
-from valetkey.authorization import app
+from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.protocol.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.key import Algorithm, SigningKey
@@ -323,7 +323,7 @@ def fresh(tmp_path: Path) -> Iterator[World]:
 def _rotate(world: World) -> None:
     async def rotate() -> None:
         servers = world.servers
-        foundation = app.lay_foundation(servers.settings, servers.runtime, SCOPES)
+        foundation = lay_foundation(servers.settings, servers.runtime, SCOPES)
         await foundation.keys.rotate(servers.clock.now(), at_once=True)
         await foundation.store.engine.close()
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from valetkey.authorization.app import SCHEMA, Foundation, lay_foundation
+from valetkey.authorization.deeds.foundation import SCHEMA, Foundation, lay_foundation
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings

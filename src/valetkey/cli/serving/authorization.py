@@ -2,7 +2,8 @@
 
 import sys
 
-from valetkey.authorization.app import build, prepare
+from valetkey.authorization.app import build
+from valetkey.authorization.deeds.foundation import prepare
 from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM

@@ -1,0 +1,113 @@
+"""The foundation: settings, keyring, database and keys, on which servers and commands stand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.resource_server import keep_registered
+from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.protocol.client_metadata import ClientRules
+from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
+from valetkey.config.paths import credential_path, keyring_path
+from valetkey.config.settings import Settings
+from valetkey.database.connect import connect
+from valetkey.database.migrate import migrate
+from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.secret import Prefix, Secret, fresh_secret
+from valetkey.kernel.url import origin
+
+SCHEMA = "valetkey.authorization.storage.schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """What every part of the server, and every command, stands on. Close the store's engine."""
+
+    settings: Settings
+    runtime: Runtime
+    keyring: Keyring
+    store: Store
+    keys: SigningKeyRing
+    scopes: Mapping[str, str]
+
+    @property
+    def issuer(self) -> str:
+        """The server's own address, and the `iss` of all it issues."""
+        return self.settings.authorization.url
+
+    def registrar(self, door: str) -> Registrar:
+        """The keeper of clients, for changes that come through this door."""
+        return Registrar(
+            ClientRules(
+                own_origins=(origin(self.issuer), origin(self.settings.resource.url)),
+                scopes=tuple(self.scopes),
+                default_profile=ProfileName(self.settings.clients.default_profile),
+            ),
+            self.keyring.fingerprint_key,
+            self.runtime.random,
+            door,
+        )
+
+    def accounts(self) -> AccountKeeper:
+        """The keeper of people."""
+        return AccountKeeper(self.runtime.random)
+
+    async def keep_keys(self, now: Instant) -> None:
+        """Make and retire signing keys as is due.
+
+        Raises Mistake where the keyring does not open what the database keeps sealed.
+        """
+        try:
+            await self.keys.keep(now)
+        except NoSigningKey as error:
+            raise Mistake(f"{error}: restore the keyring that belongs to it") from error
+
+
+def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> Foundation:
+    """Open keyring and database; `scopes` are the sentences of all that can be asked for.
+
+    Raises Mistake where the keyring cannot be used.
+    """
+    text = settings.authorization.keyring_text
+    if text is not None:
+        keyring = Keyring.parse(text.reveal())
+    else:
+        keyring = create_or_read(keyring_path(settings), runtime.random)
+    engine = connect(settings.authorization.database, directory=settings.source.directory)
+    store = Store(engine, runtime.random)
+    plan = KeyPlan(settings.tokens.signing_key_lifetime, settings.tokens.key_publication)
+    keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
+    return Foundation(settings, runtime, keyring, store, keys, scopes)
+
+
+async def prepare(settings: Settings, runtime: Runtime) -> None:
+    """Tables, first signing keys, and the resource server's registration and credential.
+
+    Any number of processes may do this, any number of times.
+    """
+    foundation = lay_foundation(settings, runtime, {})
+    try:
+        await migrate(foundation.store.engine, SCHEMA)
+        now = runtime.now()
+        await foundation.keep_keys(now)
+        credential = _credential(settings, runtime)
+        registrar = foundation.registrar("start")
+        await foundation.store.write(lambda tx: keep_registered(tx, registrar, credential, now))
+    finally:
+        await foundation.store.engine.close()
+
+
+def _credential(settings: Settings, runtime: Runtime) -> Secret:
+    given = settings.resource.credential_text
+    if given is not None:
+        return given
+
+    def make() -> str:
+        return fresh_secret(Prefix.CLIENT_SECRET, runtime.random).reveal()
+
+    return Secret(create_or_read_secret_file(credential_path(settings), make).strip())
