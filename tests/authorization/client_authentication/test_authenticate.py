@@ -1,0 +1,67 @@
+"""One proof, one client: each method by itself, and what a header may look like."""
+
+from base64 import b64encode
+
+import pytest
+
+from valetkey.authorization.client_authentication.client_secret import read_basic
+from valetkey.authorization.client_authentication.method import Basic
+from valetkey.authorization.client_authentication.registry import METHODS
+from valetkey.authorization.model.client import AuthenticationMethod
+from valetkey.kernel.refusal import ErrorCode, Refused
+
+
+def _header(text: str | bytes) -> str:
+    data = text if isinstance(text, bytes) else text.encode()
+    return "Basic " + b64encode(data).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "client_id", "secret", "raw"),
+    [
+        ("web:secret", "web", "secret", "secret"),
+        ("web:", "web", "", ""),
+        ("web:a:b", "web", "a:b", "a:b"),
+        ("a%3Ab:s%25+t", "a:b", "s% t", "s%25+t"),
+        ("web:100%", "web", "100%", "100%"),
+        ("web:%ff", "web", "%ff", "%ff"),
+        ("wéb:é", "wéb", "é", "é"),
+    ],
+)
+def test_a_header_is_read_as_the_rfc_encodes_it_and_as_it_was_sent(
+    text: str, client_id: str, secret: str, raw: str
+) -> None:
+    assert read_basic(_header(text)) == Basic(client_id, secret, raw)
+
+
+def test_no_header_is_no_proof() -> None:
+    assert read_basic(None) is None
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Basic",
+        "Basic ",
+        "Bearer abc",
+        "Basic  d2ViOng=",
+        "Basic d2ViOng",
+        "Basic d2ViOng==",
+        "Basic d2Vi\nOng=",
+        "Basic d2ViOng_",
+        "Basic " + "A" * 8_196,
+        _header("no colon"),
+        _header("a\0b:c"),
+        _header("a:b\n"),
+        _header(b"\xff:x"),
+    ],
+)
+def test_a_loose_header_is_refused(header: str) -> None:
+    with pytest.raises(Refused) as caught:
+        read_basic(header)
+    assert caught.value.refusal.code is ErrorCode.INVALID_CLIENT
+
+
+def test_there_is_a_method_for_each_word_of_a_registration() -> None:
+    assert {method.name for method in METHODS} == {each.value for each in AuthenticationMethod}

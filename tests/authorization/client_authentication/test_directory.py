@@ -1,0 +1,84 @@
+"""The directory of clients believes itself only as long as nobody changed the register."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.service import SECRET, Service, run
+from valetkey.authorization.client_authentication import directory as module
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import hours
+from valetkey.kernel.secret import Secret
+
+
+def test_a_change_through_another_engine_counts_at_once(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",))
+        await it.own_token("svc")
+        registrar = it.foundation.registrar("test")
+        client = it.clients["svc"]
+        assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
+        answer = await it.token("svc", grant_type="client_credentials")
+        answer.refused(401, "invalid_client")
+        found = await it.read(lambda tx: tx.clients.find("svc"))
+        assert found is not None
+        assert await it.write(lambda tx: registrar.enable(tx, found, it.clock.now))
+        await it.own_token("svc")
+
+    run(tmp_path, story)
+
+
+def test_a_second_secret_counts_at_once_and_the_first_ends_in_time(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        client = await it.client("svc", grant_types=("client_credentials",))
+        await it.own_token("svc")
+        registrar = it.foundation.registrar("test")
+        new = "n" * 40
+        assert not await it.write(
+            lambda tx: registrar.issue_secret(
+                tx, client, Secret(new), it.clock.now, others_live=hours(1)
+            )
+        )
+        for secret in (SECRET, new):
+            await it.own_token("svc", client_secret=secret)
+        it.clock.forward(hours(1))
+        answer = await it.token("svc", grant_type="client_credentials")
+        answer.refused(401, "invalid_client")
+        await it.own_token("svc", client_secret=new)
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("name", ["", "\0", "é", "a\nb", "\ud800"])
+def test_what_cannot_be_a_client_id_is_not_looked_up(tmp_path: Path, name: str) -> None:
+    async def story(it: Service) -> None:
+        assert await ClientDirectory(it.foundation.store).find(name) is None
+
+    run(tmp_path, story)
+
+
+def test_what_is_remembered_is_bounded_and_unknown_ids_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST", 3)
+
+    async def story(it: Service) -> None:
+        directory = ClientDirectory(it.foundation.store)
+        first = await it.client("c0")
+
+        def copies(tx: Transaction) -> None:
+            for number in range(1, 8):
+                tx.clients.register(replace(first, id=f"c{number}"))
+
+        await it.write(copies)
+        for number in range(8):
+            found = await directory.find(f"c{number}")
+            assert found is not None
+            assert found.id == f"c{number}"
+            assert await directory.find(f"c{number}") is found
+            assert await directory.find(f"unknown{number}") is None
+            assert len(directory._known) <= 3
+
+    run(tmp_path, story)
