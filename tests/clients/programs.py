@@ -1,4 +1,4 @@
-"""A pytest plugin: what is left out where Node or curl is missing, and that it is said aloud."""
+"""A pytest plugin: what is left out where a program is missing, and that it is said aloud."""
 
 import os
 import shutil
@@ -26,6 +26,11 @@ def find_curl() -> str | None:
     return shutil.which("curl")
 
 
+def find_nginx() -> str | None:
+    """nginx, if it is here; Debian keeps it where only root looks."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+
+
 def _major_version(node: str) -> int:
     said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
     number = said.stdout.strip().removeprefix("v").partition(".")[0]
@@ -40,6 +45,10 @@ _LOUDLY = {
     "curl": (
         find_curl(),
         "No curl: S11 to S14 were NOT tried with it. On Debian: apt-get install curl",
+    ),
+    "nginx": (
+        find_nginx(),
+        "No nginx: what deploy/ says of it was NOT tried. On Debian: apt-get install nginx-light",
     ),
 }
 # In CI nothing is left out: there, tests that need a missing program fail.

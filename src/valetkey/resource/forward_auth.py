@@ -70,7 +70,7 @@ class ForwardAuth:
                     raise Refused(_too_narrow(ways, caller))
             except Refused as refused:
                 return self._problems.answer(request, refused.refusal, endpoint=path, scope=needed)
-            return Response(200, b"", _identity(caller))
+            return Response(200, b"", identity(caller))
 
         return answer
 
@@ -103,8 +103,11 @@ def _too_narrow(ways: tuple[Scope, ...], caller: Caller) -> Refusal:
     )
 
 
-def _identity(caller: Caller) -> Pairs:
-    """Every header on every answer, and none empty: what is left out, a caller could fill in."""
+def identity(caller: Caller) -> Pairs:
+    """Who is calling, as headers: all of them each time and none empty, in printable ASCII.
+
+    What an answer leaves out, some proxies would let the caller fill in.
+    """
     said = (
         ("x-valetkey-subject", caller.subject),
         ("x-valetkey-subject-type", "client" if caller.user is None else "user"),

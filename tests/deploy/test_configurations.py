@@ -1,0 +1,56 @@
+"""The configurations for proxies that are not installed here: what can be read off them."""
+
+import pytest
+
+from tests.deploy.nginx import DEPLOY
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+from valetkey.resource.forward_auth import NEEDED, PATH, identity
+from valetkey.sdk import Caller
+
+CALLER = Caller("1", "c", Scope.of("s"), "at", None, Instant(1), Instant(2))
+HEADERS = {name for name, _ in identity(CALLER)}
+PROXIES = ("nginx/ask-valetkey.conf", "traefik/valetkey.yml", "caddy/Caddyfile", "envoy/envoy.yaml")
+
+
+@pytest.mark.parametrize("file", [*PROXIES, "README.md"])
+def test_every_header_that_says_who_is_calling_is_named(file: str) -> None:
+    text = (DEPLOY / file).read_text().lower()
+    assert not [name for name in HEADERS if name not in text]
+
+
+@pytest.mark.parametrize("file", PROXIES)
+def test_the_token_ends_at_the_proxy(file: str) -> None:
+    text = (DEPLOY / file).read_text().lower()
+    removed = (
+        'proxy_set_header authorization     ""',
+        'authorization: ""',
+        "-authorization",
+        "request_headers_to_remove: [authorization",
+    )
+    assert any(how in text for how in removed)
+
+
+def test_every_proxy_asks_where_we_answer_and_says_what_is_needed() -> None:
+    for file in ("nginx/protected-site.conf", "traefik/valetkey.yml", "caddy/Caddyfile"):
+        assert f"{PATH}?scope=" in (DEPLOY / file).read_text()
+    envoy = (DEPLOY / "envoy/envoy.yaml").read_text()
+    assert f"path_prefix: {PATH}\n" in envoy
+    assert f"key: {NEEDED}," in envoy
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("nginx/protected-site.conf", "$request_method $uri $status"),
+        ("nginx/valetkey.conf", "$request_method $uri $status"),
+        ("traefik/traefik.yml", "RequestPath: drop"),
+        ("caddy/Caddyfile", "request>uri regexp"),
+        ("envoy/envoy.yaml", "%REQ_WITHOUT_QUERY(:PATH)%"),
+    ],
+)
+def test_no_log_format_has_the_query(file: str, says: str) -> None:
+    text = (DEPLOY / file).read_text()
+    assert says in text
+    assert "$request_uri" not in text
+    assert '$request"' not in text
