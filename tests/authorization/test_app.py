@@ -1,0 +1,97 @@
+"""The server as it is composed: what it starts with, and what it refuses to start with."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.service import CREDENTIAL, SCOPES, Service, run
+from valetkey.authorization import app as composition
+from valetkey.authorization.deeds.foundation import prepare
+from valetkey.config.paths import credential_path, keyring_path
+from valetkey.config.settings import Settings, Source
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import days, minutes
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.kernel.secret import Secret
+
+
+def test_of_many_that_prepare_at_once_all_agree(tmp_path: Path, database_url: str) -> None:
+    given = Settings()
+    settings = replace(
+        given,
+        authorization=replace(given.authorization, database=database_url),
+        source=Source(None, tmp_path, {}),
+    )
+
+    def once() -> None:
+        asyncio.run(prepare(settings, SYSTEM))
+
+    async def story() -> None:
+        await asyncio.gather(*(asyncio.to_thread(once) for _ in range(4)))
+
+    asyncio.run(story())
+    for path in (keyring_path(settings), credential_path(settings)):
+        assert path.stat().st_mode & 0o777 == 0o600
+    asyncio.run(prepare(settings, SYSTEM))
+
+
+def test_a_keyring_of_another_database_is_said_at_the_start(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        keyring_path(it.settings).write_text(Keyring.fresh(SYSTEM.random).text())
+        runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
+        for _ in range(2):
+            with pytest.raises(Mistake, match="restore the keyring"):
+                await prepare(it.settings, runtime)
+            with pytest.raises(Mistake, match="restore the keyring"):
+                await composition.build(it.settings, runtime, SCOPES)
+            it.clock.forward(days(90))
+
+    run(tmp_path, story)
+
+
+def test_keyring_and_credential_may_come_from_the_environment(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        text = keyring_path(it.settings).read_text()
+        keyring_path(it.settings).unlink()
+        settings = replace(
+            it.settings,
+            authorization=replace(it.settings.authorization, keyring_text=Secret(text)),
+        )
+        await prepare(settings, SYSTEM)
+        assert not keyring_path(settings).exists()
+        assert not credential_path(settings).exists()
+        assert await it.introspect("x") == {"active": False}
+
+    run(tmp_path, story)
+
+
+def test_a_credential_that_could_be_guessed_is_a_mistake(tmp_path: Path) -> None:
+    given = Settings()
+    settings = replace(
+        given,
+        resource=replace(given.resource, credential_text=Secret(CREDENTIAL[:20])),
+        source=Source(None, tmp_path, {}),
+    )
+    with pytest.raises(Mistake, match="credential_text"):
+        asyncio.run(prepare(settings, SYSTEM))
+
+
+def test_implicit_tokens_live_no_longer_than_the_others() -> None:
+    given = Settings()
+    brief = replace(given, tokens=replace(given.tokens, access_token_lifetime=minutes(1)))
+    assert composition.policy_of(brief).implicit_token_lifetime == minutes(1)
+
+
+def test_a_fault_says_nothing_about_the_inside(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        code = await it.code("web")
+        await it.write(lambda tx: tx.db.run("ALTER TABLE vouchers RENAME TO elsewhere"))
+        broken = await it.exchange("web", code)
+        broken.refused(500, "server_error")
+        assert "vouchers" not in broken.body.decode()
+
+    run(tmp_path, story)
