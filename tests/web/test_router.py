@@ -397,19 +397,3 @@ def test_references_are_not_alike() -> None:
     app._runtime = type(app._runtime)(now=app._runtime.now, random=dice)
     bodies = [ask(app, "GET", "/broken").body for _ in range(3)]
     assert all(one != other for one, other in pairwise(bodies))
-
-
-def test_a_path_may_stand_for_all_below_it() -> None:
-    app = small_app((Route("/below/{+rest}", {"GET": echo}, refuse),))
-    for rest in ("", "a", "a/b//c/", "%2e%2e/{+rest}"):
-        assert seen(app, "GET", f"/below/{rest}")["arguments"] == {"rest": rest}
-    assert ask(app, "GET", "/below").status == 404
-
-
-def test_a_route_may_answer_for_any_host() -> None:
-    app = small_app(
-        (Route("/open", {"GET": echo}, refuse, any_host=True), Route("/own", {"GET": echo}, refuse))
-    )
-    assert ask(app, "GET", "/open", host="other.example").status == 200
-    assert ask(app, "GET", "/own", host="other.example").status == 421
-    assert ask(app, "GET", "/nowhere", host="other.example").status == 421
