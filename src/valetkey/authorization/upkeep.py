@@ -25,6 +25,8 @@ _GRANT_MEMORY = days(3)
 """So long after its end a grant is there for those who ask why."""
 
 _IDLE_BUCKET = days(1)
+_DECISIONS = 200_000
+"""Records kept of refusals, of each kind; a flood of refusals is not worth a disk."""
 
 Sweep = Callable[[Transaction, Instant], int]
 
@@ -35,6 +37,8 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.sessions.sweep(now, BATCH),
     lambda tx, now: tx.revocations.sweep(now, BATCH),
     lambda tx, now: tx.decisions.sweep(now, BATCH),
+    lambda tx, _: tx.decisions.sweep_nobodys(_DECISIONS, BATCH),
+    lambda tx, _: tx.decisions.sweep_beyond(_DECISIONS, BATCH),
     lambda tx, now: tx.throttles.sweep(Instant(now - _IDLE_BUCKET), BATCH),
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),

@@ -13,6 +13,7 @@ import pytest
 
 from valetkey.authorization.model.client import ClientSecret
 from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.decision import Decision
 from valetkey.authorization.model.event import ClientEnabled
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.model.user import Uid, User
@@ -275,6 +276,29 @@ class StorageConformance:
         assert not memory.read(lambda tx: tx.signing_keys.all(LATER))
         assert memory.write(lambda tx: tx.signing_keys.sweep(LATER, 10)) == 1
 
+    def test_what_refusals_leave_behind_is_bounded(self, memory: Memory) -> None:
+        """The newest of each kind stay, and a flood of one kind does not push out the other."""
+
+        def refuse(tx: Transaction) -> None:
+            for number in range(6):
+                for client_id in (None, "printer"):
+                    tx.decisions.add(_decision(number, client_id))
+
+        memory.write(refuse)
+        assert memory.write(lambda tx: tx.decisions.sweep_nobodys(2, 3)) == 3
+        assert memory.write(lambda tx: tx.decisions.sweep_nobodys(2, 3)) == 1
+        assert memory.write(lambda tx: tx.decisions.sweep_nobodys(2, 3)) == 0
+        assert memory.write(lambda tx: tx.decisions.sweep_beyond(5, 10)) == 1
+        kept = [
+            decision
+            for number in range(6)
+            for client_id in (None, "printer")
+            if (decision := memory.read(partial(_find_decision, number, client_id)))
+        ]
+        assert [each.at - NOW for each in kept if each.client_id is None] == [4, 5]
+        assert [each.at - NOW for each in kept if each.client_id] == [1, 2, 3, 4, 5]
+        assert memory.write(lambda tx: tx.decisions.sweep(LATER, 10)) == len(kept)
+
     def test_an_event_is_written_with_its_change_or_not_at_all(self, memory: Memory) -> None:
         """What raises leaves no event either."""
 
@@ -303,6 +327,25 @@ def _find_by_name(name: str, tx: Transaction) -> User | None:
 
 def _rotation(successor: str, presented: str = "first") -> Rotation:
     return Rotation("gr_1", Fingerprint(presented), Fingerprint(successor), "sealed", LATER)
+
+
+def _decision(number: int, client_id: str | None) -> Decision:
+    return Decision(
+        reference=f"VK-{client_id}-{number}",
+        at=Instant(NOW + number),
+        endpoint="/oauth/token",
+        code="invalid_grant",
+        check="code.unknown",
+        description="",
+        expected="",
+        received="",
+        client_id=client_id,
+        expires_at=LATER,
+    )
+
+
+def _find_decision(number: int, client_id: str | None, tx: Transaction) -> Decision | None:
+    return tx.decisions.find(f"VK-{client_id}-{number}")
 
 
 def _key(kid: str) -> SigningKeyRecord:

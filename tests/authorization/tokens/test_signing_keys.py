@@ -247,3 +247,25 @@ def test_what_was_sealed_anew_opens_with_the_new_keyring(sqlite_url: str, tmp_pa
         assert other.current(NOON).kid == ring.current(NOON).kid
 
     run(sqlite_url, tmp_path, story)
+
+
+def test_a_withdrawn_key_is_gone_at_once_and_the_next_one_signs(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        ring, other = it.ring(), it.ring()
+        await ring.keep(NOON)
+        leaked = ring.current(NOON).kid
+        assert await ring.withdraw(leaked, NOON)
+        assert not await ring.withdraw(leaked, NOON)
+        assert not await ring.withdraw("no such key", NOON)
+        await other.refresh(NOON)
+        assert leaked not in _kids(other, NOON)
+        assert other.current(NOON).kid != leaked
+        assert await it.states(NOON) == [KeyState.CURRENT, KeyState.NEXT]
+        (upcoming,) = _kids(other, NOON) - {other.current(NOON).kid}
+        assert await ring.withdraw(upcoming, NOON)
+        assert await it.states(NOON) == [KeyState.CURRENT, KeyState.NEXT]
+        assert (await it.events()).count("withdrawn") == 2
+
+    run(sqlite_url, tmp_path, story)

@@ -111,3 +111,15 @@ def test_what_is_no_backup_is_refused_without_repeating_it(tmp_path: Path) -> No
     assert "hunter2" not in ran.out + ran.err
     assert not (tmp_path / "valetkey/valetkey.keyring").exists()
     assert key(tmp_path, "restore", "absent").code == 2
+
+
+def test_a_leaked_signing_key_is_taken_back_while_the_servers_run(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        leaked = key(tmp_path, "list", "--json").json["signing_keys"][0]["kid"]
+        assert key(tmp_path, "withdraw", leaked).code == 2
+        assert key(tmp_path, "withdraw", leaked, "--yes").code == 0
+        assert key(tmp_path, "withdraw", leaked, "--yes").code == 1
+        after = key(tmp_path, "list", "--json").json["signing_keys"]
+        assert [entry["state"] for entry in after] == ["current", "next"]
+        assert leaked not in [entry["kid"] for entry in after]

@@ -274,6 +274,14 @@ class SigningKeyRetired(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SigningKeyWithdrawn(Event):
+    """A signing key was taken back before its time; nothing that it signed is good any more."""
+
+    name: ClassVar[str] = "signing_key.withdrawn"
+    kid: str
+
+
+@dataclass(frozen=True, slots=True)
 class KeyringRotated(Event):
     """The key that seals secrets was replaced and everything sealed was sealed anew."""
 
@@ -309,5 +317,6 @@ EVENTS: tuple[type[Event], ...] = (
     GrantRevoked,
     SigningKeyIssued,
     SigningKeyRetired,
+    SigningKeyWithdrawn,
     KeyringRotated,
 )

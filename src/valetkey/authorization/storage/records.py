@@ -101,6 +101,30 @@ class Decisions:
         )
         return None if row is None else Decision(*row)
 
+    def sweep_beyond(self, keep: int, limit: int) -> int:
+        """Delete at most `limit` of the records beyond the newest `keep` that name a client."""
+        return self.db.run(
+            "DELETE FROM decisions WHERE reference IN"
+            " (SELECT reference FROM decisions WHERE client_id IS NOT NULL"
+            " ORDER BY at DESC LIMIT :limit OFFSET :keep)",
+            keep=keep,
+            limit=limit,
+        )
+
+    def sweep_nobodys(self, keep: int, limit: int) -> int:
+        """The same for those that name none.
+
+        Anybody can be refused as often as they like: what that leaves behind is bounded, and does
+        not push out what an app's developer may want to read.
+        """
+        return self.db.run(
+            "DELETE FROM decisions WHERE reference IN"
+            " (SELECT reference FROM decisions WHERE client_id IS NULL"
+            " ORDER BY at DESC LIMIT :limit OFFSET :keep)",
+            keep=keep,
+            limit=limit,
+        )
+
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` records that expired."""
         return self.db.run(

@@ -61,6 +61,17 @@ class SigningKeys:
         self._bump()
         return retired == 1
 
+    def withdraw(self, kid: str, now: Instant) -> bool:
+        """Stop signing with it and publishing it, now. Of all who try, exactly one is told True."""
+        withdrawn = self.db.run(
+            "UPDATE signing_keys SET retires_at = :now, removed_at = :now"
+            " WHERE kid = :kid AND (removed_at IS NULL OR removed_at > :now)",
+            kid=kid,
+            now=now,
+        )
+        self._bump()
+        return withdrawn == 1
+
     def activate(self, kid: str, activates_at: Instant) -> bool:
         """Let a published key sign earlier than planned."""
         moved = self.db.run(

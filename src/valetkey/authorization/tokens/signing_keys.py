@@ -4,7 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from valetkey.authorization.model.event import SigningKeyIssued, SigningKeyRetired
+from valetkey.authorization.model.event import (
+    SigningKeyIssued,
+    SigningKeyRetired,
+    SigningKeyWithdrawn,
+)
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.storage.clients import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -99,6 +103,29 @@ class SigningKeyRing:
         await self._store.write(lambda tx: self._hurry(tx, drafts, now, at_once=at_once))
         self._changed = -1
         await self.refresh(now)
+
+    async def withdraw(self, kid: str, now: Instant) -> bool:
+        """Take back a key that others may know: everything it signed is refused from now on.
+
+        The next key takes over at once. False if there is no such key.
+        """
+        await self.keep(now)
+        drafts = [self._draft(), self._draft()]
+
+        def work(tx: Transaction) -> bool:
+            if not tx.signing_keys.withdraw(kid, now):
+                return False
+            tx.events.add(SigningKeyWithdrawn(kid), now)
+            if any(record.activates_at <= now for record in tx.signing_keys.all(now)):
+                self._put_in_order(tx, drafts, now)
+            else:
+                self._hurry(tx, drafts, now, at_once=True)
+            return True
+
+        withdrawn = await self._store.write(work)
+        self._changed = -1
+        await self.refresh(now)
+        return withdrawn
 
     def _hurry(
         self, tx: Transaction, drafts: list["_Draft"], now: Instant, *, at_once: bool

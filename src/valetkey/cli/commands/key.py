@@ -114,6 +114,31 @@ def rotate(kind: str, at_once: bool, yes: bool, config: Path | None) -> None:
 
 
 @command.command()
+@click.argument("kid")
+@options.yes
+@options.config_file
+def withdraw(kid: str, yes: bool, config: Path | None) -> int:
+    """Take back a signing key that leaked: everything it signed is refused, the next one signs.
+
+    KID is as `valetkey key list` shows it. The servers may run. APIs that have cached the key
+    forget it within five minutes.
+
+    Example: valetkey key withdraw aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg
+    """
+    settings = options.settings_of(config)
+    confirm("Refuse every token that this key has signed?", yes=yes)
+
+    async def work(opened: Opened) -> bool:
+        return await opened.foundation.keys.withdraw(kid, opened.now)
+
+    if not with_store(settings, work):
+        say.error("there is no such signing key; see: valetkey key list")
+        return Exit.FAILED
+    say.line("It is withdrawn. Apps with a refresh token fetch new access tokens by themselves.")
+    return Exit.OK
+
+
+@command.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @options.config_file
 def backup(file: Path, config: Path | None) -> None:

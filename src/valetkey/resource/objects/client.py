@@ -7,8 +7,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 
-_Uri = Annotated[str, Meta(min_length=1, max_length=2_000)]
-_Uris = Annotated[tuple[_Uri, ...], Meta(min_length=1, max_length=100)]
+# Empty where the client has none: what was read can be put back.
+_Uri = Annotated[str, Meta(max_length=2_000)]
+_Uris = Annotated[tuple[_Uri, ...], Meta(max_length=100)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,3 +215,5 @@ CREATE TABLE decisions (
     expires_at  BIGINT NOT NULL
 );
 CREATE INDEX decisions_expiring ON decisions (expires_at);
+CREATE INDEX decisions_of_nobody ON decisions (at) WHERE client_id IS NULL;
+CREATE INDEX decisions_of_clients ON decisions (at) WHERE client_id IS NOT NULL;
