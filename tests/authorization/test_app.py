@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import CREDENTIAL, SCOPES, Service, run
+from tests.authorization.endpoints.world import CREDENTIAL, SCOPES, Service, run
 from valetkey.authorization import app as composition
 from valetkey.authorization.deeds.foundation import prepare
 from valetkey.config.paths import credential_path, keyring_path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import Service, run
+from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization import upkeep as module
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.revocations import RevokedKind

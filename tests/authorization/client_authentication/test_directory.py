@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import SECRET, Service, run
+from tests.authorization.endpoints.world import SECRET, Service, run
 from valetkey.authorization.client_authentication import directory as module
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.storage.transaction import Transaction

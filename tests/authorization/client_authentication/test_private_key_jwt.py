@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import Answer, Service, run
+from tests.authorization.endpoints.world import Answer, Service, run
 from valetkey.authorization.upkeep import SWEEPS, sweep_all
 from valetkey.kernel import jwt
 from valetkey.kernel.key import Algorithm, KeySet, SigningKey

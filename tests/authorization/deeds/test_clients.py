@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import CALLBACK, SECRET, Service, run
+from tests.authorization.endpoints.world import CALLBACK, SECRET, Service, run
 from valetkey.authorization.deeds.clients import changed_fields, metadata_of
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.model.client import RESOURCE_SERVER, Client

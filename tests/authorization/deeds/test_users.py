@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import ADA, Service, run
+from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.deeds.users import UserRecord, fresh_uid, withdraw
 from valetkey.authorization.model.user import LARGEST_UID, Uid, User
 from valetkey.authorization.storage.transaction import Transaction

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.authorization.endpoints.service import Service, run
+from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization.storage.transaction import Transaction
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import (
+from tests.authorization.endpoints.world import (
     ADA,
     CALLBACK,
     SECRET,

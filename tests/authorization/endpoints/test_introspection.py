@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import CREDENTIAL, Service, run
+from tests.authorization.endpoints.world import CREDENTIAL, Service, run
 from valetkey.authorization.model.client import RESOURCE_SERVER
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.access_token import AccessToken

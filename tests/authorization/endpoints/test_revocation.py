@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import Service, run
+from tests.authorization.endpoints.world import Service, run
 
 INACTIVE = {"active": False}
 

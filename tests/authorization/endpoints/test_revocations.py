@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import Service, run
+from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction

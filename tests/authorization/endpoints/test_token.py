@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import (
+from tests.authorization.endpoints.world import (
     CALLBACK,
     SECRET,
     Service,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import CALLBACK, Service, run
+from tests.authorization.endpoints.world import CALLBACK, Service, run
 from valetkey.authorization.deeds.clients import metadata_of
 
 # RFC 7636 appendix B.

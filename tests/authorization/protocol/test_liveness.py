@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.service import Answer, Service, run
+from tests.authorization.endpoints.world import Answer, Service, run
 from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.protocol import liveness
 from valetkey.authorization.protocol.liveness import require_live

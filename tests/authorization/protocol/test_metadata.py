@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.authorization.endpoints.service import SCOPES, Service, run
+from tests.authorization.endpoints.world import SCOPES, Service, run
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.user import User
