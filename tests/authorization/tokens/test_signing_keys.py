@@ -269,3 +269,23 @@ def test_a_withdrawn_key_is_gone_at_once_and_the_next_one_signs(
         assert (await it.events()).count("withdrawn") == 2
 
     run(sqlite_url, tmp_path, story)
+
+
+def test_a_retired_key_never_signs_again_whatever_is_withdrawn(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        ring = it.ring()
+        await ring.keep(NOON)
+        used = [ring.current(NOON).kid]
+        await ring.rotate(NOON, at_once=True)
+        for kid in [ring.current(NOON).kid, *_kids(ring, NOON), *_kids(ring, NOON)]:
+            if kid not in used:
+                used.append(kid)
+                await ring.withdraw(kid, NOON)
+            assert ring.current(NOON).kid not in used
+            assert (await it.states(NOON)).count(KeyState.CURRENT) == 1
+            assert (await it.states(NOON)).count(KeyState.NEXT) == 1
+            await it.stores[0].write(lambda tx: tx.signing_keys.sweep(NOON, 100))
+
+    run(sqlite_url, tmp_path, story)

@@ -27,6 +27,11 @@ class SigningKeys:
         )
         return [_record(row) for row in rows]
 
+    def last_period(self) -> int:
+        """The number of the key made last, also if it is gone; -1 before the first."""
+        row = self.db.row("SELECT max(period) FROM signing_keys")
+        return -1 if row is None or row[0] is None else int(row[0])
+
     def issue(self, record: SigningKeyRecord) -> bool:
         """Keep it. False if another process made the key of this period first."""
         issued = self.db.run(

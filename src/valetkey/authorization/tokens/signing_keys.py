@@ -52,9 +52,10 @@ class SigningKeyRing:
 
     def current(self, now: Instant) -> SigningKey:
         """The key that signs now. Raises NoSigningKey."""
-        if not self._records:
+        active = _active(self._records, now)
+        if not active:
             raise NoSigningKey("there is no signing key yet")
-        return self._open(_active(self._records, now)[-1])
+        return self._open(active[-1])
 
     def published(self, now: Instant) -> KeySet:
         """Every public key that clients may meet: next, current and retiring."""
@@ -116,7 +117,7 @@ class SigningKeyRing:
             if not tx.signing_keys.withdraw(kid, now):
                 return False
             tx.events.add(SigningKeyWithdrawn(kid), now)
-            if any(record.activates_at <= now for record in tx.signing_keys.all(now)):
+            if any(r.activates_at <= now for r in _unretired(tx.signing_keys.all(now))):
                 self._put_in_order(tx, drafts, now)
             else:
                 self._hurry(tx, drafts, now, at_once=True)
@@ -130,17 +131,19 @@ class SigningKeyRing:
     def _hurry(
         self, tx: Transaction, drafts: list["_Draft"], now: Instant, *, at_once: bool
     ) -> None:
-        upcoming = [r for r in tx.signing_keys.all(now) if r.activates_at > now]
+        upcoming = [r for r in _unretired(tx.signing_keys.all(now)) if r.activates_at > now]
         if upcoming:
             known = later(upcoming[0].created_at, self._plan.publication)
             tx.signing_keys.activate(upcoming[0].kid, now if at_once else max(now, known))
         self._put_in_order(tx, drafts, now)
 
     def _put_in_order(self, tx: Transaction, drafts: list["_Draft"], now: Instant) -> None:
-        records = list(tx.signing_keys.all(now))
+        # Looked up before the keys: a key that another process makes in between takes the number.
+        period = tx.signing_keys.last_period() + 1
+        records = _unretired(tx.signing_keys.all(now))
         active = _active(records, now)
         for old, new in pairwise(active):
-            if old.retires_at is None and tx.signing_keys.retire(
+            if tx.signing_keys.retire(
                 old.kid, new.activates_at, later(new.activates_at, _PUBLISHED_AFTER)
             ):
                 tx.events.add(SigningKeyRetired(old.kid), now)
@@ -148,10 +151,9 @@ class SigningKeyRing:
             starts = active[-1].activates_at
         else:
             # Nobody knows any key yet, so the first one needs no notice.
-            self._issue(tx, drafts.pop(), 0, now, now)
-            starts = now
+            self._issue(tx, drafts.pop(), period, now, now)
+            starts, period = now, period + 1
         if len(records) == len(active):
-            period = 1 + max((record.period for record in records), default=0)
             first = max(later(starts, self._plan.lifetime), later(now, self._plan.publication))
             self._issue(tx, drafts.pop(), period, first, now)
 
@@ -200,13 +202,16 @@ def place(kid: str) -> str:
     return f"signing_keys.sealed:{kid}"
 
 
+def _unretired(records: Sequence[SigningKeyRecord]) -> Sequence[SigningKeyRecord]:
+    return [record for record in records if record.retires_at is None]
+
+
 def _active(records: Sequence[SigningKeyRecord], now: Instant) -> Sequence[SigningKeyRecord]:
-    # Where the first key was made by a clock ahead of ours it signs already: all know it.
-    return [record for record in records if record.activates_at <= now] or records[:1]
+    """Those that may sign now: the last of them does, the others are about to retire."""
+    unretired = _unretired(records)
+    # Where a clock ahead of ours made the only one or let it take over, it signs already.
+    return [record for record in unretired if record.activates_at <= now] or unretired[:1]
 
 
 def _in_order(records: Sequence[SigningKeyRecord], now: Instant) -> bool:
-    active = _active(records, now)
-    if len(records) == len(active):
-        return False
-    return all(record.retires_at is not None for record in active[:-1])
+    return len(_active(records, now)) == 1 and len(_unretired(records)) > 1
