@@ -10,9 +10,10 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import STATUS, Refusal
 from valetkey.kernel.runtime import Runtime
 from valetkey.web.client_address import Network
+from valetkey.web.connection.exchange import Message
+from valetkey.web.connection.gate import Limits
 from valetkey.web.exchange import Request, Response, json_response
-from valetkey.web.gate import Limits
-from valetkey.web.router import App, Body, Message, Route
+from valetkey.web.router import App, Body, Route
 
 NOW = Instant(1_800_000_000)
 RUNTIME = Runtime(now=lambda: NOW, random=lambda count: bytes(range(count)))

@@ -29,9 +29,10 @@ from tests.web import (
     statuses,
 )
 from valetkey.kernel.refusal import Mistake
+from valetkey.web.connection.exchange import Message
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer, bind, run, serve, tls_context
-from valetkey.web.router import App, Message, Route
+from valetkey.web.router import App, Route
 
 GET_LAST = b"GET /none HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n"
 

@@ -25,9 +25,10 @@ from tests.web import (
     statuses,
 )
 from valetkey.web import log
+from valetkey.web.connection.exchange import Message, Receive, Send
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
-from valetkey.web.router import App, Body, Message, Receive, Route, Send
+from valetkey.web.router import App, Body, Route
 
 HEAD = b"Host: h.example\r\n"
 LAST = HEAD + b"Connection: close\r\n"
@@ -378,9 +379,7 @@ def test_slow_clients_do_not_hurt_the_others(port: int) -> None:
         for _ in range(100):
             slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
             slow.sendall(b"POST /echo HTTP/1.1\r\nHost")
-        started = time.monotonic()
-        assert statuses(exchange_bytes(port, GET_LAST)) == [200]
-        assert time.monotonic() - started < 1
+        assert statuses(exchange_bytes(port, GET_LAST, patience=1)) == [200]
 
 
 def test_no_query_is_ever_told(port: int) -> None:

@@ -11,8 +11,9 @@ import pytest
 from tests.web import FORM, NOW, ROUTES, SECURITY, ask, broken, echo, refuse, small_app
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web import log
+from valetkey.web.connection.exchange import Message
 from valetkey.web.exchange import Request, Response
-from valetkey.web.router import App, Body, Message, Route
+from valetkey.web.router import App, Body, Route
 
 APP = small_app()
 JSON = ("content-type", "application/json")

@@ -1,7 +1,7 @@
 """What goes in and what comes out: Request, Response and the few ways to make a response."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -115,11 +115,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer. The App adds security headers, Content-Length and `no-store` if nothing else."""
+    """One answer. The App adds security headers, Content-Length and `no-store` if nothing else.
+
+    With a `stream` the pieces follow the body as they come, without Content-Length, each when the
+    client has room for it. The stream is closed when it ends, when the client goes, and when the
+    server stops; a client that takes nothing for 30 seconds is gone. Only an answer whose stream
+    came to its own end looks complete.
+    """
 
     status: int
     body: bytes = b""
     headers: Pairs = ()
+    stream: AsyncGenerator[bytes] | None = None
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]

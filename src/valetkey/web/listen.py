@@ -16,7 +16,7 @@ import uvicorn
 import uvloop
 
 from valetkey.kernel.refusal import Mistake
-from valetkey.web.gate import Gate, Limits
+from valetkey.web.connection.gate import Gate, Limits
 from valetkey.web.protocol import HttpProtocol
 from valetkey.web.router import App
 

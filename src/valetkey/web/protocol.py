@@ -6,7 +6,6 @@ a second request in a first is cut off here, before the application sees anythin
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
 from math import inf
 from typing import cast
 
@@ -15,9 +14,10 @@ from uvicorn.server import ServerState
 
 from valetkey.kernel.refusal import STATUS, ErrorCode
 from valetkey.web import log
+from valetkey.web.connection.exchange import Exchange, Message
+from valetkey.web.connection.gate import Gate, objection
 from valetkey.web.exchange import json_response, wire
-from valetkey.web.gate import Gate, objection
-from valetkey.web.router import TARGET_BYTES, App, Message
+from valetkey.web.router import TARGET_BYTES, App
 from valetkey.web.security_headers import RawPairs, harden
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -51,15 +51,17 @@ class HttpProtocol(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._peer: tuple[str, int] | None = None
         self._tls = False
-        self._pending: deque[_Exchange] = deque()
-        self._current: _Exchange | None = None  # the one being answered
-        self._incoming: _Exchange | None = None  # the one whose body is being received
+        self._pending: deque[Exchange] = deque()
+        self._current: Exchange | None = None  # the one being answered
+        self._incoming: Exchange | None = None  # the one whose body is being received
         self._last_words = b""
         self._idle = True
         self._paused = False  # we do not read
         self._stuck = False  # the client does not read
         self._stopping = False  # nothing after what was already asked
+        self._over = False  # the server stops
         self._deaf = False  # what still comes is thrown away
+        self._room: asyncio.Future[None] | None = None  # for who waits to write on
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._in_header = False
@@ -95,7 +97,10 @@ class HttpProtocol(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Whether to stay open: only for the answer to what was asked completely."""
         self._stopping = True
-        return self._current is not None and not self._current.more and not self._tls
+        current = self._current
+        if current is None or current.streaming:
+            return False
+        return not current.more and not self._tls
 
     def pause_writing(self) -> None:
         """From now on the client has a deadline to read."""
@@ -105,12 +110,18 @@ class HttpProtocol(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client has read everything."""
         self._stuck = False
+        if self._room is not None:
+            self.deadline = inf
+            if not self._room.done():
+                self._room.set_result(None)
         if self._last_words or not self._deaf:
             self._advance()
 
     def shutdown(self) -> None:
         """Answer what was asked, nothing more; uvicorn calls this when it stops."""
-        self._stopping = True
+        self._stopping = self._over = True
+        if self._current is not None and self._current.streaming:
+            self._cut(self._current)
         self._advance()
 
     def expire(self) -> None:
@@ -206,18 +217,18 @@ class HttpProtocol(asyncio.Protocol):
         }
         keep_alive = version == "1.1" and self._parser.should_keep_alive()
         expects = has_body and first.get(b"expect", b"").lower() == b"100-continue"
-        self._incoming = _Exchange(self, scope, keep_alive, expects)
+        self._incoming = Exchange(self, scope, keep_alive, expects)
         self._pending.append(self._incoming)
         self._advance()
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        if cast("_Exchange", self._incoming).feed(body) > _UNREAD:
+        if cast("Exchange", self._incoming).feed(body) > _UNREAD:
             self._pause_reading()
 
     def on_message_complete(self) -> None:
         """The body is complete."""
-        exchange, self._incoming = cast("_Exchange", self._incoming), None
+        exchange, self._incoming = cast("Exchange", self._incoming), None
         exchange.finish()
         if exchange is self._current:
             self._time(exchange)
@@ -252,7 +263,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._pending:
             self._current = self._pending.popleft()
             self._time(self._current)
-            task = self.loop.create_task(self._current.run(self._app))
+            task = self._current.start(self._app)
             self._state.tasks.add(task)
             task.add_done_callback(self._state.tasks.discard)
         elif self._last_words:
@@ -266,33 +277,86 @@ class HttpProtocol(asyncio.Protocol):
             self._set_deadline(self._limits.idle if self._idle else self._limits.header)
             self.resume_reading()
 
-    def _time(self, exchange: "_Exchange") -> None:
+    def _time(self, exchange: Exchange) -> None:
         # Once the request is complete, it is we who take the time.
         self.deadline = self.loop.time() + self._limits.body if exchange.more else inf
 
-    def answered(self, exchange: "_Exchange", status: int, headers: RawPairs, body: bytes) -> None:
+    def answered(self, exchange: Exchange, status: int, headers: RawPairs, body: bytes) -> None:
         """Write the answer to `exchange` and go on to what comes next."""
         if exchange is not self._current:
             return
-        unread = exchange.more
-        last = unread or not exchange.keep_alive or (self._stopping and not self._pending)
+        last = self._is_last(exchange)
         self._transport.write(wire(status, (*self._state.default_headers, *headers), body, last))
+        self._go_on(exchange, last)
+
+    def begin(self, exchange: Exchange, status: int, headers: RawPairs) -> None:
+        """Write the head of an answer whose length nobody knows."""
+        if exchange is not self._current:
+            raise ConnectionAbortedError
+        exchange.streaming = True
+        if self._over:
+            self._cut(exchange)
+            raise ConnectionAbortedError
+        framing: RawPairs = [(b"transfer-encoding", b"chunked")]
+        if exchange.scope["http_version"] == "1.0":
+            # The end of such an answer is the end of the connection.
+            framing = []
+        last = self._is_last(exchange)
+        exchange.keep_alive = not last
+        head = (*self._state.default_headers, *headers, *framing)
+        self._transport.write(wire(status, head, b"", last))
+
+    async def pour(self, exchange: Exchange, piece: bytes) -> None:
+        """Write a piece of the body, and wait until the client has room for more."""
+        if exchange is not self._current:
+            raise ConnectionAbortedError
+        if piece:
+            whole = exchange.scope["http_version"] == "1.0"
+            self._transport.write(piece if whole else b"%x\r\n%b\r\n" % (len(piece), piece))
+        if self._stuck:
+            self._room = self.loop.create_future()
+            await self._room
+            self._room = None
+
+    def end(self, exchange: Exchange) -> None:
+        """Say that the pieces were all, and go on to what comes next."""
+        if exchange is not self._current:
+            return
+        exchange.streaming = False
+        if exchange.scope["http_version"] != "1.0":
+            self._transport.write(b"0\r\n\r\n")
+        self._go_on(exchange, not exchange.keep_alive)
+
+    def _is_last(self, exchange: Exchange) -> bool:
+        return exchange.more or not exchange.keep_alive or (self._stopping and not self._pending)
+
+    def _go_on(self, exchange: Exchange, last: bool) -> None:
         self._state.total_requests += 1
         self._current = None
-        if unread or (last and self._paused):
+        if exchange.more or (last and self._paused):
             self._linger()
         elif last:
             self._close()
         else:
             self._advance()
 
+    def _cut(self, exchange: Exchange) -> None:
+        # Without the last chunk: nobody shall take a part for the whole.
+        self._current = None
+        exchange.abandon()
+        self._close()
+
     def proceed(self) -> None:
         """Ask the client for the body that it announced."""
         self._transport.write(_CONTINUE)
 
-    def fail(self, exchange: "_Exchange") -> None:
+    def fail(self, exchange: Exchange) -> None:
         """Say that nothing answered `exchange`."""
-        if exchange is self._current:
+        if exchange is not self._current:
+            return
+        if exchange.streaming:
+            self._cut(exchange)
+        else:
             self._break(ErrorCode.SERVER_ERROR, "the server failed")
 
     def _break(self, code: ErrorCode, description: str) -> None:
@@ -325,67 +389,3 @@ class HttpProtocol(asyncio.Protocol):
         self.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()
-
-
-@dataclass(slots=True, eq=False)
-class _Exchange:
-    """One request and its answer, as ASGI sees them."""
-
-    connection: HttpProtocol
-    scope: Message
-    keep_alive: bool
-    expects: bool  # the client waits to be asked for the body
-    more: bool = True  # the body is not complete
-    _body: bytearray = field(default_factory=bytearray)
-    _taken: bool = False
-    _gone: bool = False
-    _waiter: asyncio.Future[None] | None = None
-    _start: Message | None = None
-
-    def feed(self, body: bytes) -> int:
-        self._body += body
-        self._wake()
-        return len(self._body)
-
-    def finish(self) -> None:
-        self.more = False
-        self._wake()
-
-    def abandon(self) -> None:
-        self._gone = True
-        self._wake()
-
-    async def run(self, app: App) -> None:
-        try:
-            await app(self.scope, self._receive, self._send)
-        except Exception as failure:  # noqa: BLE001 - whatever failed, the client is not left waiting
-            log.error("application.failed", failure)
-        self.connection.fail(self)
-
-    async def _receive(self) -> Message:
-        if self.expects and self.more and not self._body:
-            self.expects = False
-            self.connection.proceed()
-        while self.more and not self._body and not self._gone:
-            self._waiter = self.connection.loop.create_future()
-            await self._waiter
-        if self._gone or self._taken:
-            return {"type": "http.disconnect"}
-        body = bytes(self._body)
-        self._body.clear()
-        self._taken = not self.more
-        self.connection.resume_reading()
-        return {"type": "http.request", "body": body, "more_body": self.more}
-
-    async def _send(self, message: Message) -> None:
-        if self._start is None:
-            self._start = message
-            return
-        # The App sends a body as a whole.
-        headers = cast("RawPairs", self._start["headers"])
-        status = cast("int", self._start["status"])
-        self.connection.answered(self, status, headers, cast("bytes", message["body"]))
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)

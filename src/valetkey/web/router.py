@@ -9,10 +9,9 @@ from collections.abc import (
     Collection,
     Coroutine,
     Mapping,
-    MutableMapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from time import perf_counter
@@ -23,12 +22,10 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
 from valetkey.web.client_address import Network, Proxies
+from valetkey.web.connection.body import Gone, read_body
+from valetkey.web.connection.exchange import Message, Receive, Send
 from valetkey.web.exchange import Endpoint, Headers, Refuse, Request, Response
 from valetkey.web.security_headers import harden
-
-Message = MutableMapping[str, object]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 TARGET_BYTES = 8 * 1024
 KIB = 1024
@@ -77,6 +74,7 @@ _Arguments = Mapping[str, str]
 _NO_ARGUMENTS: _Arguments = MappingProxyType({})
 _NO_ROUTE: tuple[None, _Arguments] = (None, _NO_ARGUMENTS)
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+_FRAMING = ("content-length", "transfer-encoding")
 _BARE = frozenset((204, 304))
 _MISDIRECTED = Refusal(
     ErrorCode.INVALID_REQUEST, "this server does not answer for that Host", "http.host"
@@ -96,10 +94,6 @@ _LAST_WORD = Response(
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _RESTART = 1.0
 _FAILED = 400
-
-
-class _Gone(Exception):
-    """The client went away before its request was complete."""
 
 
 class App:
@@ -188,7 +182,7 @@ class App:
                 body = await _admit(route, method, headers, receive)
             except Refused as refused:
                 refusal = refused.refusal
-            except _Gone:
+            except Gone:
                 return
         request = Request(
             method,
@@ -208,17 +202,20 @@ class App:
         except ValueError as failure:
             response = self._failed(route, request, failure)
             raw = harden(response.headers, hsts=self._hsts and request.secure)
-        if response.status not in _BARE:
+        if response.status not in _BARE and response.stream is None:
             raw.append((b"content-length", b"%d" % len(response.body)))
         start: Message = {"type": "http.response.start", "status": response.status, "headers": raw}
         await send(start)
-        content = b"" if method == "HEAD" else response.body
-        await send({"type": "http.response.body", "body": content})
-        name = log.UNKNOWN if route is None else route.path
-        duration = perf_counter() - started
-        line = (request.at, method, name, response.status, duration, request.address)
+        try:
+            await _send_body(response, send, bare=method == "HEAD")
+        finally:
+            self._tell(route, request, response.status, perf_counter() - started)
+
+    def _tell(self, route: Route | None, request: Request, status: int, duration: float) -> None:
         # What asks every second is worth a line only when it fails.
-        if route is None or not route.quiet or response.status >= _FAILED or log.wants("debug"):
+        if route is None or not route.quiet or status >= _FAILED or log.wants("debug"):
+            path = log.UNKNOWN if route is None else route.path
+            line = (request.at, request.method, path, status, duration, request.address)
             self._access_log.add(line)
 
     def _find(self, path: str) -> tuple[Route | None, _Arguments]:
@@ -301,50 +298,32 @@ _NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.pa
 
 
 async def _admit(route: Route | None, method: str, headers: Headers, receive: Receive) -> bytes:
-    """The body that `route` takes, read within its limits; raises Refused and _Gone."""
+    """The body that `route` takes, read within its limits; raises Refused and Gone."""
     if route is None:
         raise Refused(_NOT_FOUND)
     if method not in route.methods:
         description = "this address does not take that method"
         raise Refused(Refusal(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method"))
-    length = headers.get("content-length")
-    if method in _WITHOUT_BODY and length is None and headers.get("transfer-encoding") is None:
+    if method in _WITHOUT_BODY and not any(headers.get(name) is not None for name in _FRAMING):
         return b""
-    if (headers.get("content-encoding") or "identity").lower() != "identity":
-        raise Refused(
-            Refusal(
-                ErrorCode.UNSUPPORTED_MEDIA_TYPE,
-                "a body must not have a Content-Encoding",
-                "http.content_encoding",
-            )
-        )
-    limit = _LIMIT[route.body]
-    if length is not None:
-        if not (length.isascii() and length.isdigit()):
-            raise Refused(_bad("Content-Length must be a number", "http.content_length"))
-        # Digits are counted first: int() of thousands of them is slow, then an error.
-        if len(length) > len(str(limit)) or int(length) > limit:
-            raise Refused(_too_large(limit))
-    body = await _read(receive, limit)
+    body = await read_body(headers, receive, _LIMIT[route.body])
     if not body or route.body is Body.NONE:
         return b""
     _check_type(route.body, headers.get("content-type") or "")
     return body
 
 
-async def _read(receive: Receive, limit: int) -> bytes:
-    parts: list[bytes] = []
-    length = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise _Gone
-        parts.append(cast("bytes", message.get("body", b"")))
-        length += len(parts[-1])
-        if length > limit:
-            raise Refused(_too_large(limit))
-        if not message.get("more_body"):
-            return b"".join(parts)
+async def _send_body(response: Response, send: Send, *, bare: bool) -> None:
+    body = b"" if bare else response.body
+    if response.stream is not None:
+        # Closed in any case, so that whoever waits in it for news of no one stops.
+        async with aclosing(response.stream) as stream:
+            if not bare:
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                body = b""
+                async for piece in stream:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _check_type(body: Body, given: str) -> None:
@@ -359,11 +338,6 @@ def _check_type(body: Body, given: str) -> None:
     if body is Body.JSON and not _JSON_TYPE.fullmatch(given.strip(" \t")):
         description = "the body must be application/json in UTF-8"
         raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, description, "http.content_type"))
-
-
-def _too_large(limit: int) -> Refusal:
-    description = f"the body has more than {limit // KIB} KiB"
-    return Refusal(ErrorCode.CONTENT_TOO_LARGE, description, "http.body")
 
 
 def _pattern(path: str) -> re.Pattern[str]:

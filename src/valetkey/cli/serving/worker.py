@@ -21,7 +21,7 @@ from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import listen, log
-from valetkey.web.gate import Limits
+from valetkey.web.connection.gate import Limits
 from valetkey.web.router import App
 
 _LAST_RESORT = 20.0  # seconds a child may take to end after its parent did

@@ -12,7 +12,7 @@ import pytest
 
 from tests.web import QUICK, exchange_bytes, reset_by, small_app, statuses
 from valetkey.web.client_address import Proxies
-from valetkey.web.gate import Gate, Limits, objection
+from valetkey.web.connection.gate import Gate, Limits, objection
 from valetkey.web.listen import RunningServer
 
 HOST = {b"host": b"h.example"}

@@ -1,0 +1,1 @@
+"""One connection: who is let in, how a request is admitted, what ASGI sees of it."""

@@ -1,0 +1,225 @@
+"""Answers that come piece by piece, over real sockets: framing, slow readers, and how they end."""
+
+import asyncio
+import re
+import socket
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.web import QUICK, RUNTIME, exchange_bytes, refuse
+from valetkey.web.exchange import Request, Response
+from valetkey.web.listen import RunningServer
+from valetkey.web.router import App, Route
+
+HEAD = b"Host: h.example\r\n"
+GET = b"GET /three HTTP/1.1\r\n" + HEAD + b"\r\n"
+LAST = b"GET /three HTTP/1.1\r\n" + HEAD + b"Connection: close\r\n\r\n"
+
+
+@dataclass
+class Streams:
+    """Endpoints that stream, and how many of their streams began and ended."""
+
+    began: int = 0
+    ended: int = 0
+    change: threading.Condition = field(default_factory=threading.Condition)
+
+    def _count(self, *, began: int = 0, ended: int = 0) -> None:
+        with self.change:
+            self.began += began
+            self.ended += ended
+            self.change.notify_all()
+
+    def all_end_within(self, seconds: float) -> bool:
+        with self.change:
+            return self.change.wait_for(lambda: 0 < self.began == self.ended, seconds)
+
+    def one_begins_within(self, seconds: float) -> bool:
+        with self.change:
+            return self.change.wait_for(lambda: self.began > self.ended, seconds)
+
+    async def _three(self) -> AsyncGenerator[bytes]:
+        for piece in (b"one ", b"", b"two ", b"three"):
+            await asyncio.sleep(0)
+            yield piece
+
+    async def _endless(self, piece: bytes, pause: float) -> AsyncGenerator[bytes]:
+        self._count(began=1)
+        try:
+            while True:
+                yield piece
+                await asyncio.sleep(pause)
+        finally:
+            self._count(ended=1)
+
+    async def _failing(self) -> AsyncGenerator[bytes]:
+        yield b"begun"
+        raise RuntimeError("canary")
+
+    async def three(self, _: Request) -> Response:
+        return Response(200, b"zero ", stream=self._three())
+
+    async def waiting(self, _: Request) -> Response:
+        return Response(200, stream=self._endless(b"first", 60))
+
+    async def flood(self, _: Request) -> Response:
+        return Response(200, stream=self._endless(b"x" * 65_536, 0))
+
+    async def failing(self, _: Request) -> Response:
+        return Response(200, stream=self._failing())
+
+    def app(self) -> App:
+        endpoints = {
+            "/three": self.three,
+            "/waiting": self.waiting,
+            "/flood": self.flood,
+            "/failing": self.failing,
+        }
+        routes = [
+            Route(path, {"GET": each, "HEAD": each}, refuse) for path, each in endpoints.items()
+        ]
+        return App(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
+
+
+@pytest.fixture
+def streams() -> Streams:
+    return Streams()
+
+
+@pytest.fixture
+def server(streams: Streams) -> Iterator[RunningServer]:
+    with RunningServer(streams.app(), limits=QUICK) as running:
+        yield running
+
+
+def opened(server: RunningServer, path: str) -> socket.socket:
+    """A connection on which this was asked."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: h.example\r\n\r\n".encode())
+    return connection
+
+
+def test_pieces_are_chunks_and_the_connection_stays(server: RunningServer) -> None:
+    heard = exchange_bytes(server.port, GET + LAST)
+    head, _, rest = heard.partition(b"\r\n\r\n")
+    assert b"\r\ntransfer-encoding: chunked" in head
+    assert b"content-length" not in head
+    first, _, second = rest.partition(b"0\r\n\r\n")
+    assert first == b"5\r\nzero \r\n4\r\none \r\n4\r\ntwo \r\n5\r\nthree\r\n"
+    assert second.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"\r\nconnection: close" in second
+    assert second.endswith(b"0\r\n\r\n")
+
+
+def test_http_1_0_gets_them_bare_and_a_closed_connection(server: RunningServer) -> None:
+    heard = exchange_bytes(server.port, b"GET /three HTTP/1.0\r\n" + HEAD + b"\r\n")
+    head, _, body = heard.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    assert body == b"zero one two three"
+
+
+def test_head_has_no_pieces(server: RunningServer, streams: Streams) -> None:
+    asked = b"HEAD /waiting HTTP/1.1\r\n" + HEAD + b"\r\n"
+    heard = exchange_bytes(server.port, asked + LAST)
+    assert len(re.findall(rb"HTTP/1.1 200 OK", heard)) == 2
+    assert b"first" not in heard
+    assert streams.began == 0
+
+
+def test_a_piece_is_sent_when_it_is_there(server: RunningServer) -> None:
+    with opened(server, "/waiting") as connection:
+        heard = b""
+        while b"first" not in heard:
+            heard += connection.recv(4_096)
+
+
+def test_the_stream_ends_at_once_when_the_client_goes(
+    server: RunningServer, streams: Streams
+) -> None:
+    with opened(server, "/waiting") as connection:
+        connection.recv(4_096)
+        assert streams.one_begins_within(5)
+    assert streams.all_end_within(2)
+
+
+def test_a_client_that_does_not_read_is_not_written_into_memory(
+    server: RunningServer, streams: Streams
+) -> None:
+    with opened(server, "/flood"):
+        assert streams.one_begins_within(5)
+        assert streams.all_end_within(QUICK.write + 5)
+
+
+def test_a_slow_reader_keeps_its_stream(server: RunningServer, streams: Streams) -> None:
+    with opened(server, "/flood") as connection:
+        until = time.monotonic() + 3 * QUICK.write
+        while time.monotonic() < until:
+            assert connection.recv(4_194_304)
+            time.sleep(0.1)
+        assert streams.ended == 0
+    assert streams.all_end_within(5)
+
+
+def test_a_quiet_stream_outlives_every_deadline(server: RunningServer, streams: Streams) -> None:
+    with opened(server, "/waiting") as connection:
+        connection.recv(4_096)
+        assert streams.one_begins_within(5)
+        time.sleep(2 * max(QUICK.idle, QUICK.write, QUICK.body))
+        assert streams.ended == 0
+
+
+def test_a_stream_that_fails_does_not_look_complete(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard = exchange_bytes(server.port, b"GET /failing HTTP/1.1\r\n" + HEAD + b"\r\n")
+    assert heard.endswith(b"5\r\nbegun\r\n")
+    said = capsys.readouterr().err
+    assert "application.failed" in said
+    assert "canary" not in said
+
+
+def test_a_server_that_stops_does_not_wait_for_streams(streams: Streams) -> None:
+    with RunningServer(streams.app()) as running:
+        connection = opened(running, "/waiting")
+        connection.recv(4_096)
+        assert streams.one_begins_within(5)
+        stopped = time.monotonic()
+    assert time.monotonic() - stopped < 3
+    assert streams.began == streams.ended
+    with connection:
+        heard = connection.recv(4_096)
+        while more := connection.recv(4_096):
+            heard += more
+    assert not heard.endswith(b"0\r\n\r\n")
+
+
+def test_in_memory_the_pieces_come_in_order() -> None:
+    streams = Streams()
+    sent: list[object] = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request"}
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "scheme": "http",
+        "raw_path": b"/three",
+        "query_string": b"",
+        "headers": [(b"host", b"h.example")],
+        "client": None,
+    }
+    asyncio.run(streams.app()(scope, receive, send))  # type: ignore[arg-type]
+    start, *pieces = sent
+    assert isinstance(start, dict)
+    assert b"content-length" not in dict(start["headers"])
+    bodies = [(p["body"], p.get("more_body", False)) for p in pieces if isinstance(p, dict)]
+    assert b"".join(body for body, _ in bodies) == b"zero one two three"
+    assert [more for _, more in bodies] == [True] * 5 + [False]
