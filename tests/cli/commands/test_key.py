@@ -92,15 +92,38 @@ def test_another_databases_keyring_is_noticed(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     configure(other)
+    assert key(other, "list").code == 0
     assert key(other, "backup", str(tmp_path / "other.keyring")).code == 0
     with serving(tmp_path):
         pass
-    unasked = key(tmp_path, "restore", "other.keyring")
-    assert unasked.code == 2
-    assert states(tmp_path) == ["current", "next"]
+    keyring = tmp_path / "valetkey/valetkey.keyring"
+    ours = keyring.read_bytes()
     ran = key(tmp_path, "restore", "other.keyring", "--yes")
     assert ran.code == 1
     assert "another database's" in ran.err
+    assert keyring.read_bytes() == ours
+    assert states(tmp_path) == ["current", "next"]
+
+
+def test_a_keyring_is_replaced_only_if_the_operator_says_so(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        pass
+    assert key(tmp_path, "backup", "saved.keyring").code == 0
+    keyring = tmp_path / "valetkey/valetkey.keyring"
+    ours = keyring.read_text(encoding="ascii")
+    keyring.write_text(ours + "# A note of the operator.\n", encoding="ascii")
+    assert key(tmp_path, "restore", "saved.keyring").code == 2
+    assert "A note" in keyring.read_text(encoding="ascii")
+    assert key(tmp_path, "restore", "saved.keyring", "--yes").code == 0
+    assert keyring.read_text(encoding="ascii") == ours
+
+
+def test_a_keyring_that_is_not_there_is_not_made_up_for_a_backup(tmp_path: Path) -> None:
+    ran = key(tmp_path, "backup", "saved.keyring")
+    assert ran.code == 2
+    assert "there is no keyring" in ran.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_backup_is_refused_without_repeating_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.secret import Secret
 
 _LARGEST = 65_536
 
@@ -149,6 +151,10 @@ def backup(file: Path, config: Path | None) -> None:
     Example: valetkey key backup /media/safe/valetkey.keyring
     """
     settings = options.settings_of(config)
+    path = keyring_path(settings)
+    if settings.authorization.keyring_text is None and not path.exists():
+        # One made here would open nothing, and pass for a backup until it is needed.
+        raise Mistake(f"there is no keyring at {path}; is this the right configuration?")
 
     async def work(opened: Opened) -> keys.Backup:
         return keys.Backup(opened.keyring, keys.credential_in_file(settings))
@@ -173,7 +179,8 @@ def backup(file: Path, config: Path | None) -> None:
 def restore(file: Path, yes: bool, config: Path | None) -> int:
     """Put a keyring that was backed up, and its credential, back in place.
 
-    Stop the servers first. Exit code 1 if the keyring does not open this database's keys.
+    Stop the servers first. Exit code 1 if the keyring does not open this database's keys; then
+    nothing is replaced.
 
     Example: valetkey key restore /media/safe/valetkey.keyring
     """
@@ -181,14 +188,19 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
     if settings.authorization.keyring_text is not None:
         raise Mistake("VALETKEY__AUTHORIZATION__KEYRING_TEXT would win over the file: unset it")
     saved = keys.Backup.parse(_read(file))
+    # Tried before it is put in place: the keyring that lies there may be the only right one.
+    tried = replace(settings.authorization, keyring_text=Secret(saved.keyring.text()))
+    opening, all_keys = with_store(replace(settings, authorization=tried), keys.opens_all)
+    if opening < all_keys:
+        say.error(
+            f"it opens {opening} of the {all_keys} signing keys: it is another database's, or "
+            "older than a rotation of the key that seals; nothing was replaced"
+        )
+        return Exit.FAILED
     path = keyring_path(settings)
     _put(path, saved.keyring.text(), yes=yes)
     if saved.credential is not None and settings.resource.credential_text is None:
         _put(credential_path(settings), saved.credential.reveal(), yes=yes)
-    opening, all_keys = with_store(settings, keys.opens_all)
-    if opening < all_keys:
-        say.error(f"it opens {opening} of the {all_keys} signing keys: it is another database's")
-        return Exit.FAILED
     say.line(f"{path} is in place and opens all signing keys. Next: valetkey serve")
     return Exit.OK
 
