@@ -110,6 +110,20 @@ def test_implicit_and_password_are_turned_on_by_saying_so_after_hearing_the_cost
         assert name not in client(tmp_path, "show", "printer", "--json").json["grant_types"]
 
 
+def test_whose_only_grant_is_to_be_turned_off_is_told_what_to_do_instead(tmp_path: Path) -> None:
+    configure(tmp_path)
+    file = tmp_path / "apply.toml"
+    file.write_text(
+        '[[clients]]\nclient_id = "viewer"\nname = "Viewer"\ntype = "public"\n'
+        'redirect_uris = ["https://viewer.example/cb"]\ngrant_types = ["implicit"]\n',
+        encoding="utf-8",
+    )
+    assert valetkey("apply", "apply.toml", "--yes", here=tmp_path).code == 0
+    ran = client(tmp_path, "allow-implicit", "viewer", "--off")
+    assert ran.code == 2
+    assert "valetkey client disable viewer" in ran.err
+
+
 def test_a_modern_client_never_gets_them(tmp_path: Path) -> None:
     configure(tmp_path)
     assert client(tmp_path, "create", *PRINTER, "--profile", "modern").code == 0

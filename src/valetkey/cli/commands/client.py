@@ -323,6 +323,11 @@ def _turn(
         def deed(tx: Transaction) -> Client:
             client = the_client(tx, client_id)
             names = client.grant_types - {grant_type} if off else client.grant_types | {grant_type}
+            if not names:
+                raise Mistake(
+                    f"{grant_type} is the only grant type of {client_id}; switch the client off: "
+                    f"valetkey client disable {client_id}"
+                )
             wanted = replace(metadata_of(client), grant_types=tuple(sorted(names)))
             return done(keeper.change(tx, client, wanted, opened.now))
 
