@@ -17,6 +17,7 @@ OWNERS = {
     "httptools": ("web/listen.py", "web/protocol.py"),
     "httpx2": ("sdk/fetch.py", "web/fetch.py"),
     "jinja2": ("authorization/pages/page.py",),
+    "jsonschema_rs": ("resource/shapes/json_schema.py",),
     "msgspec": ANYWHERE,
     "psycopg": ("database/postgres*.py",),
     "pytest": ("testing/*.py",),
@@ -24,13 +25,24 @@ OWNERS = {
     "uvicorn": ("web/listen.py", "web/protocol.py"),
     "uvloop": ("web/listen.py",),
 }
+# What an adapter is for is brought by whoever uses the adapter.
+BROUGHT = {
+    "django": ("sdk/adapters/django.py", "sdk/adapters/drf.py"),
+    "fastapi": ("sdk/adapters/fastapi.py",),
+    "flask": ("sdk/adapters/flask.py",),
+    "rest_framework": ("sdk/adapters/drf.py",),
+}
 CHOSEN_BY_UVICORN = {"httptools", "uvloop"}  # by name, so that no file of ours need import them
 
 SERVER = ("authorization", "cli", "config", "database", "resource", "testing", "web")
 SERVER_ONLY = ("apsw", "click", "jinja2", "psycopg", "structlog", "uvicorn", "uvloop")
+# Django's REST framework is imported by configured sites only.
 IMPORT_THE_SDK = """
 import importlib, pkgutil, sys
 import valetkey.sdk
+print("\\n".join(f"first:{name}" for name in sys.modules))
+import django.conf
+django.conf.settings.configure()
 for found in pkgutil.walk_packages(valetkey.sdk.__path__, "valetkey.sdk."):
     importlib.import_module(found.name)
 print("\\n".join(sys.modules))
@@ -63,13 +75,15 @@ def test_a_dependency_is_imported_by_its_owners_alone() -> None:
         f"{source.path}:{line} imports {module}"
         for source in sources()
         for line, module in third_party(source)
-        if not any(fnmatch(source.inside, owner) for owner in OWNERS.get(module, ()))
+        if not any(fnmatch(source.inside, owner) for owner in (OWNERS | BROUGHT).get(module, ()))
     ]
     assert not strangers
 
 
 def test_no_dependency_is_left_unused() -> None:
     used = {module for source in sources() for _, module in third_party(source)}
+    assert used >= BROUGHT.keys()
+    used -= BROUGHT.keys()
     assert declared() - CHOSEN_BY_UVICORN == used - CHOSEN_BY_UVICORN
 
 
@@ -90,3 +104,6 @@ def test_the_sdk_does_not_load_the_server() -> None:
     assert "valetkey.sdk" in loaded
     server = {f"valetkey.{package}" for package in SERVER} | set(SERVER_ONLY)
     assert not server & set(loaded)
+    first = {line.removeprefix("first:") for line in loaded if line.startswith("first:")}
+    assert "valetkey.sdk.protect" in first
+    assert not BROUGHT.keys() & first

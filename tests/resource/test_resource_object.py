@@ -8,7 +8,8 @@ import pytest
 from msgspec import Meta
 
 from valetkey.resource.objects import client, notes
-from valetkey.resource.resource_object import Document, FieldError, Invalid, ResourceObject, Verb
+from valetkey.resource.resource_object import ResourceObject, Verb
+from valetkey.resource.shapes.shape import Document, FieldError, Invalid
 
 
 @dataclass(frozen=True, slots=True)

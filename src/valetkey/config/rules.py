@@ -251,6 +251,7 @@ def _show_networks(value: object) -> list[str]:
 
 
 FLAG = Rule("true or false", _flag, _flag_from_text, lambda value: value)
+FOLDER = text(4_096, 'the path of a directory, or "" for none')
 PATH = text(4_096, 'a path, or "" for the usual place')
 COLOUR = text(7, 'a colour, such as "#2456d6"', _colour)
 LINK = text(2_000, 'an https address, or "" for none', _link)

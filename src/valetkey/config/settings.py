@@ -137,6 +137,11 @@ class ResourceSettings:
     """How long the answer about a token by reference is remembered. Revocations reach this server
     within 5 seconds in any case; what this spares is one question per request."""
 
+    objects: Annotated[str, rules.FOLDER] = ""
+    """Directory of the objects that this API has beside its own, each declared by one file. Both
+    servers read it, the authorization server for the sentences of the consent page; Python files in
+    it run inside both, so nobody else may write there."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:

@@ -14,10 +14,10 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
+from valetkey.resource.declared.directory import objects_of
 from valetkey.resource.forward_auth import ForwardAuth
 from valetkey.resource.homes.identity import Identity, IdentityRecords
 from valetkey.resource.homes.records import OwnRecords
-from valetkey.resource.objects import OBJECTS
 from valetkey.resource.operations import Operations
 from valetkey.resource.problem import Problems
 from valetkey.resource.requests.paging import Pages
@@ -55,6 +55,7 @@ async def build(settings: Settings, runtime: Runtime) -> App:
 
     Raises Mistake where the credential is missing, and DatabaseUnavailable.
     """
+    objects = objects_of(settings)
     credential = Credential(CLIENT_ID, _secret(settings))
     engine = _connect(settings)
     now = runtime.now()
@@ -94,7 +95,7 @@ async def build(settings: Settings, runtime: Runtime) -> App:
             await upkeep.write_decisions()
         await engine.close()
 
-    routes = [route for kind in OBJECTS for route in operations(kind).routes()]
+    routes = [route for kind in objects for route in operations(kind).routes()]
     return App(
         [*routes, *ForwardAuth(protection, problems).routes(), *_health(engine, problems)],
         runtime=runtime,

@@ -11,6 +11,7 @@ from valetkey.resource.homes.identity import Declined
 from valetkey.resource.homes.records import NOT_FOUND, Record, Records, Visit
 from valetkey.resource.problem import Problems
 from valetkey.resource.requests.paging import Pages
+from valetkey.resource.requests.patches import MergePatch
 from valetkey.resource.requests.preconditions import (
     etag_of,
     read_idempotency_key,
@@ -21,7 +22,8 @@ from valetkey.resource.requests.representation import (
     check_accept,
     read_document,
 )
-from valetkey.resource.resource_object import Invalid, OwnedBy, ResourceObject, Verb
+from valetkey.resource.resource_object import OwnedBy, ResourceObject, Verb
+from valetkey.resource.shapes.shape import Invalid
 from valetkey.resource.storage.objects import Owner
 from valetkey.sdk import Caller, Protection, demand, read_bearer
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response
@@ -57,31 +59,23 @@ class Operations:
             own = {**self._reading(path, Verb.READ), **self._writing(path)}
             return (self._route(path, own),)
         each = f"{path}/{{id}}"
-        return (
-            self._route(path, self._reading(path, Verb.LIST)),
-            self._route(
-                each, {**self._reading(each, Verb.READ, post=False), **self._writing(each)}
-            ),
-        )
+        one = {**self._reading(each, Verb.READ, post=False), **self._writing(each)}
+        both = (self._route(path, self._reading(path, Verb.LIST)), self._route(each, one))
+        return tuple(route for route in both if route.methods)
 
     def _route(self, path: str, methods: Mapping[str, Endpoint]) -> Route:
         return Route(path, methods, self.problems.refuse_at(path), body=Body.ANY)
 
     def _reading(self, path: str, verb: Verb, *, post: bool = True) -> dict[str, Endpoint]:
+        create = self._endpoint(path, Verb.CREATE, self._create)
+        if verb not in self.kind.verbs:
+            creates = post and Verb.CREATE in self.kind.verbs
+            return {"POST": create} if creates else {}
         read = self._endpoint(path, verb, self._list if verb is Verb.LIST else self._read)
         methods: dict[str, Endpoint] = {"GET": read, "HEAD": read}
         if post:
-            methods["POST"] = self._post(path, read)
+            methods["POST"] = _either(create, read)
         return methods
-
-    def _post(self, path: str, read: Endpoint) -> Endpoint:
-        """POST without a body reads (S14); with one it creates, where that can be."""
-        create = self._endpoint(path, Verb.CREATE, self._create)
-
-        async def post(request: Request) -> Response:
-            return await (create if request.body else read)(request)
-
-        return post
 
     def _writing(self, path: str) -> dict[str, Endpoint]:
         acts: tuple[tuple[str, Verb, Act], ...] = (
@@ -205,8 +199,8 @@ class Operations:
             response = self.problems.answer(request, refused.refusal)
             accept = ("accept-patch", MERGE_PATCH)
             return Response(response.status, response.body, (*response.headers, accept))
-        fields = self.kind.changes(patch)
-        return _changed(await self.records.change(visit, _id(request), fields, preconditions))
+        changed = await self.records.change(visit, _id(request), MergePatch(patch), preconditions)
+        return _changed(changed)
 
     async def _delete(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
@@ -220,6 +214,15 @@ class Operations:
         if request.method != "POST" and preconditions.has(record.etag):
             return Response(HTTPStatus.NOT_MODIFIED, b"", headers)
         return Response(HTTPStatus.OK, record.body, (_JSON, *headers))
+
+
+def _either(create: Endpoint, read: Endpoint) -> Endpoint:
+    """POST without a body reads (S14); with one it creates, where that can be."""
+
+    async def post(request: Request) -> Response:
+        return await (create if request.body else read)(request)
+
+    return post
 
 
 def _changed(record: Record) -> Response:

@@ -9,7 +9,7 @@ import msgspec
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.resource.requests.preconditions import OTHER_BODY
 from valetkey.resource.requests.representation import NOT_ACCEPTABLE
-from valetkey.resource.resource_object import FieldError
+from valetkey.resource.shapes.shape import FieldError
 from valetkey.resource.storage.decisions import DecisionQueue
 from valetkey.sdk.challenge import Challenge
 from valetkey.web.exchange import Refuse, Request, Response

@@ -1,15 +1,21 @@
 """What a resource object is: its shape, its scopes, its owner, where it lives, what can be done."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import get_type_hints
+from typing import cast
 
-import msgspec
-
-Document = Mapping[str, object]
-"""A JSON object."""
+from valetkey.resource.shapes.dataclass_shape import DataclassShape
+from valetkey.resource.shapes.json_schema import JsonSchema
+from valetkey.resource.shapes.shape import (
+    Document,
+    FieldError,
+    Invalid,
+    Shape,
+    pointer,
+    unknown,
+)
 
 
 class OwnedBy(StrEnum):
@@ -44,37 +50,19 @@ class Verb(StrEnum):
         return self not in (Verb.LIST, Verb.READ)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """What is wrong with one field: a JSON pointer (RFC 6901) and a sentence."""
-
-    pointer: str
-    detail: str
-
-
-class Invalid(Exception):
-    """A document that does not fit: every field that is wrong, and the reference if it has one."""
-
-    def __init__(self, errors: Sequence[FieldError], reference: str = "") -> None:
-        """Say no because of `errors`."""
-        super().__init__(f"{len(errors)} fields are wrong")
-        self.errors = tuple(errors)
-        self.reference = reference
-
-
 @dataclass(frozen=True)
 class ResourceObject:
     """One kind of object under `/v2/<name>`.
 
-    `shape` is a frozen dataclass of what callers may write; a default is what a field has when it
-    is left out on creation or removed by a merge patch. A singleton has one record for each owner
-    and no id in its URL. `either` names fields of which a replacement needs any one.
+    `shape` is what callers may write, a frozen dataclass or a JSON Schema; a default is what a
+    field has when it is left out on creation or removed by a patch. A singleton has one record for
+    each owner and no id in its URL. `either` names fields of which a replacement needs any one.
     """
 
     name: str
-    shape: type
-    verbs: frozenset[Verb]
-    reads: str
+    shape: type | JsonSchema
+    verbs: frozenset[Verb] = frozenset(Verb)
+    reads: str = ""
     """The sentence of the scope `<name>:read`, such as "read your notes"."""
     writes: str = ""
     """The same for `<name>:write`."""
@@ -91,93 +79,100 @@ class ResourceObject:
         return (narrow, word) if self.owned_by is OwnedBy.USER else (narrow,)
 
     @cached_property
-    def _types(self) -> Mapping[str, object]:
-        return get_type_hints(self.shape, include_extras=True)
-
-    @cached_property
-    def _defaults(self) -> Mapping[str, object]:
-        return {
-            field.name: field.default
-            for field in fields(self.shape)
-            if field.default is not MISSING and field.default is not msgspec.UNSET
-        }
-
-    @cached_property
-    def _optional(self) -> frozenset[str]:
-        return frozenset(name for group in self.either for name in group)
+    def fields(self) -> Shape:
+        """What callers may write."""
+        return DataclassShape(self.shape) if isinstance(self.shape, type) else self.shape
 
     def created(self, given: Document) -> Document:
         """The whole document that `given` creates, defaults filled in. Raises Invalid."""
-        errors, values = self._convert(given)
-        errors += [
-            FieldError(_pointer(name), "this field is required")
-            for name in self._types
-            if name not in given and name not in self._defaults and name not in self._optional
+        shape = self.fields
+        missing = [
+            FieldError(pointer(name), "this field is required")
+            for name in shape.names
+            if name in shape.required and name not in given
         ]
-        if errors:
-            raise Invalid(errors)
-        return self._in_order({**self._defaults, **values})
+        return self._whole({**shape.defaults, **given}, missing)
 
     def replaced(self, given: Document) -> Document:
         """The whole document, which must name every field. Raises Invalid."""
-        errors, values = self._convert(given)
-        errors += [
-            FieldError(_pointer(name), "a PUT names every field; use PATCH to change some")
-            for name in self._types
-            if name not in given and name not in self._optional
+        shape = self.fields
+        missing = [
+            FieldError(pointer(name), "a PUT names every field; use PATCH to change some")
+            for name in shape.names
+            if (name in shape.required or name in shape.defaults) and name not in given
         ]
-        errors += [
-            FieldError(_pointer(min(group)), f"a PUT names one of: {', '.join(sorted(group))}")
+        missing += [
+            FieldError(pointer(min(group)), f"a PUT names one of: {', '.join(sorted(group))}")
             for group in self.either
             if not any(name in given for name in group)
         ]
-        if errors:
-            raise Invalid(errors)
-        return self._in_order(values)
+        return self._whole(given, missing)
+
+    def changed(self, before: Document, after: Document) -> Document:
+        """The whole document that a patch has made of `before`. Raises Invalid.
+
+        A field that the patch removed gets its default; one that has none and is required cannot
+        be removed.
+        """
+        shape = self.fields
+        missing = [
+            FieldError(pointer(name), "this field cannot be removed")
+            for name in shape.names
+            if name in shape.required and name not in after and name in before
+        ]
+        return self._whole({**shape.defaults, **after}, missing)
+
+    def known(self, stored: Document) -> Document:
+        """Of a stored document the fields that this shape has: an older one may have had more."""
+        return {name: stored[name] for name in self.fields.names if name in stored}
 
     def changes(self, patch: Document) -> Document:
-        """The fields that a merge patch changes (RFC 7396). Raises Invalid.
-
-        null removes: the field gets its default, and one that has none cannot be removed.
-        """
-        removed = [name for name, value in patch.items() if value is None and name in self._types]
-        errors, values = self._convert(
+        """The fields that a merge patch changes, for a home that keeps the rest. Raises Invalid."""
+        shape = self.fields
+        removed = [name for name, value in patch.items() if value is None and name in shape.names]
+        errors, values = shape.judge(
             {name: value for name, value in patch.items() if name not in removed}
         )
-        errors += [
-            FieldError(_pointer(name), "this field cannot be removed")
-            for name in removed
-            if name not in self._defaults
+        errors = [
+            *errors,
+            *(
+                FieldError(pointer(name), "this field cannot be removed")
+                for name in removed
+                if name not in shape.defaults
+            ),
         ]
         if errors:
             raise Invalid(errors)
-        return {**values, **{name: self._defaults[name] for name in removed}}
+        return {**values, **{name: shape.defaults[name] for name in removed}}
 
-    def _in_order(self, values: Document) -> Document:
+    def merged(self, before: Document, patch: Document) -> Document:
+        """The whole document after a merge patch (RFC 7396). Raises Invalid."""
+        strange = [unknown(name) for name in patch if name not in self.fields.names]
+        after = merge(before, {n: v for n, v in patch.items() if n in self.fields.names})
+        try:
+            whole = self.changed(before, after)
+        except Invalid as invalid:
+            raise Invalid([*strange, *invalid.errors]) from None
+        if strange:
+            raise Invalid(strange)
+        return whole
+
+    def _whole(self, document: Document, missing: Sequence[FieldError]) -> Document:
+        errors, values = self.fields.judge(document)
+        if errors or missing:
+            raise Invalid([*errors, *missing])
         # Equal documents are equal bytes, in whatever order the fields were sent.
-        return {name: values[name] for name in self._types if name in values}
-
-    def _convert(self, given: Document) -> tuple[list[FieldError], dict[str, object]]:
-        errors: list[FieldError] = []
-        values: dict[str, object] = {}
-        for name, value in given.items():
-            if name not in self._types:
-                errors.append(FieldError(_pointer(name), "there is no such field to write"))
-                continue
-            try:
-                values[name] = msgspec.convert(value, type=self._types[name])
-            except msgspec.ValidationError as error:
-                errors.append(_error(name, str(error)))
-        return errors, values
+        return {name: values[name] for name in self.fields.names if name in values}
 
 
-def _pointer(name: str) -> str:
-    return "/" + name.replace("~", "~0").replace("/", "~1")
-
-
-def _error(name: str, message: str) -> FieldError:
-    """What msgspec says about a value (`Expected `str`, got `int` - at `$[0].a``), at its place."""
-    said, _, place = message.partition(" - at `$")
-    inside = place.removesuffix("`").replace("[", "/").replace("]", "").replace(".", "/")
-    detail = said.replace("`", "")
-    return FieldError(_pointer(name) + inside, detail[:1].lower() + detail[1:])
+def merge(before: object, patch: Document) -> dict[str, object]:
+    """What RFC 7396 makes of `before`: null removes, objects are merged, all else replaces."""
+    merged = dict(cast("dict[str, object]", before)) if isinstance(before, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict):
+            merged[name] = merge(merged.get(name), cast("dict[str, object]", value))
+        else:
+            merged[name] = value
+    return merged

@@ -28,7 +28,7 @@ from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 from valetkey.resource import app as resource
-from valetkey.resource.scopes import SCOPES
+from valetkey.resource.scopes import scopes_of
 from valetkey.web.listen import RunningServer, bind
 
 T = TypeVar("T")
@@ -64,6 +64,7 @@ class Servers:
         given = settings or Settings()
         self.clock = Clock()
         self.runtime = Runtime(self.clock.now, SYSTEM.random)
+        self.scopes = scopes_of(replace(given, source=Source(None, directory, {})))
         self._sockets = (bind("127.0.0.1", 0), bind("127.0.0.1", 0))
         addresses = [_address(each) for each in self._sockets]
         self.settings = replace(
@@ -100,7 +101,7 @@ class Servers:
 
     def _start(self) -> None:
         _run(prepare(self.settings, self.runtime))
-        app = _run(authorization.build(self.settings, self.runtime, SCOPES))
+        app = _run(authorization.build(self.settings, self.runtime, self.scopes))
         self._stack.enter_context(RunningServer(app, sock=self._sockets[0]))
         if self._with_resource:
             _run(resource.prepare(self.settings, self.runtime))
@@ -120,7 +121,7 @@ class Servers:
         """Run `work` on the authorization server's database, as another process would."""
 
         async def run() -> T:
-            foundation = lay_foundation(self.settings, self.runtime, SCOPES)
+            foundation = lay_foundation(self.settings, self.runtime, self.scopes)
             try:
                 return await foundation.store.write(work)
             finally:
@@ -132,7 +133,7 @@ class Servers:
         self, metadata: ClientMetadata, client_id: str, secret: str | None = None
     ) -> Client:
         """A client; raises ValueError for what the rules refuse."""
-        foundation = lay_foundation(self.settings, self.runtime, SCOPES)
+        foundation = lay_foundation(self.settings, self.runtime, self.scopes)
         registrar = foundation.registrar("test")
         _run(foundation.store.engine.close())
         said = self.write(
@@ -152,7 +153,7 @@ class Servers:
         self, username: str, password: str, *, uid: int | None = None, name: str = ""
     ) -> User:
         """A person; raises ValueError for what the rules refuse."""
-        foundation = lay_foundation(self.settings, self.runtime, SCOPES)
+        foundation = lay_foundation(self.settings, self.runtime, self.scopes)
         accounts = foundation.accounts()
         _run(foundation.store.engine.close())
         stored = hash_password(password, self.settings.passwords, SYSTEM.random)

@@ -21,6 +21,7 @@ from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.records import OwnRecords, Record, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.patches import MergePatch
 from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions
 from valetkey.resource.storage.idempotency_keys import IdempotencyKey
 from valetkey.resource.storage.objects import Owner
@@ -57,7 +58,9 @@ def test_of_sixty_four_writers_with_one_tag_one_wins(database_url: str, tmp_path
             demand = Preconditions(match=(made.etag,))
             told = await asyncio.gather(
                 *(
-                    _told(both[n % 2].change(_visit(), made.id, {"title": str(n)}, demand))
+                    _told(
+                        both[n % 2].change(_visit(), made.id, MergePatch({"title": str(n)}), demand)
+                    )
                     for n in range(64)
                 )
             )
@@ -95,8 +98,8 @@ def test_changes_without_a_tag_are_all_kept(engine: Engine) -> None:
         records = _records(engine)
         made = await records.create(_visit(), _NOTE, None)
         await asyncio.gather(
-            records.change(_visit(), made.id, {"title": "Bread"}, NO_PRECONDITIONS),
-            records.change(_visit(), made.id, {"text": "two"}, NO_PRECONDITIONS),
+            records.change(_visit(), made.id, MergePatch({"title": "Bread"}), NO_PRECONDITIONS),
+            records.change(_visit(), made.id, MergePatch({"text": "two"}), NO_PRECONDITIONS),
         )
         now = msgspec.json.decode((await records.find(_visit(), made.id)).body)
         assert (now["title"], now["text"], now["version"]) == ("Bread", "two", 3)
@@ -130,7 +133,7 @@ def test_nobody_sees_what_is_anothers(engine: Engine) -> None:
         made = await records.create(_visit(), _NOTE, None)
         other = _visit("1002")
         assert await _told(records.find(other, made.id)) == ErrorCode.NOT_FOUND
-        change = records.change(other, made.id, {"title": "x"}, NO_PRECONDITIONS)
+        change = records.change(other, made.id, MergePatch({"title": "x"}), NO_PRECONDITIONS)
         assert await _told(change) == ErrorCode.NOT_FOUND
         assert (await records.page(other, Asked())).records == ()
 
@@ -164,7 +167,7 @@ def test_who_never_wins_is_told_to_come_again() -> None:
         row = ("note_1", '{"title":"x","text":""}', 1, _NOW, _NOW)
         records = _records(cast("Engine", _Contended([row])))
         for work in (
-            records.change(_visit(), "note_1", {"title": "y"}, NO_PRECONDITIONS),
+            records.change(_visit(), "note_1", MergePatch({"title": "y"}), NO_PRECONDITIONS),
             records.delete(_visit(), "note_1", NO_PRECONDITIONS),
             records.create(_visit(), _NOTE, IdempotencyKey("printer", "k", "p")),
         ):

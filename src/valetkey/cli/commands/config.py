@@ -13,6 +13,7 @@ from valetkey.config.agreement import missing_files
 from valetkey.config.explain import Explained, explain
 from valetkey.config.load import Mistakes
 from valetkey.config.settings import Origin
+from valetkey.resource.declared.directory import read_directory
 
 _BOTH = ("authorization", "resource")
 
@@ -37,7 +38,7 @@ def check(config: Path | None, as_json: bool) -> int:
     """
     try:
         settings = options.settings_of(config)
-        problems = tuple(missing_files(settings, _BOTH))
+        problems = (*missing_files(settings, _BOTH), *read_directory(settings)[1])
     except Mistakes as mistakes:
         problems = mistakes.problems
     if as_json:

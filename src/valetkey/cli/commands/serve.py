@@ -15,6 +15,7 @@ from valetkey.config.agreement import missing_files, servers
 from valetkey.config.load import Mistakes, environment
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
+from valetkey.resource.declared.directory import read_directory
 from valetkey.web import log
 from valetkey.web.listen import bind
 
@@ -38,7 +39,7 @@ def command(server: str | None, config: Path | None) -> int:
     settings = options.settings_of(config)
     names = (server,) if server else ("authorization", "resource")
     log.set_up(settings.log.level, settings.log.format)
-    if problems := tuple(missing_files(settings, names)):
+    if problems := (*missing_files(settings, names), *read_directory(settings)[1]):
         raise Mistakes(str(settings.source.file or "the configuration"), problems)
     chosen = [(name, part) for name, part in servers(settings) if name in names]
     sockets = {name: _bound(name, part) for name, part in chosen}

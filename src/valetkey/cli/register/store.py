@@ -18,7 +18,7 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM, Runtime
-from valetkey.resource.scopes import SCOPES
+from valetkey.resource.scopes import scopes_of
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ def with_store(settings: Settings, work: Callable[[Opened], Awaitable[T]]) -> T:
     """
 
     async def run() -> T:
-        foundation = lay_foundation(_addressed(settings), SYSTEM, SCOPES)
+        foundation = lay_foundation(_addressed(settings), SYSTEM, scopes_of(settings))
         engine = foundation.store.engine
         try:
             await migrate(engine, SCHEMAS["authorization"])

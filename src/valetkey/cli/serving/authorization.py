@@ -7,7 +7,7 @@ from valetkey.authorization.deeds.foundation import prepare
 from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.resource.scopes import SCOPES
+from valetkey.resource.scopes import scopes_of
 from valetkey.web.router import App
 
 
@@ -16,7 +16,7 @@ async def _prepare(settings: Settings) -> None:
 
 
 async def _build(settings: Settings) -> App:
-    return await build(settings, SYSTEM, SCOPES)
+    return await build(settings, SYSTEM, scopes_of(settings))
 
 
 if __name__ == "__main__":

@@ -11,14 +11,10 @@ from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.records import NOT_FOUND, Listed, Record, Visit
 from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
-from valetkey.resource.resource_object import (
-    Document,
-    FieldError,
-    Invalid,
-    ResourceObject,
-    Verb,
-)
+from valetkey.resource.resource_object import ResourceObject, Verb
+from valetkey.resource.shapes.shape import Document, FieldError, Invalid
 from valetkey.resource.storage.idempotency_keys import IdempotencyKey
 from valetkey.resource.storage.objects import Place
 from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
@@ -165,11 +161,17 @@ class IdentityRecords:
         return _only(await self._ask(visit, Verb.REPLACE, id, fields))
 
     async def change(
-        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+        self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
     ) -> Record:
-        """Put `fields` in place of those of the same names."""
+        """Make what `patch` says of it; only the fields that change are sent."""
         await self._check(visit, id, preconditions)
-        return _only(await self._ask(visit, Verb.CHANGE, id, fields))
+        changes = patch.alone(self.kind)
+        if changes is None:
+            now = msgspec.json.decode((await self.find(visit, id)).body, type=dict[str, object])
+            before = self.kind.known(now)
+            after = patch.applied(self.kind, before)
+            changes = {name: after[name] for name in after if after[name] != before.get(name)}
+        return _only(await self._ask(visit, Verb.CHANGE, id, changes))
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         """End it."""

@@ -11,8 +11,10 @@ from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, fresh_id
 from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.preconditions import OTHER_BODY, Preconditions
-from valetkey.resource.resource_object import Document, ResourceObject
+from valetkey.resource.resource_object import ResourceObject
+from valetkey.resource.shapes.shape import Document
 from valetkey.resource.storage.idempotency_keys import (
     REMEMBERED,
     IdempotencyKey,
@@ -86,9 +88,9 @@ class Records(Protocol):
         ...
 
     async def change(
-        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+        self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
     ) -> Record:
-        """Put `fields` in place of those of the same names."""
+        """Make what `patch` says of it."""
         ...
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
@@ -147,10 +149,13 @@ class OwnRecords:
         return await self._write(visit, id, lambda _: fields, preconditions)
 
     async def change(
-        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+        self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
     ) -> Record:
-        """Put `fields` in place of those of the same names. Raises Refused (404, 412)."""
-        return await self._write(visit, id, lambda before: {**before, **fields}, preconditions)
+        """Make what `patch` says of it. Raises Refused (404, 409, 412) and Invalid."""
+        kind = self.kind
+        return await self._write(
+            visit, id, lambda before: patch.applied(kind, kind.known(before)), preconditions
+        )
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         """Delete it; its id is never given again. Raises Refused (404, 412)."""

@@ -4,7 +4,7 @@ import re
 from typing import cast
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.resource.resource_object import Document
+from valetkey.resource.shapes.shape import Document
 from valetkey.web.exchange import Headers
 from valetkey.web.json_body import read_json
 

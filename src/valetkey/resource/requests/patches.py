@@ -1,0 +1,255 @@
+"""Patches: the two ways to say what shall change (RFC 7396 merge patch, RFC 6902 JSON Patch)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import msgspec
+
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.resource.resource_object import ResourceObject
+from valetkey.resource.shapes.shape import Document, FieldError, Invalid, pointer
+
+OPERATIONS = 100
+"""Operations in one JSON Patch."""
+
+_BYTES = 1024 * 1024
+_DEPTH = 32
+_CONFLICT = Refusal(
+    ErrorCode.CONFLICT,
+    "an operation does not fit what is there: a path leads to nothing, or a test failed",
+    "patch.conflict",
+)
+_TOO_LARGE = Refusal(
+    ErrorCode.INVALID_REQUEST, "what the patch makes is too large or too deep", "patch.too_large"
+)
+
+
+class Patch(Protocol):
+    """What a PATCH says."""
+
+    def applied(self, kind: ResourceObject, before: Document) -> Document:
+        """The whole document after it. Raises Invalid and Refused."""
+        ...
+
+    def alone(self, kind: ResourceObject) -> Document | None:
+        """The fields it changes, if that can be said without what was there. Raises Invalid."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MergePatch:
+    """A document of what changes; null removes."""
+
+    document: Document
+
+    def applied(self, kind: ResourceObject, before: Document) -> Document:
+        """The whole document after it. Raises Invalid."""
+        return kind.merged(before, self.document)
+
+    def alone(self, kind: ResourceObject) -> Document | None:
+        """The fields it changes. Raises Invalid."""
+        return kind.changes(self.document)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; `path` and `source` are JSON pointers in steps."""
+
+    op: str
+    path: tuple[str, ...]
+    value: object = None
+    source: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPatch:
+    """Operations, of which all are done or none."""
+
+    operations: tuple[Operation, ...]
+
+    def applied(self, kind: ResourceObject, before: Document) -> Document:
+        """The whole document after it. Raises Invalid, and Refused (409) where one does not fit."""
+        # A copy that shares nothing, so that what is tried again begins anew.
+        document: object = _copied(before)
+        for operation in self.operations:
+            document = _done(document, operation)
+        if not isinstance(document, dict):
+            raise Invalid([FieldError("", "the document must stay an object")])
+        return kind.changed(before, cast("dict[str, object]", document))
+
+    def alone(self, kind: ResourceObject) -> Document | None:
+        """Never: a test or a copy needs what is there."""
+        return None
+
+
+def read_json_patch(value: object) -> JsonPatch:
+    """The operations that a body says. Raises Invalid with every one that is none."""
+    if not isinstance(value, list):
+        raise Invalid([FieldError("", "a JSON Patch is a list of operations")])
+    entries = cast("list[object]", value)
+    if len(entries) > OPERATIONS:
+        raise Invalid([FieldError("", f"a JSON Patch has at most {OPERATIONS} operations")])
+    errors: list[FieldError] = []
+    operations: list[Operation] = []
+    for index, entry in enumerate(entries):
+        try:
+            operations.append(_operation(entry))
+        except _Malformed as wrong:
+            errors.append(FieldError(pointer(index, *wrong.place), wrong.detail))
+    if errors:
+        raise Invalid(errors)
+    return JsonPatch(tuple(operations))
+
+
+class _Malformed(Exception):
+    def __init__(self, detail: str, *place: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.place = place
+
+
+_WITH_VALUE = frozenset(("add", "replace", "test"))
+_WITH_SOURCE = frozenset(("move", "copy"))
+
+
+def _operation(entry: object) -> Operation:
+    if not isinstance(entry, dict):
+        raise _Malformed("an operation is an object")
+    said = cast("dict[str, object]", entry)
+    op = said.get("op")
+    if not isinstance(op, str) or op not in _WITH_VALUE | _WITH_SOURCE | {"remove"}:
+        raise _Malformed("op must be add, remove, replace, move, copy or test", "op")
+    path = _steps(said.get("path"), "path")
+    if op in _WITH_VALUE:
+        if "value" not in said:
+            raise _Malformed(f"{op} needs a value", "value")
+        return Operation(op, path, said["value"])
+    if op == "remove":
+        return Operation(op, path)
+    source = _steps(said.get("from"), "from")
+    if op == "move" and path[: len(source)] == source and path != source:
+        raise _Malformed("nothing can be moved into itself", "from")
+    return Operation(op, path, None, source)
+
+
+def _steps(value: object, name: str) -> tuple[str, ...]:
+    if not isinstance(value, str) or (value and not value.startswith("/")):
+        raise _Malformed(f"{name} must be a JSON pointer", name)
+    steps = value.split("/")[1:]
+    if len(steps) > _DEPTH or any(
+        "~" in step.replace("~0", "").replace("~1", "") for step in steps
+    ):
+        raise _Malformed(f"{name} must be a JSON pointer of at most {_DEPTH} steps", name)
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
+
+
+def _done(document: object, operation: Operation) -> object:
+    path = operation.path
+    match operation.op:
+        case "test":
+            if not _same(_at(document, path), operation.value):
+                raise Refused(_CONFLICT)
+            return document
+        case "remove":
+            return _without(document, path)
+        case "replace":
+            _at(document, path)
+            if not path:
+                return _copied(operation.value)
+            return _put(document, path, _copied(operation.value), replaces=True)
+        case "add":
+            return _put(document, path, _copied(operation.value))
+        case "copy":
+            return _put(document, path, _copied(_at(document, operation.source)))
+        case _:
+            moved = _at(document, operation.source)
+            return _put(_without(document, operation.source), path, moved)
+
+
+def _put(document: object, path: Sequence[str], value: object, *, replaces: bool = False) -> object:
+    if not path:
+        return value
+    parent, last = _at(document, path[:-1]), path[-1]
+    if isinstance(parent, dict):
+        cast("dict[str, object]", parent)[last] = value
+    elif isinstance(parent, list):
+        items = cast("list[object]", parent)
+        place = len(items) if last == "-" and not replaces else _index(last, len(items))
+        if replaces:
+            items[place] = value
+        else:
+            items.insert(place, value)
+    else:
+        raise Refused(_CONFLICT)
+    # Copies of copies double: neither size nor depth may get out of hand on the way.
+    if _depth(document) > _DEPTH or len(msgspec.json.encode(document)) > _BYTES:
+        raise Refused(_TOO_LARGE)
+    return document
+
+
+def _without(document: object, path: Sequence[str]) -> object:
+    if not path:
+        raise Refused(_CONFLICT)
+    _at(document, path)
+    parent, last = _at(document, path[:-1]), path[-1]
+    if isinstance(parent, list):
+        items = cast("list[object]", parent)
+        del items[_index(last, len(items) - 1)]
+    else:
+        del cast("dict[str, object]", parent)[last]
+    return document
+
+
+def _at(document: object, path: Sequence[str]) -> object:
+    here = document
+    for step in path:
+        if isinstance(here, dict) and step in here:
+            here = cast("dict[str, object]", here)[step]
+        elif isinstance(here, list):
+            items = cast("list[object]", here)
+            here = items[_index(step, len(items) - 1)]
+        else:
+            raise Refused(_CONFLICT)
+    return here
+
+
+def _index(step: str, most: int) -> int:
+    digits = step.isascii() and step.isdigit() and len(step) <= len(str(_BYTES))
+    if not digits or (step != "0" and step.startswith("0")) or int(step) > most:
+        raise Refused(_CONFLICT)
+    return int(step)
+
+
+def _copied(value: object) -> object:
+    return cast("object", msgspec.json.decode(msgspec.json.encode(value)))
+
+
+def _depth(value: object) -> int:
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        here, level = waiting.pop()
+        deepest = max(deepest, level)
+        if level > _DEPTH:
+            break
+        if isinstance(here, dict):
+            below: Sequence[object] = list(cast("Mapping[str, object]", here).values())
+        elif isinstance(here, list):
+            below = cast("list[object]", here)
+        else:
+            continue
+        waiting += [(each, level + 1) for each in below if isinstance(each, dict | list)]
+    return deepest
+
+
+def _same(one: object, other: object) -> bool:
+    # True is no number in JSON, and 1 is 1.0 (RFC 6902 section 4.6).
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        ours, theirs = cast("dict[str, object]", one), cast("dict[str, object]", other)
+        return ours.keys() == theirs.keys() and all(_same(ours[k], theirs[k]) for k in ours)
+    if isinstance(one, list) and isinstance(other, list):
+        these, those = cast("list[object]", one), cast("list[object]", other)
+        return len(these) == len(those) and all(map(_same, these, those))
+    return one == other

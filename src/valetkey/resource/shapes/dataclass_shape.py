@@ -1,0 +1,63 @@
+"""DataclassShape: the shape that a frozen dataclass says, its constraints by msgspec.Meta."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, fields
+from typing import cast, get_type_hints
+
+import msgspec
+
+from valetkey.resource.shapes.inline import inlined
+from valetkey.resource.shapes.shape import Document, FieldError, pointer, unknown
+
+
+class DataclassShape:
+    """The fields of a dataclass; a default is what a field has when it is left out."""
+
+    def __init__(self, record: type) -> None:
+        """Take the fields of `record`, a dataclass. Raises NameError for an unknown type."""
+        self._record = record
+        self._types: dict[str, object] = get_type_hints(record, include_extras=True)
+        self.names = tuple(self._types)
+        self.defaults: Document = dict(_defaults(record))
+        self.required = frozenset(
+            field.name
+            for field in fields(record)
+            if field.default is MISSING and field.default_factory is MISSING
+        )
+
+    @property
+    def schema(self) -> Document:
+        """The class as a JSON Schema."""
+        return {**inlined(msgspec.json.schema(self._record)), "additionalProperties": False}
+
+    def judge(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+        """What is wrong with each field; the values as the class wants them."""
+        errors: list[FieldError] = []
+        values: dict[str, object] = {}
+        for name, value in given.items():
+            if name not in self._types:
+                errors.append(unknown(name))
+                continue
+            try:
+                values[name] = msgspec.convert(value, type=cast("type", self._types[name]))
+            except msgspec.ValidationError as error:
+                errors.append(_error(name, str(error)))
+        return errors, values
+
+
+def _defaults(record: type) -> Iterator[tuple[str, object]]:
+    """The defaults of the class, as JSON has them."""
+    for field in fields(record):
+        value = field.default
+        if field.default_factory is not MISSING:
+            value = field.default_factory()
+        if value is not MISSING and value is not msgspec.UNSET:
+            yield field.name, cast("object", msgspec.to_builtins(value))
+
+
+def _error(name: str, message: str) -> FieldError:
+    """What msgspec says about a value (`Expected `str`, got `int` - at `$[0].a``), at its place."""
+    said, _, place = message.partition(" - at `$")
+    inside = place.removesuffix("`").replace("[", "/").replace("]", "").replace(".", "/")
+    detail = said.replace("`", "")
+    return FieldError(pointer(name) + inside, detail[:1].lower() + detail[1:])

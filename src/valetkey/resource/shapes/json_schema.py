@@ -1,0 +1,138 @@
+"""JsonSchema: the shape that a JSON Schema (2020-12) says; nobody else imports jsonschema_rs.
+
+Patterns run on an engine whose time grows with the text alone, whatever the pattern. Nothing is
+ever fetched: references are local, and in place before the validator sees them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
+from typing import cast
+
+import jsonschema_rs
+
+from valetkey.resource.shapes.inline import NotLocal, inlined, inside
+from valetkey.resource.shapes.shape import (
+    RESERVED,
+    Document,
+    FieldError,
+    pointer,
+    unknown,
+)
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+MOST_ERRORS = 100
+"""Errors told about one document."""
+
+FORMATS = frozenset(
+    ("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid")
+)
+_KEYWORDS = frozenset(
+    (
+        *("$comment", "$defs", "$ref", "$schema", "additionalProperties", "allOf", "anyOf"),
+        *("const", "contains", "default", "dependentRequired", "dependentSchemas", "deprecated"),
+        *("description", "else", "enum", "examples", "exclusiveMaximum", "exclusiveMinimum"),
+        *("format", "if", "items", "maxContains", "maxItems", "maxLength", "maxProperties"),
+        *("maximum", "minContains", "minItems", "minLength", "minProperties", "minimum"),
+        *("multipleOf", "not", "oneOf", "pattern", "patternProperties", "prefixItems"),
+        *("properties", "propertyNames", "required", "then", "title", "type", "uniqueItems"),
+    )
+)
+
+
+class Unusable(Exception):
+    """A schema that no object can have, and the reason in half a sentence."""
+
+
+class JsonSchema:
+    """The properties of a JSON Schema; `default` is what one has when it is left out."""
+
+    def __init__(self, schema: Mapping[str, object]) -> None:
+        """Take a schema of `type: object`. Raises Unusable."""
+        _check_keywords(schema, "")
+        if schema.get("$schema", DIALECT) not in (DIALECT, DIALECT + "#"):
+            raise Unusable(f"$schema must be {DIALECT}")
+        try:
+            root = inlined(schema)
+        except NotLocal as reason:
+            raise Unusable(str(reason)) from None
+        properties = _properties(root)
+        self.names = tuple(properties)
+        self.defaults: Document = {
+            name: each["default"] for name, each in properties.items() if "default" in each
+        }
+        self.required = _required(root) - self.defaults.keys()
+        self.schema: Document = {**root, "additionalProperties": False}
+        # Absence is judged by who knows whether it is a creation or a replacement.
+        self._validator = _validator({**self.schema, "required": []})
+        for error in self._errors(self.defaults):
+            raise Unusable(f"the default at {error.pointer} does not fit: {error.detail}")
+
+    def judge(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+        """What is wrong with the fields and between them, at most 100 errors."""
+        return tuple(islice(self._errors(given), MOST_ERRORS)), dict(given)
+
+    def _errors(self, given: Document) -> Iterator[FieldError]:
+        yield from (unknown(name) for name in given if name not in self.names)
+        for error in self._validator.iter_errors(given):
+            if error.kind.name != "additionalProperties" or error.instance_path:
+                yield FieldError(pointer(*error.instance_path), _detail(error))
+
+
+def _detail(error: jsonschema_rs.ValidationError) -> str:
+    """The validator's sentence, which begins with a stand-in for the value."""
+    return error.message.replace('"', "").replace("\n", " ")[:300]
+
+
+def _validator(schema: Document) -> jsonschema_rs.Draft202012Validator:
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            dict(schema),
+            validate_formats=True,
+            ignore_unknown_formats=False,
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=1 << 20),
+            mask="this",
+            offline=True,
+        )
+    except jsonschema_rs.ValidationError as reason:
+        raise Unusable(f"it is no JSON Schema: {reason.message}") from None
+
+
+def _properties(root: Document) -> Mapping[str, Mapping[str, object]]:
+    if root.get("type") != "object":
+        raise Unusable('its type must be "object"')
+    properties = root.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        raise Unusable("it needs properties")
+    if root.get("additionalProperties", False) is not False or "patternProperties" in root:
+        raise Unusable("every field is named in properties: unknown ones are always refused")
+    for name, each in cast("dict[str, object]", properties).items():
+        if name in RESERVED:
+            raise Unusable(f"the server sets {name} of every object: remove it from properties")
+        if not isinstance(each, dict):
+            raise Unusable(f"properties/{name} must be an object")
+    return cast("dict[str, Mapping[str, object]]", properties)
+
+
+def _required(root: Document) -> frozenset[str]:
+    names = root.get("required", [])
+    if not isinstance(names, list):
+        raise Unusable("required must be a list of names")
+    for name in cast("list[object]", names):
+        if name not in cast("dict[str, object]", root["properties"]):
+            raise Unusable(f"required names {name!r}, which is not among properties")
+    return frozenset(cast("list[str]", names))
+
+
+def _check_keywords(schema: Mapping[str, object], place: str) -> None:
+    for keyword in schema:
+        if keyword not in _KEYWORDS:
+            close = get_close_matches(keyword, _KEYWORDS, 1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise Unusable(f"{place or 'it'} has the keyword {keyword!r}, unknown here{meant}")
+    named = schema.get("format")
+    if named is not None and named not in FORMATS:
+        raise Unusable(f"the format {named!r} is unknown; known are {', '.join(sorted(FORMATS))}")
+    for step, below in inside(schema):
+        _check_keywords(below, f"{place}/{step}")
