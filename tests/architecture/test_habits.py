@@ -12,6 +12,7 @@ MAY_SAY_ANY = {
     "config/catalogue.py": "type hints are looked at as values",
     "config/load.py": "TOML comes in untyped and leaves as settings",
     "database/*.py": "rows are what the driver gives, and a work's answer passes through unseen",
+    "sdk/adapters/asgi.py": "what an ASGI message is, as Starlette spells it",
     "testing/engine_process.py": "how typing spells a coroutine",
 }
 

@@ -1,18 +1,20 @@
 """Protect your own API: it imports the kernel and nothing else of ours."""
 
-from valetkey.sdk.bearer import read_bearer
+from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.challenge import NO_TOKEN, Challenge
 from valetkey.sdk.fetch import Credential
 from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
 from valetkey.sdk.protect import Memory, Protection, demand
 from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.verify.bearer import read_bearer
 
 __all__ = [
     "NO_TOKEN",
     "Caller",
     "Challenge",
     "Credential",
+    "Gate",
     "Issuer",
     "Memory",
     "Protection",

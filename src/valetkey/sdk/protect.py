@@ -10,7 +10,6 @@ from valetkey.kernel.access_token import Binding
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
-from valetkey.sdk.bearer import read_bearer
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.challenge import Challenge
 from valetkey.sdk.fetch import Credential, Door, Fetcher
@@ -20,7 +19,8 @@ from valetkey.sdk.upstream.key_source import Keep as KeepKeys
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import NOTHING, Page, Revocations
 from valetkey.sdk.upstream.revocations import Keep as KeepRevocations
-from valetkey.sdk.verifier import Verifier
+from valetkey.sdk.verify.bearer import read_bearer
+from valetkey.sdk.verify.verifier import Verifier
 
 
 @dataclass(frozen=True, slots=True)

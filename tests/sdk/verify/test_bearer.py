@@ -3,8 +3,8 @@
 import pytest
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.sdk.bearer import LONGEST, read_bearer
 from valetkey.sdk.challenge import NO_TOKEN
+from valetkey.sdk.verify.bearer import LONGEST, read_bearer
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])

@@ -13,7 +13,7 @@ from valetkey.sdk.upstream.introspection import Introspection
 from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import Revocations
-from valetkey.sdk.verified import VerifiedTokens
+from valetkey.sdk.verify.verified import VerifiedTokens
 
 _REFERENCE = f"{Prefix.ACCESS_TOKEN}_"
 _DOTS = 2

@@ -9,7 +9,7 @@ from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Fetcher
 from valetkey.sdk.upstream.issuer import Issuer as Trusted
 from valetkey.sdk.upstream.key_source import KeySource
-from valetkey.sdk.verifier import NO_KEYS, Verifier
+from valetkey.sdk.verify.verifier import NO_KEYS, Verifier
 
 
 def test_known_keys_need_no_network() -> None:

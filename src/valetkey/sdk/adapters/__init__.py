@@ -1,0 +1,1 @@
+"""The SDK in your framework: each adapter is thin, and imports its framework alone."""

@@ -1,0 +1,122 @@
+"""Any ASGI application behind a gate (ASGI 3: Starlette, Litestar, Quart and all others)."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from typing import Any
+
+from valetkey.kernel.refusal import Refused
+from valetkey.sdk.adapters.gate import Denial, Gate
+from valetkey.sdk.adapters.running import Running
+from valetkey.sdk.caller import Caller
+
+# As Starlette spells them, so that `add_middleware` is typed.
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+KEY = "valetkey.caller"
+"""Where the caller is in the scope of a request that was let in."""
+
+_DENIAL = "websocket.http.response"
+
+
+class Protected:
+    """An application that only callers with a token and one of the scopes in `needs` reach.
+
+    It serves the API's metadata itself, and `open_paths`, exact paths, need no token. `Refused`
+    that the application raises before its answer began becomes the answer that it says.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        gate: Gate,
+        needs: Collection[str] = (),
+        open_paths: Collection[str] = (),
+    ) -> None:
+        """Stand before `app`."""
+        gate.needs(needs)
+        self._app = app
+        self._gate = gate
+        self._needs = tuple(needs)
+        self._open = frozenset(open_paths)
+        self._running = Running(gate)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one connection in or tell it why not."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, self._closing(send))
+            return
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"]
+        if path == self._gate.metadata_path and scope["type"] == "http":
+            await _serve(self._gate, scope, send)
+            return
+        if path in self._open:
+            await self._app(scope, receive, send)
+            return
+        await self._guarded(scope, receive, send)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            scope[KEY] = await self._running.admit(authorization(scope), *self._needs)
+            await self._app(scope, receive, watched)
+        except Refused as refused:
+            if begun:
+                raise
+            await deny(self._gate.deny(refused.refusal, self._needs), scope, send)
+
+    def _closing(self, send: Send) -> Send:
+        async def closing(message: Message) -> None:
+            if message["type"] == "lifespan.startup.complete":
+                await self._running.start()
+            if message["type"].startswith("lifespan.shutdown."):
+                await self._running.close()
+            await send(message)
+
+        return closing
+
+
+def caller_of(scope: Mapping[str, Any]) -> Caller:
+    """Who sent the request with this scope. Raises KeyError where no gate stood before."""
+    caller: Caller = scope[KEY]
+    return caller
+
+
+def authorization(scope: Mapping[str, Any]) -> list[str]:
+    """The Authorization fields of a request, all of them, as sent."""
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
+
+
+async def deny(denial: Denial, scope: Scope, send: Send) -> None:
+    """Answer a request, or a WebSocket that asks to be opened, with this denial."""
+    kind = "http"
+    if scope["type"] == "websocket":
+        if _DENIAL not in scope.get("extensions", {}):
+            # Before it is accepted, every server turns this into a 403.
+            await send({"type": "websocket.close", "code": 1008, "reason": ""})
+            return
+        kind = _DENIAL.removesuffix(".response")
+    headers = [(name.encode(), value.encode()) for name, value in denial.headers]
+    headers.append((b"content-length", str(len(denial.body)).encode()))
+    await send({"type": f"{kind}.response.start", "status": denial.status, "headers": headers})
+    body = b"" if scope.get("method") == "HEAD" else denial.body
+    await send({"type": f"{kind}.response.body", "body": body})
+
+
+async def _serve(gate: Gate, scope: Scope, send: Send) -> None:
+    if scope["method"] not in {"GET", "HEAD"}:
+        await deny(Denial(405, (("allow", "GET, HEAD"),), b""), scope, send)
+        return
+    content = (("content-type", "application/json"),)
+    await deny(Denial(200, content, gate.metadata()), scope, send)

@@ -1,0 +1,136 @@
+"""Django: a decorator for views, and a middleware for whole sites."""
+
+# Django has no types; what it gives is typed where it comes in.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from collections.abc import Awaitable, Callable, Collection
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, URLResolver, path
+
+from valetkey.kernel.refusal import Refused
+from valetkey.sdk.adapters.gate import Denial, Gate
+from valetkey.sdk.adapters.running import Background
+from valetkey.sdk.caller import Caller
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+View: TypeAlias = Callable[Concatenate[HttpRequest, Caller, P], R]
+Guarded: TypeAlias = Callable[Concatenate[HttpRequest, P], R | HttpResponse]
+GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
+
+KEY = "valetkey.caller"
+"""Where the middleware puts the caller in `request.META`."""
+
+
+class Require:
+    """Makes decorators: `@require("notes:read")` gives the view its caller after the request."""
+
+    def __init__(self, gate: Gate) -> None:
+        """Ask `gate`."""
+        self.gate = gate
+        self.background = Background(gate)
+
+    def __call__(self, *needs: str) -> Callable[[View[P, R]], Guarded[P, R]]:
+        """A decorator for views, also asynchronous ones; it tells others why not.
+
+        Of the scopes in `needs` any one is enough, and callers are told to ask for the first.
+        `Refused` that the view raises, by `demand` for example, is answered in the same way.
+        """
+        self.gate.needs(needs)
+
+        def decorate(view: View[P, R]) -> Guarded[P, R]:
+            # Django finds out by looking, and so do we.
+            if iscoroutinefunction(view):
+                waiting = cast("View[P, Awaitable[HttpResponse]]", view)
+                return cast("Guarded[P, R]", self._asynchronous(waiting, needs))
+
+            @wraps(view)
+            def plain(
+                request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
+            ) -> R | HttpResponse:
+                try:
+                    caller = self.background.admit(authorization(request), *needs)
+                    return view(request, caller, *args, **kwargs)
+                except Refused as refused:
+                    return respond(self.gate.deny(refused.refusal, needs))
+
+            return plain
+
+        return decorate
+
+    def urls(self) -> list[URLPattern | URLResolver]:
+        """The pattern of the API's metadata, for the `urlpatterns` at the root."""
+        if not self.gate.metadata_path:
+            return []
+
+        def metadata(_: HttpRequest) -> HttpResponse:
+            return HttpResponse(self.gate.metadata(), content_type="application/json")
+
+        return [path(self.gate.metadata_path.removeprefix("/"), metadata)]
+
+    def middleware(
+        self, *needs: str, open_paths: Collection[str] = ()
+    ) -> Callable[[GetResponse], GetResponse]:
+        """A middleware for `MIDDLEWARE`: no view is reached without a token, `open_paths` excepted.
+
+        Views find who calls with `caller_of(request)`.
+        """
+        self.gate.needs(needs)
+        passed = frozenset(open_paths) | {self.gate.metadata_path}
+
+        def install(get_response: GetResponse) -> GetResponse:
+            def guarded(request: HttpRequest) -> HttpResponse:
+                if request.path in passed:
+                    return get_response(request)
+                try:
+                    caller = self.background.admit(authorization(request), *needs)
+                except Refused as refused:
+                    return respond(self.gate.deny(refused.refusal, needs))
+                request.META[KEY] = caller
+                return get_response(request)
+
+            return guarded
+
+        return install
+
+    def _asynchronous(
+        self, view: View[P, Awaitable[HttpResponse]], needs: tuple[str, ...]
+    ) -> Callable[Concatenate[HttpRequest, P], Awaitable[HttpResponse]]:
+        @wraps(view)
+        async def guarded(
+            request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
+        ) -> HttpResponse:
+            try:
+                caller = await self.background.admit_async(authorization(request), *needs)
+                return await view(request, caller, *args, **kwargs)
+            except Refused as refused:
+                return respond(self.gate.deny(refused.refusal, needs))
+
+        return guarded
+
+
+def protect(gate: Gate) -> Require:
+    """What makes decorators, the metadata's URL and middleware for this gate."""
+    return Require(gate)
+
+
+def caller_of(request: HttpRequest) -> Caller:
+    """Who sent this request. Raises KeyError where the middleware did not stand before."""
+    caller: Caller = request.META[KEY]
+    return caller
+
+
+def authorization(request: HttpRequest) -> list[str]:
+    """The Authorization field; servers join several with a comma, which is refused."""
+    field: str | None = request.META.get("HTTP_AUTHORIZATION")
+    return [] if field is None else [field]
+
+
+def respond(denial: Denial) -> HttpResponse:
+    """The denial as Django sends it."""
+    return HttpResponse(denial.body, status=denial.status, headers=dict(denial.headers))

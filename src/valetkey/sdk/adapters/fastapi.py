@@ -1,0 +1,119 @@
+"""FastAPI: a dependency that gives the typed caller and fills the OpenAPI document."""
+
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, cast
+
+from fastapi import FastAPI, Request, Response, Security
+from fastapi.openapi.models import HTTPBearer, OAuth2, OAuthFlowAuthorizationCode, OAuthFlows
+from fastapi.security.base import SecurityBase
+
+from valetkey.kernel.refusal import Refusal, Refused
+from valetkey.sdk.adapters.gate import Gate
+from valetkey.sdk.adapters.running import Running
+from valetkey.sdk.caller import Caller
+
+Dependency = Callable[..., Coroutine[object, object, Caller]]
+
+
+class _Denied(Exception):
+    """Carries a refusal and what would have been enough to where the answer is made."""
+
+    def __init__(self, refusal: Refusal, needs: tuple[str, ...]) -> None:
+        super().__init__(refusal.description)
+        self.refusal = refusal
+        self.needs = needs
+
+
+class _Scheme(SecurityBase):
+    """How the OpenAPI document says that a token is needed, and where to get it."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.scopes: dict[str, str] = {}
+        self.scheme_name = "valetkey"
+        issuer = gate.issuer
+        if not issuer.authorization or not issuer.token:
+            self.model = HTTPBearer(bearerFormat="JWT")
+            return
+        self._flow = OAuthFlowAuthorizationCode(
+            authorizationUrl=issuer.authorization, tokenUrl=issuer.token, scopes={}
+        )
+        self.model = OAuth2(flows=OAuthFlows(authorizationCode=self._flow))
+
+    def needs(self, names: tuple[str, ...]) -> None:
+        if isinstance(self.model, OAuth2):
+            self._flow.scopes = self._flow.scopes | dict.fromkeys(names, "")
+
+    async def __call__(self) -> None:
+        """Nothing: the dependency beside it asks the gate."""
+
+
+class Require:
+    """Makes dependencies: `Depends(require("notes:read"))` gives the `Caller`."""
+
+    def __init__(self, gate: Gate, running: Running) -> None:
+        """Ask `gate`, which is at work as `running`."""
+        self._gate = gate
+        self._running = running
+        self._scheme = _Scheme(gate)
+
+    def __call__(self, *needs: str) -> Dependency:
+        """A dependency that lets in who has any of the scopes in `needs`, and tells the others.
+
+        Callers are told to ask for the first of them; without any, a live token is enough.
+        """
+        self._gate.needs(needs)
+        self._scheme.needs(needs)
+        scheme = Security(self._scheme, scopes=needs[:1])
+
+        async def caller(request: Request, _: Annotated[None, scheme]) -> Caller:
+            fields = request.headers.getlist("authorization")
+            try:
+                return await self._running.admit(fields, *needs)
+            except Refused as refused:
+                raise _Denied(refused.refusal, needs) from None
+
+        return caller
+
+
+def protect(app: FastAPI, gate: Gate) -> Require:
+    """Teach `app` to say no as RFC 6750 wants, to serve its metadata, and to follow the issuer.
+
+    Gives what makes dependencies. `Refused` that an endpoint raises, by `demand` for example, is
+    answered in the same way.
+    """
+    running = Running(gate)
+
+    async def denied(_: Request, error: Exception) -> Response:
+        if isinstance(error, _Denied):
+            return _response(gate, error.refusal, error.needs)
+        if isinstance(error, Refused):
+            return _response(gate, error.refusal, ())
+        raise error
+
+    app.add_exception_handler(_Denied, denied)
+    app.add_exception_handler(Refused, denied)
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[Mapping[str, object]]:
+        async with inner(app) as state:
+            await running.start()
+            try:
+                yield cast("Mapping[str, object]", state)
+            finally:
+                await running.close()
+
+    app.router.lifespan_context = lifespan
+    if gate.metadata_path:
+
+        async def metadata() -> Response:
+            return Response(gate.metadata(), media_type="application/json")
+
+        app.add_api_route(gate.metadata_path, metadata, include_in_schema=False)
+    return Require(gate, running)
+
+
+def _response(gate: Gate, refusal: Refusal, needs: tuple[str, ...]) -> Response:
+    denial = gate.deny(refusal, needs)
+    return Response(denial.body, denial.status, dict(denial.headers))

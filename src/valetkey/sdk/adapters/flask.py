@@ -1,0 +1,64 @@
+"""Flask: a decorator that gives the view its typed caller."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from flask import Flask, Response, current_app, request
+
+from valetkey.kernel.refusal import Refused
+from valetkey.sdk.adapters.gate import Gate
+from valetkey.sdk.adapters.running import Background
+from valetkey.sdk.caller import Caller
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Require:
+    """Makes decorators: `@require("notes:read")` below `@app.get(...)`."""
+
+    def __init__(self, gate: Gate) -> None:
+        """Ask `gate`."""
+        self._gate = gate
+        self._background = Background(gate)
+
+    def __call__(
+        self, *needs: str
+    ) -> Callable[[Callable[Concatenate[Caller, P], R]], Callable[P, R | Response]]:
+        """A decorator that calls the view with the caller first, and tells others why not.
+
+        Of the scopes in `needs` any one is enough, and callers are told to ask for the first.
+        `Refused` that the view raises, by `demand` for example, is answered in the same way.
+        """
+        self._gate.needs(needs)
+
+        def decorate(view: Callable[Concatenate[Caller, P], R]) -> Callable[P, R | Response]:
+            @wraps(view)
+            def guarded(*args: P.args, **kwargs: P.kwargs) -> R | Response:
+                fields = request.headers.getlist("authorization")
+                try:
+                    caller = self._background.admit(fields, *needs)
+                    called: Callable[..., R] = current_app.ensure_sync(view)
+                    return called(caller, *args, **kwargs)
+                except Refused as refused:
+                    denial = self._gate.deny(refused.refusal, needs)
+                    return Response(denial.body, denial.status, list(denial.headers))
+
+            return guarded
+
+        return decorate
+
+
+def protect(app: Flask, gate: Gate) -> Require:
+    """Let `app` serve its metadata. Gives what makes decorators.
+
+    Where views are made before the application, make them with `Require(gate)`.
+    """
+    if gate.metadata_path:
+
+        def metadata() -> Response:
+            return Response(gate.metadata(), mimetype="application/json")
+
+        app.add_url_rule(gate.metadata_path, "valetkey_metadata", metadata)
+    return Require(gate)

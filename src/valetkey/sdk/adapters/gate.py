@@ -1,0 +1,120 @@
+"""The gate of one API: whom it trusts, how it introduces itself, how it says no."""
+
+import ssl
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import msgspec
+
+from valetkey.kernel.refusal import STATUS, Refusal
+from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.sdk.challenge import Challenge
+from valetkey.sdk.fetch import Credential
+from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
+from valetkey.sdk.protect import NO_MEMORY, Memory, Protection
+from valetkey.sdk.upstream.issuer import Issuer
+
+_CHALLENGED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+
+Make = Callable[["Gate"], Protection]
+"""How the protection of a gate is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """An answer of no, ready to be sent: a problem (RFC 9457) with its challenge (RFC 6750)."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class Gate:
+    """What all adapters need to know about one API. Make one, and pass it to the adapter."""
+
+    def __init__(
+        self,
+        issuer: Issuer | str,
+        *,
+        audience: str,
+        credential: Credential | None = None,
+        name: str = "",
+        documentation: str = "",
+        scopes: Collection[str] = (),
+        memory: Memory = NO_MEMORY,
+        tls: ssl.SSLContext | None = None,
+        runtime: Runtime = SYSTEM,
+    ) -> None:
+        """Let in who has a token of `issuer` for `audience`.
+
+        A string is the URL of a Valetkey authorization server. `credential`, `memory` and `tls` are
+        as for `Protection`; `name` and `documentation` introduce the API in its metadata, where
+        `scopes` stand before those that its routes need.
+        """
+        self.issuer = Issuer.valetkey(issuer) if isinstance(issuer, str) else issuer
+        self.audience = audience
+        self.credential = credential
+        self.memory = memory
+        self.tls = tls
+        self.runtime = runtime
+        self.metadata_path = metadata_path(audience)
+        self._name = name
+        self._documentation = documentation
+        self._scopes = dict.fromkeys(scopes)
+        self._make: Make = _protection
+        self._challenge = Challenge(audience, metadata_url(audience))
+        self.changes = 0
+
+    def metadata(self) -> bytes:
+        """The API's metadata document (RFC 9728), to be served at `metadata_path`."""
+        return metadata_document(
+            self.audience,
+            [self.issuer.url],
+            tuple(self._scopes),
+            name=self._name,
+            documentation=self._documentation,
+        )
+
+    def needs(self, names: Collection[str]) -> None:
+        """Remember that a route needs one of these scopes, for the metadata."""
+        self._scopes.update(dict.fromkeys(names))
+
+    def protection(self) -> Protection:
+        """A protection of its own for whoever asks: it belongs to one event loop."""
+        return self._make(self)
+
+    def replace(self, make: Make | None) -> None:
+        """Make protections by `make` from now on; None for the real ones. For tests."""
+        self._make = make or _protection
+        self.changes += 1
+
+    def deny(self, refusal: Refusal, needs: Collection[str] = ()) -> Denial:
+        """How `refusal` is told; the first of `needs` is the scope that callers should ask for."""
+        status = STATUS[refusal.code]
+        problem: dict[str, object] = {
+            "title": HTTPStatus(status).phrase,
+            "status": status,
+            "detail": refusal.description,
+            "code": refusal.code.value,
+        }
+        if self.issuer.errors:
+            problem["type"] = f"{self.issuer.errors}/{refusal.code}"
+        headers = [("content-type", "application/problem+json"), ("cache-control", "no-store")]
+        if status in _CHALLENGED:
+            scope = next(iter(needs), "")
+            headers.append(("www-authenticate", self._challenge.header(refusal, scope)))
+        if refusal.retry_after:
+            headers.append(("retry-after", str(refusal.retry_after)))
+        return Denial(status, tuple(headers), msgspec.json.encode(problem))
+
+
+def _protection(gate: Gate) -> Protection:
+    return Protection(
+        gate.issuer,
+        audience=gate.audience,
+        credential=gate.credential,
+        memory=gate.memory,
+        tls=gate.tls,
+        resource_metadata=metadata_url(gate.audience),
+    )

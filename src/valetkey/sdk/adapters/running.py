@@ -1,0 +1,142 @@
+"""A gate at work: inside an event loop, or on a loop of its own for those who have none."""
+
+import asyncio
+import atexit
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from threading import Lock, Thread
+from weakref import WeakSet
+
+from valetkey.sdk.adapters.gate import Gate
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.protect import Protection
+
+
+class Running:
+    """The protection of the running event loop, made and followed from the first request on."""
+
+    def __init__(self, gate: Gate) -> None:
+        """Work for `gate`; nothing begins yet."""
+        self._gate = gate
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._protection: Protection | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._changes = 0
+
+    async def admit(self, authorization: Sequence[str], *needs: str) -> Caller:
+        """Who calls, as `Protection.admit`. Raises Refused."""
+        protection = self._protection
+        if protection is None or self._is_stale():
+            protection = await self.start()
+        return await protection.admit(authorization, self._gate.runtime.now(), *needs)
+
+    async def start(self) -> Protection:
+        """Begin to learn keys and revocations, unless that is so already."""
+        if self._protection is not None and not self._is_stale():
+            return self._protection
+        loop = asyncio.get_running_loop()
+        # What belongs to another loop can neither be used nor closed from here.
+        old = self._protection if self._loop is loop else None
+        following = self._following if self._loop is loop else None
+        protection = self._protection = self._gate.protection()
+        self._loop, self._changes = loop, self._gate.changes
+        self._following = loop.create_task(protection.follow(self._gate.runtime.now))
+        await _end(old, following)
+        return protection
+
+    async def close(self) -> None:
+        """Stop learning and let go of the connections; a request after that begins anew."""
+        protection, following = self._protection, self._following
+        self._protection = self._following = None
+        await _end(protection, following)
+
+    def _is_stale(self) -> bool:
+        return self._loop is not asyncio.get_running_loop() or self._changes != self._gate.changes
+
+
+async def _end(protection: Protection | None, following: asyncio.Task[None] | None) -> None:
+    if following is not None:
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await following
+    if protection is not None:
+        await protection.close()
+
+
+class Background:
+    """A gate for threads: one event loop on one thread, begun by the first request.
+
+    Each process has its own: after a fork the child begins anew. It ends with the interpreter.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        """Work for `gate`; nothing begins yet."""
+        self._gate = gate
+        self._left: list[object] = []
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+        self._running = Running(gate)
+        _everywhere.add(self)
+
+    def admit(self, authorization: Sequence[str], *needs: str) -> Caller:
+        """Who calls, as `Protection.admit`; the calling thread waits. Raises Refused."""
+        return self._begin(authorization, needs).result()
+
+    async def admit_async(self, authorization: Sequence[str], *needs: str) -> Caller:
+        """The same, from any event loop. Raises Refused."""
+        return await asyncio.wrap_future(self._begin(authorization, needs))
+
+    def close(self) -> None:
+        """End the thread; a request after that begins anew."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._running.close(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _begin(self, authorization: Sequence[str], needs: Sequence[str]) -> Future[Caller]:
+        loop = self._loop
+        if loop is None:
+            loop = self._start()
+        return asyncio.run_coroutine_threadsafe(self._running.admit(authorization, *needs), loop)
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                loop = asyncio.new_event_loop()
+                self._thread = Thread(target=loop.run_forever, name="valetkey", daemon=True)
+                self._thread.start()
+                self._loop = loop
+            return self._loop
+
+    def forget(self) -> None:
+        """Begin anew without ending what was: in the child of a fork it is another's."""
+        # Kept, not collected: the parent still uses what these describe.
+        self._left.append((self._loop, self._thread, self._running))
+        self._lock = Lock()
+        self._loop = self._thread = None
+        self._running = Running(self._gate)
+
+
+_everywhere: WeakSet[Background] = WeakSet()
+
+
+def _each(verb: Callable[[Background], None]) -> Callable[[], None]:
+    def do() -> None:
+        for background in tuple(_everywhere):
+            verb(background)
+
+    return do
+
+
+# In the child of a fork neither the thread exists nor can its locks be trusted.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_each(Background.forget))
+atexit.register(_each(Background.close))

@@ -1,0 +1,67 @@
+"""Any WSGI application behind a gate (PEP 3333)."""
+
+from collections.abc import Collection, Iterable
+from http import HTTPStatus
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from valetkey.kernel.refusal import Refused
+from valetkey.sdk.adapters.gate import Denial, Gate
+from valetkey.sdk.adapters.running import Background
+from valetkey.sdk.caller import Caller
+
+KEY = "valetkey.caller"
+"""Where the caller is in the environment of a request that was let in."""
+
+
+class Protected:
+    """An application that only callers with a token and one of the scopes in `needs` reach.
+
+    It serves the API's metadata itself, and `open_paths`, exact paths, need no token.
+    """
+
+    def __init__(
+        self,
+        app: WSGIApplication,
+        gate: Gate,
+        needs: Collection[str] = (),
+        open_paths: Collection[str] = (),
+    ) -> None:
+        """Stand before `app`."""
+        gate.needs(needs)
+        self._app = app
+        self._gate = gate
+        self._needs = tuple(needs)
+        self._open = frozenset(open_paths)
+        self._background = Background(gate)
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Let one request in or tell it why not."""
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        if path == self._gate.metadata_path and environ["REQUEST_METHOD"] in {"GET", "HEAD"}:
+            content = (("content-type", "application/json"),)
+            return _answer(Denial(200, content, self._gate.metadata()), start_response)
+        if path in self._open:
+            return self._app(environ, start_response)
+        try:
+            environ[KEY] = self._background.admit(authorization(environ), *self._needs)
+            return self._app(environ, start_response)
+        except Refused as refused:
+            return _answer(self._gate.deny(refused.refusal, self._needs), start_response)
+
+
+def caller_of(environ: WSGIEnvironment) -> Caller:
+    """Who sent the request with this environment. Raises KeyError where no gate stood before."""
+    caller: Caller = environ[KEY]
+    return caller
+
+
+def authorization(environ: WSGIEnvironment) -> list[str]:
+    """The Authorization field of a request; servers join several with a comma, which is refused."""
+    field: str | None = environ.get("HTTP_AUTHORIZATION")
+    return [] if field is None else [field]
+
+
+def _answer(denial: Denial, start_response: StartResponse) -> Iterable[bytes]:
+    headers = [*denial.headers, ("content-length", str(len(denial.body)))]
+    start_response(f"{denial.status} {HTTPStatus(denial.status).phrase}", headers)
+    return [denial.body]

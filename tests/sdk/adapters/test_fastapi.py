@@ -1,0 +1,62 @@
+"""FastAPI behind a gate."""
+
+from typing import Annotated
+
+from fastapi import Depends, FastAPI
+from fastapi.testclient import TestClient
+
+from tests.sdk.adapters.stories import AUDIENCE, METADATA, Answer, every_story, gate
+from valetkey.sdk import Caller, demand
+from valetkey.sdk.adapters.fastapi import protect
+from valetkey.sdk.adapters.gate import Gate
+from valetkey.sdk.testing import trusted
+from valetkey.sdk.upstream.issuer import Issuer
+
+
+def _app(gate: Gate) -> FastAPI:
+    app = FastAPI()
+    require = protect(app, gate)
+
+    @app.get("/notes")
+    def notes(caller: Annotated[Caller, Depends(require("notes:read", "read"))]) -> dict[str, str]:
+        return {"subject": caller.subject}
+
+    @app.get("/any")
+    async def any_token(caller: Annotated[Caller, Depends(require())]) -> dict[str, str]:
+        return {"subject": caller.subject}
+
+    @app.get("/late")
+    async def late(caller: Annotated[Caller, Depends(require("read"))]) -> None:
+        demand(caller, "admin")
+
+    return app
+
+
+def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
+    at = gate()
+    with trusted(at) as mint, TestClient(_app(at)) as client:
+
+        def ask(path: str, headers: dict[str, str]) -> Answer:
+            answer = client.get(path, headers=headers)
+            return Answer(answer.status_code, dict(answer.headers), answer.content)
+
+        every_story(ask, mint)
+        late = client.get("/late", headers=mint.headers("read"))
+        assert (late.status_code, late.json()["code"]) == (403, "insufficient_scope")
+
+
+def test_the_document_says_where_to_get_a_token_and_which() -> None:
+    document = _app(gate()).openapi()
+    scheme = document["components"]["securitySchemes"]["valetkey"]
+    flow = scheme["flows"]["authorizationCode"]
+    assert flow["tokenUrl"] == "https://as.example/oauth/token"
+    assert set(flow["scopes"]) == {"notes:read", "read"}
+    assert document["paths"]["/notes"]["get"]["security"] == [{"valetkey": ["notes:read"]}]
+    assert METADATA not in document["paths"]
+
+
+def test_where_the_endpoints_are_unknown_the_document_says_bearer() -> None:
+    issuer = Issuer("https://as.example", "https://as.example/keys")
+    document = _app(Gate(issuer, audience=AUDIENCE)).openapi()
+    scheme = document["components"]["securitySchemes"]["valetkey"]
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")

@@ -1,0 +1,113 @@
+"""A gate at work: one protection for each event loop, one thread for each process."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from threading import Thread, active_count
+
+import pytest
+
+from tests.sdk.adapters.stories import gate
+from valetkey.kernel.refusal import Refused
+from valetkey.sdk.adapters.running import Background, Running
+from valetkey.sdk.testing import Mint, trusted
+
+
+def _fields(mint: Mint, scope: str = "read") -> list[str]:
+    return [mint.headers(scope)["Authorization"]]
+
+
+def test_each_event_loop_has_a_protection_of_its_own_and_one_only() -> None:
+    at = gate()
+    running = Running(at)
+
+    async def story(mint: Mint) -> None:
+        callers = await asyncio.gather(*(running.admit(_fields(mint)) for _ in range(20)))
+        assert len(callers) == 20
+        assert await running.start() is await running.start()
+        followers = len(asyncio.all_tasks())
+        await running.close()
+        assert len(asyncio.all_tasks()) < followers
+        await running.admit(_fields(mint))
+        await running.close()
+        await running.close()
+
+    with trusted(at) as mint:
+        for _ in range(2):
+            asyncio.run(story(mint))
+
+
+def test_whom_a_gate_trusts_may_change_while_it_is_at_work() -> None:
+    at = gate()
+    running = Running(at)
+
+    async def story() -> None:
+        with trusted(at) as first:
+            await running.admit(_fields(first))
+        with trusted(at) as second:
+            await running.admit(_fields(second))
+            with pytest.raises(Refused):
+                await running.admit(_fields(first))
+        await running.close()
+
+    asyncio.run(story())
+
+
+def test_many_threads_share_one_loop_and_closing_ends_it() -> None:
+    at = gate()
+    background = Background(at)
+    admitted: list[str] = []
+    with trusted(at) as mint:
+        before = active_count()
+
+        def call() -> None:
+            admitted.append(background.admit(_fields(mint), "read").subject)
+
+        threads = [Thread(target=call) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(admitted) == 16
+        assert active_count() == before + 1
+        background.close()
+        background.close()
+        assert active_count() == before
+        call()
+        background.close()
+
+
+def test_the_child_of_a_fork_begins_anew() -> None:
+    at = gate()
+    background = Background(at)
+    with trusted(at) as mint:
+        fields = _fields(mint)
+        background.admit(fields)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = 0 if background.admit(fields).subject == "1001" else 2
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert background.admit(fields).subject == "1001"
+        background.close()
+
+
+def test_a_program_that_ends_leaves_nothing_open() -> None:
+    code = (
+        "from valetkey.sdk.adapters.running import Background\n"
+        "from tests.sdk.adapters.stories import gate\n"
+        "from valetkey.sdk.testing import trusted\n"
+        "at = gate()\n"
+        "background = Background(at)\n"
+        "with trusted(at) as mint:\n"
+        "    print(background.admit([mint.headers()['Authorization']]).subject)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1001\n", "")
