@@ -1,6 +1,6 @@
 """Refresh: a new access token without the user (RFC 6749 section 6, RFC 9700 section 4.14)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.grant_types.family import fingerprint_of, spell, take_apart
 from valetkey.authorization.grant_types.grant_type import (
@@ -30,11 +30,12 @@ from valetkey.kernel.secret import Fingerprint, Secret, same
 
 @dataclass(frozen=True, slots=True)
 class _Presented:
-    """A refresh token as it came, and what it would be stored as."""
+    """A refresh token as it came, what it would be stored as, and whose grant it names."""
 
     text: str
     fingerprint: Fingerprint
     found: StandingGrant
+    user: User
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
@@ -48,11 +49,11 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     found = None if parts is None else tx.grants.find(parts[1])
     if parts is None or found is None or found.grant.client_id != request.client.id:
         return _unknown()
-    fingerprint = fingerprint_of(request.fingerprints, *parts)
-    presented = _Presented(text, fingerprint, found)
-    grant = found.grant
-    if grant.refresh_print is None:
+    grant, user = found.grant, tx.users.find(found.grant.uid)
+    if grant.refresh_print is None or user is None:
         return _unknown()
+    fingerprint = fingerprint_of(request.fingerprints, *parts)
+    presented = _Presented(text, fingerprint, found, user)
     if problem := require_live(found.standing, request.now):
         return problem
     # What the client was registered for may have shrunk since.
@@ -97,9 +98,7 @@ def _use(
         won = tx.grants.use(grant.id, presented.fingerprint, until, now)
     if not won:
         return _lost(tx, request, presented, scope)
-    granted = _grant_again(tx, request, grant, scope, successor)
-    if isinstance(granted, Refusal):
-        return granted
+    granted = _grant_again(tx, request, presented, scope, successor)
     event = RefreshTokenUsed(grant.uid, grant.client_id, grant.id, granted.token_id, rotates)
     tx.events.add(event, now)
     return granted
@@ -114,9 +113,7 @@ def _lost(
         return _unknown()
     if problem := require_live(found.standing, request.now):
         return problem
-    return _not_current(
-        tx, request, _Presented(presented.text, presented.fingerprint, found), scope
-    )
+    return _not_current(tx, request, replace(presented, found=found), scope)
 
 
 def _not_current(
@@ -130,7 +127,7 @@ def _not_current(
     ):
         opened = open_with(presented.text, previous.sealed, _place(grant))
         if opened is not None:
-            return _repeat(tx, request, grant, scope, opened.decode())
+            return _repeat(tx, request, presented, scope, opened.decode())
     tx.events.add(RefreshTokenReused(grant.client_id, grant.id), now)
     if tx.grants.revoke(grant.id, now, "refresh_token_reused"):
         event = GrantRevoked(grant.uid, grant.client_id, grant.id, "refresh_token_reused")
@@ -145,7 +142,7 @@ def _not_current(
 
 
 def _repeat(
-    tx: Transaction, request: TokenRequest, grant: Grant, scope: Scope, opened: str
+    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope, opened: str
 ) -> Granted | Refusal:
     first_scope, _, successor = opened.partition("\n")
     if scope != Scope.parse(first_scope):
@@ -156,20 +153,21 @@ def _repeat(
             first_scope,
             str(scope),
         )
-    granted = _grant_again(tx, request, grant, scope, Secret(successor))
-    if isinstance(granted, Refusal):
-        return granted
+    grant = presented.found.grant
+    granted = _grant_again(tx, request, presented, scope, Secret(successor))
     event = RefreshTokenRepeated(grant.client_id, grant.id, granted.token_id)
     tx.events.add(event, request.now)
     return granted
 
 
 def _grant_again(
-    tx: Transaction, request: TokenRequest, grant: Grant, scope: Scope, refresh_token: Secret
-) -> Granted | Refusal:
-    user: User | None = tx.users.find(grant.uid)
-    if user is None:
-        return _unknown()
+    tx: Transaction,
+    request: TokenRequest,
+    presented: _Presented,
+    scope: Scope,
+    refresh_token: Secret,
+) -> Granted:
+    grant = presented.found.grant
     return issue_access_token(
         tx,
         Issuing(
@@ -179,7 +177,7 @@ def _grant_again(
             draw=request.fresh.access,
             lifetime=request.policy.lifetime_of(request.client),
             now=request.now,
-            user=user,
+            user=presented.user,
             grant_id=grant.id,
             auth_time=grant.auth_time,
             ends_at=grant.expires_at,

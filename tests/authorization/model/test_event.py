@@ -1,0 +1,157 @@
+"""Events: one for each change, each class by some deed, and never a secret in one."""
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.world import ADA, CALLBACK, SECRET, Service, run
+from tests.authorization.visitor.browser import Browser
+from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.model import event as module
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.event import EVENTS, Event
+from valetkey.authorization.model.user import User
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.register.keys import rotate_sealing_key
+from valetkey.cli.register.store import Opened
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Secret
+
+_WORD = "a good long password"
+
+
+def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
+    assert len({event.name for event in EVENTS}) == len(EVENTS)
+    classes = [each for each in vars(module).values() if isinstance(each, type)]
+    assert set(EVENTS) == {each for each in classes if issubclass(each, Event)} - {Event}
+    for event in EVENTS:
+        noun, _, participle = event.name.partition(".")
+        assert noun
+        assert participle.endswith(("ed", "en")), event.name
+        assert event.__doc__
+
+
+async def _pages(it: Service, told: set[str]) -> None:
+    """Everything a person does in a browser; what went to the client as well."""
+    browser = Browser(it.app, host="127.0.0.1:8400", scheme="http")
+    asked = {"client_id": "spa", "scope": "notes:read account:read"}
+    asked |= {"code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}
+    asked |= {"code_challenge_method": "S256"}
+    page = await browser.ask(**asked)
+    await browser.submit(page, "sign-in", username="ada", password="wrong")
+    page = await browser.sign_in(page, "ada", _WORD)
+    assert (await browser.deny(page)).told["error"] == "access_denied"
+    answer = await browser.allow(await browser.ask(**asked))
+    code = answer.told["code"]
+    told |= {code, *browser.cookies.values()}
+    said = await it.exchange(
+        "spa", code, code_verifier="dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+    )
+    assert said.status == 200, said.body
+    await browser.submit(await browser.get("/oauth/sign-out"), "sign-out")
+    first = said.text("refresh_token")
+    second = await it.refresh("spa", first)
+    assert (await it.refresh("spa", first)).status == 200
+    it.clock.forward(60)
+    assert (await it.refresh("spa", first)).status == 400
+    for answer_ in (said, second):
+        told |= {answer_.text("access_token"), answer_.text("refresh_token")}
+
+
+async def _apps(it: Service, told: set[str]) -> None:
+    """Everything an app does by itself."""
+    code = await it.code("web")
+    said = await it.exchange("web", code)
+    assert (await it.exchange("web", code)).status == 400
+    assert (await it.exchange("web", await it.code("web"), redirect_uri="x")).status == 400
+    own = await it.own_token("web")
+    told |= {code, own, said.text("access_token"), said.text("refresh_token")}
+    change = await it.ask(own, "client", "change", changes={"description": "New"})
+    assert change.status == 200
+    await it.token("web", "/oauth/revoke", token=own)
+
+
+async def _desk(it: Service, told: set[str]) -> None:
+    """Everything an administrator does."""
+    registrar, accounts = it.foundation.registrar("test"), it.foundation.accounts()
+    now, secret = it.clock.now, Secret("n" * 40)
+
+    def work(tx: Transaction) -> None:
+        client = tx.clients.find("web")
+        assert client is not None
+        assert not registrar.issue_secret(tx, client, secret, now, others_live=None)
+        assert registrar.disable(tx, client, now)
+        off = tx.clients.find("web")
+        assert off is not None
+        assert registrar.enable(tx, off, now)
+        user = tx.users.find(ADA)
+        assert user is not None
+        record = UserRecord("ada", "ada@example.com", "Ada Lovelace", email_verified=False)
+        changed = accounts.change(tx, user, record, now)
+        assert isinstance(changed, User)
+        accounts.set_password(tx, changed, "hash", now)
+        assert accounts.disable(tx, changed, now)
+        closed = tx.users.find(ADA)
+        assert closed is not None
+        assert accounts.enable(tx, closed, now)
+
+    await it.write(work)
+    keys = it.foundation.keys
+    await keys.rotate(now, at_once=True)
+    await keys.withdraw(keys.current(now).kid, now)
+    await rotate_sealing_key(Opened(it.foundation, now))
+    told.add(secret.reveal())
+
+
+def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        told = {SECRET, _WORD}
+        await it.client(
+            "web", grant_types=("authorization_code", "refresh_token", "client_credentials")
+        )
+        await it.client("spa", type="public")
+        await it.password(_WORD)
+        await _pages(it, told)
+        await _apps(it, told)
+        await _desk(it, told)
+        records = await it.read(lambda tx: tx.events.page(Instant(0), "", 10_000))
+        assert {record.name for record in records} == {event.name for event in EVENTS}
+        known = {event.name: {each.name for each in fields(event)} for event in EVENTS}
+        for record in records:
+            data = json.loads(record.data)
+            assert set(data) == known[record.name]
+            assert record.client_id == data.get("client_id")
+            assert record.uid == data.get("uid")
+            assert record.grant_id == data.get("grant_id")
+            assert not any(secret in record.data for secret in told), record.name
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_what_changes_nothing_is_no_event(tmp_path: Path, rounds: int) -> None:
+    async def story(it: Service) -> None:
+        client = await it.client("web", redirect_uris=(CALLBACK,))
+        registrar, accounts = it.foundation.registrar("test"), it.foundation.accounts()
+
+        def nothing(tx: Transaction) -> None:
+            user = tx.users.find(ADA)
+            assert user is not None
+            same = UserRecord(user.username, user.email, user.name, email_verified=False)
+            assert accounts.change(tx, user, same, it.clock.now) == user
+            again = registrar.change(tx, client, replace(metadata_of(client)), it.clock.now)
+            assert isinstance(again, Client)
+            assert not registrar.enable(tx, client, it.clock.now)
+            assert not accounts.enable(tx, user, it.clock.now)
+
+        for _ in range(rounds):
+            await it.write(nothing)
+            await it.token("web", "/oauth/revoke", token="x")
+            await it.introspect("x")
+            await it.foundation.keys.keep(it.clock.now)
+        assert await it.events() == []
+
+    run(tmp_path, story)
