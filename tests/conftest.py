@@ -6,10 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support import postgres
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
+
+# A busy machine is slow, not wrong: nothing here is timed.
+settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("calm")
 
 pytest_plugins = ("tests.clients.programs", "tests.support.browser")
 
