@@ -92,12 +92,7 @@ class Rotation(RuleBasedStateMachine):
         request = TokenRequest(
             client=self.client,
             parameters=Form({"refresh_token": token}),
-            fresh=Fresh(
-                Draw.fresh(self.client, SYSTEM.random),
-                fresh_secret(Prefix.REFRESH_TOKEN, SYSTEM.random),
-                "unused",
-                SYSTEM.random,
-            ),
+            fresh=Fresh(Draw.fresh(self.client, SYSTEM.random), SYSTEM.random),
             policy=_POLICY,
             fingerprints=_KEY,
             address="",

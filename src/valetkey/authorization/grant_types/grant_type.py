@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.user import User
@@ -10,18 +11,27 @@ from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.secret import FingerprintKey, Secret
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
 from valetkey.web.form import Form
 
 
-@dataclass(frozen=True, slots=True)
 class Fresh:
-    """Everything random that a request may need, drawn before its transaction."""
+    """Everything random that a request may need, each drawn once, however often its work runs."""
 
-    access: Draw
-    refresh: Secret
-    grant_id: str
-    seal_nonce: Callable[[int], bytes]
+    def __init__(self, access: Draw, random: Callable[[int], bytes]) -> None:
+        """Draw the rest from `random` when somebody wants it: most requests do not."""
+        self.access = access
+        self.random = random
+
+    @cached_property
+    def refresh(self) -> Secret:
+        """The secret of a new refresh token."""
+        return fresh_secret(Prefix.REFRESH_TOKEN, self.random)
+
+    @cached_property
+    def grant_id(self) -> str:
+        """The id of a new grant."""
+        return fresh_id("gr", self.random)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def _use(
                 presented.text,
                 f"{scope}\n{successor.reveal()}".encode(),
                 _place(grant),
-                request.fresh.seal_nonce,
+                request.fresh.random,
             ),
             expires_at=until,
         )

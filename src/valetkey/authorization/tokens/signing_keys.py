@@ -47,6 +47,7 @@ class SigningKeyRing:
         self._records: tuple[SigningKeyRecord, ...] = ()
         self._opened: dict[str, SigningKey] = {}
         self._published: tuple[tuple[str, ...], KeySet] = ((), KeySet())
+        self._looked_at: Instant | None = None
         self._changed = -1
         self._revision = -1
 
@@ -79,6 +80,12 @@ class SigningKeyRing:
             self._revision = number
             self._records = records
             self._opened = {r.kid: self._opened[r.kid] for r in records if r.kid in self._opened}
+
+    async def refresh_each_second(self, now: Instant) -> None:
+        """The same at most once a second: enough for who signs, whose key others know for long."""
+        if now != self._looked_at:
+            self._looked_at = now
+            await self.refresh(now)
 
     async def keep(self, now: Instant) -> None:
         """Make what is missing, retire what is due. Any number of processes may do so at once.

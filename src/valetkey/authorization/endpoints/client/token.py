@@ -12,7 +12,7 @@ from valetkey.authorization.tokens.issue import Draw, TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
-from valetkey.kernel.secret import FingerprintKey, Prefix, fresh_id, fresh_secret
+from valetkey.kernel.secret import FingerprintKey
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
 _FORBIDDEN_SINCE = "@1349049600"
@@ -59,18 +59,13 @@ class TokenEndpoint:
         token_request = TokenRequest(
             client=client,
             parameters=asked.parameters,
-            fresh=Fresh(
-                access=Draw.fresh(client, random),
-                refresh=fresh_secret(Prefix.REFRESH_TOKEN, random),
-                grant_id=fresh_id("gr", random),
-                seal_nonce=random,
-            ),
+            fresh=Fresh(Draw.fresh(client, random), random),
             policy=self.policy,
             fingerprints=self.fingerprints,
             address=request.address,
             now=request.at,
         )
-        await self.minter.keys.refresh(request.at)
+        await self.minter.keys.refresh_each_second(request.at)
         if grant_type.prepare is not None:
             token_request = await grant_type.prepare(token_request)
         # Loaded before the transaction: without a key nothing is spent.
