@@ -1,12 +1,19 @@
-"""The tutorial's API lets in whom it should, and says no as the tutorial says."""
+"""Every API of the tutorial lets in whom it should, and says no as the tutorial says."""
 
-import asyncio
 import json
+import os
+import socket
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -19,6 +26,7 @@ from valetkey.kernel.scope import Scope
 PAGE = "docs/tutorials/protect-your-api.md"
 AUDIENCE = "http://127.0.0.1:8401"
 KEY = SigningKey.generate()
+BIN = Path(sys.executable).parent
 
 
 class Issuer(BaseHTTPRequestHandler):
@@ -47,13 +55,51 @@ def issuer() -> Iterator[str]:
     server.server_close()
 
 
-def api_of_the_page(issuer: str) -> Any:
-    """The ASGI application that the tutorial shows, with the issuer of this test."""
-    (block,) = (block for block in blocks(PAGE) if block.title == "api.py")
-    names: dict[str, Any] = {}
-    code = block.code.replace("http://127.0.0.1:8400", issuer)
-    exec(compile(code, PAGE, "exec"), names)
-    return names["app"]
+def write_files(folder: Path, issuer: str) -> None:
+    """The files of the tutorial, with the issuer of this test."""
+    for block in blocks(PAGE):
+        if block.title.endswith(".py"):
+            code = block.code.replace("http://127.0.0.1:8400", issuer)
+            (folder / block.title).write_text(code)
+
+
+def command_for(file: str) -> list[str]:
+    """The command that the tutorial runs this file with."""
+    name = file.removesuffix(".py")
+    found = [
+        line
+        for block in blocks(PAGE)
+        if block.language == "sh"
+        for line in block.code.splitlines()
+        if name in line
+    ]
+    assert len(found) == 1
+    return found[0].split(" ")
+
+
+def free_port() -> int:
+    """A port that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(folder: Path, file: str) -> Generator[str]:
+    """The API of this file, run as the tutorial runs it but for the port."""
+    port = free_port()
+    command = [str(port) if word == "8401" else word for word in command_for(file)]
+    command[0] = str(BIN / command[0])
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.communicate()
 
 
 def token(issuer: str, scope: str) -> str:
@@ -65,44 +111,73 @@ def token(issuer: str, scope: str) -> str:
     ).sign(KEY)
 
 
-async def ask(app: Any, *authorization: str) -> tuple[int, dict[bytes, bytes], Any]:
-    """One request; status, headers and body of the answer."""
-    said: list[dict[str, Any]] = []
-
-    async def send(message: dict[str, Any]) -> None:
-        said.append(message)
-
-    headers = [(b"authorization", value.encode()) for value in authorization]
-    await app({"type": "http", "method": "GET", "path": "/", "headers": headers}, None, send)
-    return said[0]["status"], dict(said[0]["headers"]), json.loads(said[1]["body"])
-
-
-async def live(app: Any, *requests: tuple[str, ...]) -> list[tuple[int, dict[bytes, bytes], Any]]:
-    """The answers to these requests, from an application that lives as a server lets it."""
-    to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    from_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    life = asyncio.create_task(app({"type": "lifespan"}, to_app.get, from_app.put))
-    await to_app.put({"type": "lifespan.startup"})
-    assert (await from_app.get())["type"] == "lifespan.startup.complete"
-    answers = [await ask(app, *request) for request in requests]
-    await to_app.put({"type": "lifespan.shutdown"})
-    assert (await from_app.get())["type"] == "lifespan.shutdown.complete"
-    await life
-    return answers
+def ask(url: str, bearer: str = "") -> tuple[int, str, Any]:
+    """One request; status, challenge and body of the answer."""
+    headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+    for _ in range(100):
+        try:
+            with urlopen(Request(url, headers=headers), timeout=10) as answer:
+                return answer.status, "", json.load(answer)
+        except HTTPError as refused:
+            with refused:
+                challenge = refused.headers["www-authenticate"] or ""
+                return refused.code, challenge, json.load(refused)
+        except URLError:
+            time.sleep(0.1)
+    raise AssertionError("the API did not start")
 
 
-def test_the_api_of_the_tutorial_lets_in_whom_it_should(issuer: str) -> None:
-    good = f"Bearer {token(issuer, 'notes:read')}"
-    narrow = f"Bearer {token(issuer, 'account:read')}"
-    welcome, nobody, not_enough, rubbish = asyncio.run(
-        live(api_of_the_page(issuer), (good,), (), (narrow,), ("Bearer rubbish",))
-    )
-    assert welcome[0] == 200
-    assert welcome[2] == {"hello": "1001", "by": "printer"}
+@pytest.mark.parametrize("file", ["fastapi_api.py", "flask_api.py", "django_api.py"])
+def test_the_apis_of_the_tutorial_let_in_whom_they_should(
+    file: str, tmp_path: Path, issuer: str
+) -> None:
+    write_files(tmp_path, issuer)
+    with running(tmp_path, file) as url:
+        nobody = ask(f"{url}/")
+        welcome = ask(f"{url}/", token(issuer, "notes:read"))
+        not_enough = ask(f"{url}/", token(issuer, "account:read"))
+        rubbish = ask(f"{url}/", "rubbish")
+        metadata = ask(f"{url}/.well-known/oauth-protected-resource")
+    assert welcome == (200, "", {"hello": "1001", "by": "printer"})
     assert nobody[0] == 401
-    assert nobody[1][b"www-authenticate"].startswith(b"Bearer ")
-    assert b"error=" not in nobody[1][b"www-authenticate"]
+    assert nobody[1].startswith("Bearer ")
+    assert "error=" not in nobody[1]
+    assert "/.well-known/oauth-protected-resource" in nobody[1]
     assert not_enough[0] == 403
-    assert b'error="insufficient_scope"' in not_enough[1][b"www-authenticate"]
+    assert 'error="insufficient_scope"' in not_enough[1]
     assert rubbish[0] == 401
-    assert b'error="invalid_token"' in rubbish[1][b"www-authenticate"]
+    assert 'error="invalid_token"' in rubbish[1]
+    assert rubbish[2]["code"] == "invalid_token"
+    assert metadata[2]["authorization_servers"] == [issuer]
+    assert metadata[2]["scopes_supported"] == ["notes:read", "read"]
+
+
+def test_three_lines_are_what_each_of_them_takes() -> None:
+    for block in blocks(PAGE):
+        if block.title in {"fastapi_api.py", "flask_api.py", "django_api.py"}:
+            code = [line for line in block.code.splitlines() if "import" not in line]
+            assert sum("Gate(" in line or "require" in line for line in code) in {3, 4}
+
+
+def test_the_tests_of_the_tutorial_pass(tmp_path: Path, issuer: str) -> None:
+    write_files(tmp_path, issuer)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_api.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_credential_of_the_tutorial_is_a_credential(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "valetkey").mkdir()
+    (tmp_path / "valetkey" / "resource-server.credential").write_text("vk_cs_x\n")
+    (block,) = (block for block in blocks(PAGE) if block.title == "credential.py")
+    names: dict[str, Any] = {}
+    exec(compile(block.code, PAGE, "exec"), names)
+    assert names["gate"].credential.client_secret.reveal() == "vk_cs_x"
