@@ -171,10 +171,13 @@ def test_it_works_while_the_servers_run_and_counts_at_once(tmp_path: Path) -> No
         (FILE.replace(SECRET, "short"), "valetkey client secret --generate"),
         (FILE.replace(SECRET, SECRET[:31]), "at least 32"),
         (FILE.replace("redirect_uris", "redirect_uri"), "did you mean redirect_uris?"),
-        (FILE.replace('"notes:read"', '"notes:raed"'), "clients[1].scopes/2"),
+        (
+            FILE.replace('"notes:read"', '"notes:raed"'),
+            'clients[1].scopes[3]: "notes:raed" will not do',
+        ),
         (FILE.replace("1001", '"1001"'), "users[1].uid"),
         (FILE.replace("1001", "0"), "users[1].uid"),
-        (FILE.replace("https://app", "http://app"), "clients[1].redirect_uris/0"),
+        (FILE.replace("https://app", "http://app"), 'clients[1].redirect_uris[1]: "http://app'),
         (FILE.replace("battery staple", "\\u0000 staple"), "users[1].password"),
         (FILE.replace("correct horse battery staple", "short"), "at least 8 characters"),
         (FILE.replace('username = "ada"', ""), "users[1]: it has no username"),
@@ -203,8 +206,22 @@ def test_everything_that_will_not_do_is_told_at_once(tmp_path: Path) -> None:
     text = FILE.replace(SECRET, "short").replace('"read"', '"raed"').replace("ada@", "ada.")
     ran = apply(tmp_path, text, "--yes")
     assert ran.code == 2
-    for place in ("users[1].email", "clients[1].scopes/0", "clients[1].client_secret"):
+    for place in ("users[1].email", "clients[1].scopes[1]", "clients[1].client_secret"):
         assert place in ran.err
+
+
+def test_what_an_old_grant_costs_is_told_before_it_is_turned_on(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert apply(tmp_path, FILE, "--yes").code == 0
+    old = FILE.replace('"refresh_token"]', '"refresh_token", "password"]')
+    asked = apply(tmp_path, old)
+    assert asked.code == 2
+    assert "! password: people type their password into this application" in asked.out
+    assert apply(tmp_path, old, "--yes", "--json").json["steps"][1]["costs"] != []
+    # Who has it already is not told again.
+    again = apply(tmp_path, old.replace("Prints your notes", "Prints"), "--yes")
+    assert "~ client printer" in again.out
+    assert "!" not in again.out
 
 
 def test_a_file_of_secrets_that_others_may_read_is_warned_about(tmp_path: Path) -> None:

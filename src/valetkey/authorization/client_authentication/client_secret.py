@@ -83,7 +83,7 @@ def _proves(
             fits |= same(print_, secret.fingerprint)
     if fits and client.authentication_method is AuthenticationMethod.CLIENT_SECRET:
         return None
-    return not_proven("secret", "one of its secrets", "another secret")
+    return not_proven("secret", f"one of the secrets of {client.id}", "another secret")
 
 
 METHOD = Method(

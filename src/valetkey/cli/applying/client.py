@@ -15,6 +15,7 @@ from valetkey.authorization.protocol.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
+from valetkey.cli.register.clients import COSTS
 from valetkey.cli.register.keeper import every_client, fresh_client_secret
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
@@ -75,10 +76,11 @@ def _register(tx: Transaction, keeper: Registrar, client: WantedClient, now: Ins
         secret=wanted.secret or made_secret,
     )
     if isinstance(made, tuple):
-        raise unfit(wanted.place, made)
+        raise unfit(wanted, made)
     if wanted.given.get("disabled"):
         keeper.disable(tx, made, now)
-    return Step(Action.MAKE, "client", made.id, secret=made_secret)
+    costs = _costs(made.grant_types)
+    return Step(Action.MAKE, "client", made.id, secret=made_secret, costs=costs)
 
 
 def _change(
@@ -88,22 +90,28 @@ def _change(
     changed = keeper.change(tx, there, _metadata(metadata_of(there), wanted), now)
     faults = secret_faults(wanted.secret)
     if isinstance(changed, tuple):
-        raise unfit(wanted.place, (*changed, *faults))
+        raise unfit(wanted, (*changed, *faults))
     if faults:
-        raise unfit(wanted.place, faults)
+        raise unfit(wanted, faults)
     names = list(changed_fields(there, changed))
     made_secret = None
     if (secret := wanted.secret) is None and _needs_secret(changed, now):
         secret = made_secret = client.fresh_secret
     if secret is not None and not _has(keeper, changed, secret, now):
         if faults := keeper.issue_secret(tx, changed, secret, now, others_live=_OTHERS_LIVE):
-            raise unfit(wanted.place, faults)
+            raise unfit(wanted, faults)
         names.append("client_secret (others end in a day)")
     if "disabled" in wanted.given:
         switch = keeper.disable if wanted.given["disabled"] else keeper.enable
         if switch(tx, changed, now):
             names.append("disabled")
-    return replace(changed_or_kept("client", changed.id, names), secret=made_secret)
+    step = changed_or_kept("client", changed.id, names)
+    costs = _costs(changed.grant_types - there.grant_types)
+    return replace(step, secret=made_secret, costs=costs)
+
+
+def _costs(grant_types: frozenset[str]) -> tuple[str, ...]:
+    return tuple(cost for grant_type, cost in COSTS.items() if grant_type in grant_types)
 
 
 def _metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:

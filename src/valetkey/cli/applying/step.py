@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
 from valetkey.authorization.protocol.client_metadata import Fault
+from valetkey.cli.applying.file import Wanted
 from valetkey.config.agreement import Problem
+from valetkey.config.rules import quoted
 from valetkey.kernel.secret import Secret
 
 
@@ -26,6 +29,8 @@ class Step:
     name: str
     fields: tuple[str, ...] = ()
     secret: Secret | None = None
+    costs: tuple[str, ...] = ()
+    """What this step newly allows that is old and risky."""
 
     @property
     def line(self) -> str:
@@ -42,6 +47,7 @@ class Step:
             "kind": self.kind,
             "name": self.name,
             "fields": list(self.fields),
+            "costs": list(self.costs),
             **made,
         }
 
@@ -55,11 +61,20 @@ class Unfit(Exception):
         self.problems = tuple(problems)
 
 
-def unfit(place: str, faults: Sequence[Fault]) -> Unfit:
+def unfit(wanted: Wanted, faults: Sequence[Fault]) -> Unfit:
     """What a deed objected to, at its place in the file."""
-    return Unfit(
-        [Problem(f"{place}.{fault.field}", "it will not do", fault.detail) for fault in faults]
-    )
+    return Unfit([_problem(wanted, fault) for fault in faults])
+
+
+def _problem(wanted: Wanted, fault: Fault) -> Problem:
+    name, _, number = fault.field.partition("/")
+    listed = wanted.given.get(name)
+    if not number.isdigit() or not isinstance(listed, tuple):
+        return Problem(f"{wanted.place}.{fault.field}", "it will not do", fault.detail)
+    # Counted from one, as the tables of the file are.
+    place = f"{wanted.place}.{name}[{int(number) + 1}]"
+    value = cast("tuple[str, ...]", listed)[int(number)]
+    return Problem(place, f"{quoted(value)} will not do", fault.detail)
 
 
 def changed_or_kept(kind: str, name: str, fields: Sequence[str]) -> Step:

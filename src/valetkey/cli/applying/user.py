@@ -69,13 +69,13 @@ def carry_out(tx: Transaction, keeper: AccountKeeper, user: WantedUser, now: Ins
     if there is None:
         made = keeper.register(tx, record, now, uid=user.uid, password_hash=user.password_hash)
         if isinstance(made, tuple):
-            raise unfit(wanted.place, made)
+            raise unfit(wanted, made)
         if given.get("disabled"):
             keeper.disable(tx, made, now)
         return Step(Action.MAKE, "user", made.username)
     changed = keeper.change(tx, there, record, now)
     if isinstance(changed, tuple):
-        raise unfit(wanted.place, changed)
+        raise unfit(wanted, changed)
     names = [name for name in _NAMES if getattr(changed, name) != getattr(there, name)]
     if user.password_hash is not None:
         keeper.set_password(tx, changed, user.password_hash, now)

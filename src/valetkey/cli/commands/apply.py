@@ -3,6 +3,7 @@
 import stat
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -80,6 +81,8 @@ def _show_plan(steps: Sequence[Step]) -> None:
     colours = {Action.MAKE: "green", Action.CHANGE: "yellow", Action.KEEP: "bright_black"}
     for step in steps:
         say.line(say.coloured(step.line, colours[step.action]))
+        for cost in step.costs:
+            say.line(f"  ! {cost}")
 
 
 def _show_result(steps: Sequence[Step]) -> None:
@@ -101,7 +104,7 @@ def _show_result(steps: Sequence[Step]) -> None:
 
 def _without_secret(step: Step) -> Step:
     # A plan that is not carried out promises no secret.
-    return Step(step.action, step.kind, step.name, step.fields)
+    return replace(step, secret=None)
 
 
 def _warn_of_readers(file: Path, site: Site) -> None:

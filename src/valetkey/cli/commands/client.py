@@ -64,12 +64,35 @@ def command() -> None:
     default=("authorization_code", "refresh_token"),
     show_default=True,
     type=_words(GrantTypeName),
+    help="How it comes to tokens; once for each.",
 )
 @click.option("--scope", "scopes", multiple=True, help="What it may ask for at most.")
-@click.option("--profile", type=_words(ProfileName))
-@click.option("--type", default="confidential", type=_words(ClientType))
-@click.option("--application-type", default="web", type=_words(ApplicationType))
-@click.option("--access-token-format", default="jwt", type=_words(AccessTokenFormat))
+@click.option(
+    "--profile",
+    type=_words(ProfileName),
+    help="modern for everything new; without this clients.default_profile.",
+)
+@click.option(
+    "--type",
+    default="confidential",
+    show_default=True,
+    type=_words(ClientType),
+    help="public if it runs where others can look into it, and can keep no secret.",
+)
+@click.option(
+    "--application-type",
+    default="web",
+    show_default=True,
+    type=_words(ApplicationType),
+    help="native for an app on a device: its loopback redirect URI may have any port.",
+)
+@click.option(
+    "--access-token-format",
+    default="jwt",
+    show_default=True,
+    type=_words(AccessTokenFormat),
+    help="jwt can be verified anywhere; reference ends at once everywhere.",
+)
 @click.option("--key-set", type=click.Path(path_type=Path), help="File with its public JWK set.")
 @options.config_file
 @options.as_json
