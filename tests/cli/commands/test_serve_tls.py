@@ -45,6 +45,7 @@ def certify(here: Path) -> None:
 
 def test_both_servers_speak_tls_and_trust_each_other(tmp_path: Path) -> None:
     certify(tmp_path)
+    (tmp_path / "k.pem").chmod(0o644)
     file = configure_ports(tmp_path)
     text = file.read_text(encoding="utf-8").replace("http://", "https://")
     files = 'tls_certificate = "c.pem"\ntls_key = "k.pem"\n'
@@ -61,6 +62,9 @@ def test_both_servers_speak_tls_and_trust_each_other(tmp_path: Path) -> None:
         assert ran.code == 0, ran.out
         soon = {each["about"]: each["level"] for each in ran.json["findings"]}
         assert soon["authorization certificate"] == "mind"
+        said = {each["found"] for each in ran.json["findings"]}
+        assert any("no authority known on this machine" in found for found in said)
+        assert soon["resource key"] == "mind"
         # The resource server met the other one's certificate when it asked for keys.
         assert '"path":"/oauth/jwks","status":200' in site.log.read_text(encoding="utf-8")
 
@@ -93,3 +97,7 @@ def test_a_certificate_that_does_not_serve_is_named(tmp_path: Path) -> None:
     ran = valetkey("serve", here=tmp_path)
     assert ran.code == 2
     assert "authorization: tls_certificate" in ran.err
+    examined = valetkey("doctor", here=tmp_path)
+    assert examined.code == 1
+    assert "bad   authorization certificate: its files cannot be used" in examined.out
+    assert "Traceback" not in examined.err

@@ -4,7 +4,9 @@ import asyncio
 import http.client
 import json
 import ssl
+import stat
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
@@ -13,7 +15,7 @@ from valetkey.cli.doctoring.databases import judged_skew
 from valetkey.cli.doctoring.finding import Finding, bad, good, mind
 from valetkey.config.agreement import servers
 from valetkey.config.paths import certificate_files
-from valetkey.config.settings import Settings
+from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.runtime import SYSTEM
 
 _WITHIN = 5.0
@@ -37,6 +39,8 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
     for name, server in servers(settings):
         about = f"{name} server"
         context = trust(settings)
+        for finding in _own_files(settings, name, server):
+            yield finding
         try:
             answer = await asyncio.to_thread(ask, "GET", server.url, "/health/ready", context)
         except (OSError, http.client.HTTPException) as reason:
@@ -47,6 +51,8 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
         else:
             yield good(about, f"{server.url} answers, and writes")
         for finding in _from_headers(name, answer):
+            yield finding
+        if finding := await asyncio.to_thread(_vouched, name, server.url):
             yield finding
         if name == "authorization":
             yield await _issuer(settings, context)
@@ -76,6 +82,36 @@ def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
         days = (answer.certificate_until - SYSTEM.now()) // _DAY
         judged = mind if answer.certificate_until - SYSTEM.now() < _SOON else good
         yield judged(f"{name} certificate", f"good for {days} days")
+
+
+def _own_files(settings: Settings, name: str, server: ServerSettings) -> Iterator[Finding]:
+    files = certificate_files(settings, server)
+    if files is None:
+        return
+    certificate, key = files
+    try:
+        ssl.create_default_context(cafile=certificate)
+        if key.stat().st_mode & stat.S_IROTH:
+            yield mind(f"{name} key", f"everybody here can read {key}", f"chmod o= {key}")
+    except OSError as problem:
+        yield bad(f"{name} certificate", f"its files cannot be used: {problem}")
+
+
+def _vouched(name: str, url: str) -> Finding | None:
+    """Whether others believe the certificate too; `trust` believes the servers' own anyway."""
+    if not url.startswith("https://"):
+        return None
+    try:
+        ask("GET", url, "/health/live", ssl.create_default_context())
+    except ssl.SSLCertVerificationError as problem:
+        return mind(
+            f"{name} certificate",
+            f"no authority known on this machine vouches for it: {problem.verify_message}",
+            "Apps and browsers refuse it until they are told to trust it.",
+        )
+    except (OSError, http.client.HTTPException):
+        return None
+    return None
 
 
 def ask(method: str, url: str, target: str, context: ssl.SSLContext) -> Answer:
@@ -111,6 +147,8 @@ def trust(settings: Settings) -> ssl.SSLContext:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     for _, server in servers(settings):
         files = certificate_files(settings, server)
-        if files is not None and files[0].exists():
-            context.load_verify_locations(files[0])
+        if files is not None:
+            # What cannot be used is a finding of its own.
+            with suppress(OSError):
+                context.load_verify_locations(files[0])
     return context
