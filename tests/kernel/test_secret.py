@@ -12,6 +12,7 @@ from valetkey.kernel.secret import (
     Prefix,
     Secret,
     fresh_id,
+    fresh_reference,
     fresh_secret,
     from_base64url,
     same,
@@ -132,3 +133,9 @@ def test_base64url_is_that_of_rfc_7515() -> None:
 )
 def test_base64url_has_one_spelling(text: str) -> None:
     assert from_base64url(text) is None
+
+
+def test_a_reference_can_be_read_out_and_says_sixty_bits() -> None:
+    assert fresh_reference(bytes) == "VK-0000-0000-0000"
+    assert fresh_reference(lambda count: b"\xff" * count) == "VK-ZZZZ-ZZZZ-ZZZZ"
+    assert fresh_reference(SYSTEM.random) != fresh_reference(SYSTEM.random)

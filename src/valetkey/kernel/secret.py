@@ -14,6 +14,7 @@ Fingerprint = NewType("Fingerprint", str)
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # Two digits at a time halve the divisions of a 256-bit number.
 _PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _BODY = 43  # base62 digits of 32 bytes
 _CHECKSUM = 6  # base62 digits of a CRC-32
 _KEY_SIZE = 32
@@ -112,6 +113,13 @@ def well_formed(prefix: Prefix, text: str) -> bool:
 def fresh_id(prefix: str, random: Callable[[int], bytes]) -> str:
     """A new identifier of 128 bits: `<prefix>_<22 characters of base64url>`. Not a secret."""
     return f"{prefix}_{to_base64url(random(16))}"
+
+
+def fresh_reference(random: Callable[[int], bytes]) -> str:
+    """A name for one refusal or failure, of 60 bits, to be read out: VK-7F3K-9QXM-2RTD."""
+    number = int.from_bytes(random(8), "big")
+    letters = "".join(_CROCKFORD[number >> shift & 31] for shift in range(0, 60, 5))
+    return f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
 
 
 def same(a: str, b: str) -> bool:

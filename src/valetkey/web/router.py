@@ -20,6 +20,7 @@ from typing import cast
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.secret import fresh_reference
 from valetkey.web import log
 from valetkey.web.client_address import Network, Proxies
 from valetkey.web.connection.body import Gone, read_body
@@ -91,7 +92,6 @@ _LAST_WORD = Response(
     b'{"error":"server_error","error_description":"the server failed"}',
     (("content-type", "application/json"),),
 )
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _RESTART = 1.0
 _FAILED = 400
 
@@ -265,7 +265,7 @@ class App:
             return self._failed(route, request, failure)
 
     def _failed(self, route: Route | None, request: Request, failure: Exception) -> Response:
-        reference = _reference(self._runtime.random(8))
+        reference = fresh_reference(self._runtime.random)
         path = log.UNKNOWN if route is None else route.path
         log.error("request.failed", failure, reference=reference, method=request.method, path=path)
         description = f"the server failed; its log has the reason under {reference}"
@@ -345,12 +345,6 @@ def _pattern(path: str) -> re.Pattern[str]:
     # A segment is anything but empty.
     pattern = re.sub(r"\\\{([a-z_]+)\\\}", r"(?P<\1>[^/]+)", pattern)
     return re.compile(re.sub(r"\\\{\\\+([a-z_]+)\\\}$", r"(?P<\1>.*)", pattern))
-
-
-def _reference(dice: bytes) -> str:
-    number = int.from_bytes(dice, "big")
-    letters = "".join(_CROCKFORD[number >> shift & 31] for shift in range(0, 60, 5))
-    return f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
 
 
 async def _keep(work: Callable[[], Coroutine[object, object, object]]) -> None:

@@ -11,14 +11,13 @@ from valetkey.authorization.model.event import Event
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.secret import fresh_id
+from valetkey.kernel.secret import fresh_id, fresh_reference
 
 DECISION_LIFETIME = days(7)
 """How long the reasons of a refusal can be read."""
 
 _QUEUED = 10_000
 _LONGEST = 1_000
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +178,3 @@ class DecisionQueue:
 def _kept(text: str) -> str:
     # Short, and nothing that a database refuses: one such record would hold up all others.
     return text[:_LONGEST].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
-
-
-def fresh_reference(random: Callable[[int], bytes]) -> str:
-    """Sixty random bits that can be read out over the telephone."""
-    number = int.from_bytes(random(8), "big")
-    letters = "".join(_CROCKFORD[number >> shift & 31] for shift in range(0, 60, 5))
-    return f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.secret import fresh_reference
 
 REMEMBERED = days(7)
 """How long the reasons of a refusal can be read."""
 
 _QUEUED = 10_000
 _BATCH = 500
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class DecisionQueue:
 
     def put(self, refusal: Refusal, *, endpoint: str, at: Instant) -> str:
         """The reference that the refusal is to carry, such as VK-7F3K-9QXM-2RTD."""
-        reference = _fresh_reference(self.random)
+        reference = fresh_reference(self.random)
         self.waiting.append(
             Decision(
                 reference=reference,
@@ -100,9 +100,3 @@ class DecisionQueue:
         """Up to 500 that waited longest; they are the caller's now."""
         count = min(len(self.waiting), _BATCH)
         return tuple(self.waiting.popleft() for _ in range(count))
-
-
-def _fresh_reference(random: Callable[[int], bytes]) -> str:
-    number = int.from_bytes(random(8), "big")
-    letters = "".join(_CROCKFORD[number >> shift & 31] for shift in range(0, 60, 5))
-    return f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
