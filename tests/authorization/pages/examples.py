@@ -96,6 +96,7 @@ EXAMPLES: Mapping[str, Page] = {
             Change(ChangedPart.NAME, "Old \u202ePrinter"),
             Change(ChangedPart.LOGO),
             Change(ChangedPart.TERMS),
+            Change(ChangedPart.PLACE),
         )
     ),
     "consent_long": consent(LONG, SignedInPerson("a" * 64, "B" * 120, "c" * 64 + "@example.com")),

@@ -29,6 +29,50 @@ def test_only_what_is_ticked_is_granted_and_remembered(sqlite_url: str) -> None:
     run(sqlite_url, story)
 
 
+def test_what_is_not_ticked_any_more_is_not_remembered_from_before(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.allow(await asked(alice, scope="notes:read read write"))
+        page = await alice.ask(scope="notes:read write", prompt="consent")
+        await alice.allow(page, scope=["notes:read"])
+        assert "change everything" in (await alice.ask(scope="write")).body
+        # What the page did not ask about is as it was.
+        assert "code" in (await alice.ask(scope="notes:read read")).told
+
+    run(sqlite_url, story)
+
+
+def test_what_was_allowed_to_other_looks_is_not_carried_over(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.allow(await asked(alice, scope="notes:read write"))
+        await it.change(replace(WEB, name="Another Printer"))
+        await alice.allow(await alice.ask(scope="notes:read"))
+        assert "change everything" in (await alice.ask(scope="write")).body
+
+    run(sqlite_url, story)
+
+
+def test_who_moves_the_redirect_uris_does_not_inherit_what_people_allowed(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.allow(await asked(alice))
+        both = (*WEB.redirect_uris, "https://evil.example/cb")
+        await it.change(replace(WEB, redirect_uris=both))
+        silent = await alice.ask(redirect_uri=both[1], prompt="none")
+        assert silent.told["error"] == "consent_required"
+        page = await alice.ask(redirect_uri=both[1])
+        assert "the address it takes you back to" in page.body
+        assert "evil.example" in page.body
+        assert "its terms" not in page.body
+        # Another address of the same place is no news.
+        await alice.allow(page)
+        await it.change(replace(WEB, redirect_uris=(*both, "https://app.example/other")))
+        assert "code" in (await alice.ask(redirect_uri="https://app.example/other")).told
+
+    run(sqlite_url, story)
+
+
 def test_with_every_box_cleared_the_page_asks_again(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         alice = it.browser()

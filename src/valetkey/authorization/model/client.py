@@ -124,8 +124,13 @@ class Client:
 
     @property
     def appearance(self) -> str:
-        """What a person saw when consenting; a change of it asks again."""
-        return f"{self.name}\n{self.logo_uri}\n{self.policy_uri}\n{self.tos_uri}"
+        """What a person saw when consenting; a change of it asks again.
+
+        Where the answers go is part of it: who only holds a client's secret may move its redirect
+        URIs (specification S22), and must not inherit what people allowed.
+        """
+        places = " ".join(sorted({origin(uri) for uri in self.redirect_uris}))
+        return f"{self.name}\n{self.logo_uri}\n{self.policy_uri}\n{self.tos_uri}\n{places}"
 
     def may_use(self, grant_type: str) -> bool:
         """Whether it is registered for this grant type and its profile permits it."""

@@ -95,11 +95,13 @@ def test_says_what_the_app_changed() -> None:
         Change(ChangedPart.NAME, "Old Printer"),
         Change(ChangedPart.LOGO),
         Change(ChangedPart.TERMS),
+        Change(ChangedPart.PLACE),
     )
 
     text = _read(consent(changes=changes)).the("main").text
 
     assert "its name, which was Old Printer its logo its terms or privacy policy" in text
+    assert "the address it takes you back to" in text
     assert "its name" in _read(consent(changes=(Change(ChangedPart.NAME),))).the("main").text
 
 

@@ -136,7 +136,7 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
     if asked.nonce and not _claim_nonce(tx, site, asked, now):
         return Told(asked, _NONCE_USED)
     if step.asked:
-        _remember(tx, client, signed_in, step.scope, now)
+        _remember(tx, client, signed_in, asked.scope, step.scope, now)
     return _issue(tx, site, asked, signed_in, step, client, drawn, now)
 
 
@@ -190,11 +190,20 @@ def _mark(
 
 
 def _remember(
-    tx: Transaction, client: Client, signed_in: SignedIn, scope: Scope, now: Instant
+    tx: Transaction,
+    client: Client,
+    signed_in: SignedIn,
+    asked: Scope,
+    scope: Scope,
+    now: Instant,
 ) -> None:
     uid = signed_in.user.uid
     before = tx.consents.find(uid, client.id)
-    whole = scope if before is None else before.scope | scope
+    whole = scope
+    # The newest word counts: what was asked for and not ticked is no longer allowed, and what was
+    # allowed to an app that looked different is asked again.
+    if before is not None and before.appearance == client.appearance:
+        whole = (before.scope - asked) | scope
     tx.consents.put(Consent(uid, client.id, whole, client.appearance, now))
     tx.events.add(ConsentGiven(uid, client.id, str(scope)), now)
 

@@ -165,6 +165,8 @@ def _changes(pending: Pending) -> tuple[Change, ...]:
         changes.append(Change(ChangedPart.NAME, before[0]))
     if before[1] != after[1]:
         changes.append(Change(ChangedPart.LOGO))
-    if before[2:] != after[2:]:
+    if before[2:4] != after[2:4]:
         changes.append(Change(ChangedPart.TERMS))
+    if before[4] != after[4]:
+        changes.append(Change(ChangedPart.PLACE))
     return tuple(changes)

@@ -13,6 +13,7 @@ class ChangedPart(StrEnum):
     NAME = "name"
     LOGO = "logo"
     TERMS = "terms"  # or its privacy policy
+    PLACE = "place"  # where it takes people back to
 
 
 @dataclass(frozen=True, slots=True)
