@@ -65,3 +65,11 @@ def test_nobody_gets_more_than_capacity_and_refill(
             assert buckets.peek("a", Instant(now + wait)) == 0
             assert buckets.peek("a", Instant(now + wait - 1)) == 1
     assert given_out <= capacity + (now - NOW) * capacity / refill
+
+
+def test_nobody_waits_for_the_time_of_a_clock_that_was_wrong() -> None:
+    buckets = Buckets(2, 60)
+    ahead = Instant(NOW + 3_600)
+    assert [buckets.take("a", ahead) for _ in range(3)] == [0, 0, 30]
+    assert buckets.take("a", Instant(ahead - 1)) == 31
+    assert [buckets.take("a", NOW) for _ in range(3)] == [0, 0, 30]

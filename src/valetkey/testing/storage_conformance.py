@@ -196,6 +196,18 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 10))) == 0
         assert memory.write(lambda tx: tx.throttles.take("b", limit, NOW)) == 0
 
+    def test_nobody_waits_for_the_time_of_a_clock_that_was_wrong(self, memory: Memory) -> None:
+        """A clock set back by more than servers may differ empties the buckets it filled."""
+        limit = Limit(attempts=3, window=seconds(900))
+        ahead = Instant(NOW + 3_600)
+        for _ in range(3):
+            assert memory.write(lambda tx: tx.throttles.take("a", limit, ahead)) == 0
+        # Another server's clock is only a little behind: that empties nothing.
+        assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(ahead - 30))) > 0
+        told = [memory.write(lambda tx: tx.throttles.take("a", limit, NOW)) for _ in range(4)]
+        assert [bool(wait) for wait in told] == [False, False, False, True]
+        assert told[-1] <= limit.window
+
     def test_a_client_comes_back_as_it_was_registered(self, memory: Memory) -> None:
         """With its secrets; a taken id is refused, and each change is a new revision."""
         found = memory.read(lambda tx: tx.clients.find("printer"))

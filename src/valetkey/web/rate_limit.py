@@ -7,6 +7,9 @@ from valetkey.kernel.moment import Instant
 
 KEYS = 10_000
 
+_SKEW = 60
+"""A clock set back by more than so many seconds must not make anybody wait for its old time."""
+
 
 class Buckets:
     """A bucket of `capacity` for each key; an empty one is full again after `refill_seconds`.
@@ -31,7 +34,7 @@ class Buckets:
         wait = self.peek(key, now)
         if wait:
             return wait
-        full_at = max(self._buckets.get(key, 0), now * self._capacity)
+        full_at = max(self._full_at(key, now), now * self._capacity)
         self._buckets[key] = full_at + self._refill
         self._buckets.move_to_end(key)
         if len(self._buckets) > self._keys:
@@ -40,9 +43,7 @@ class Buckets:
 
     def peek(self, key: Hashable, now: Instant) -> int:
         """What `take` would answer, without taking."""
-        full_at = self._buckets.get(key)
-        if full_at is None:
-            return 0
+        full_at = self._full_at(key, now)
         # There is a token as long as refilling one more would not take longer than from empty.
         excess = full_at + self._refill - now * self._capacity - self._refill * self._capacity
         return 0 if excess <= 0 else -(-excess // self._capacity)
@@ -52,6 +53,15 @@ class Buckets:
         full_at = self._buckets.get(key)
         if full_at is not None:
             self._buckets[key] = full_at - self._refill
+
+    def _full_at(self, key: Hashable, now: Instant) -> int:
+        full_at = self._buckets.get(key, 0)
+        latest = (now + self._refill + _SKEW) * self._capacity
+        return 0 if full_at > latest else full_at
+
+    def keys(self) -> tuple[Hashable, ...]:
+        """Whose buckets are kept."""
+        return tuple(self._buckets)
 
     def __len__(self) -> int:
         return len(self._buckets)

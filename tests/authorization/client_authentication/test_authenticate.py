@@ -1,14 +1,22 @@
 """One proof, one client: each method by itself, and what a header may look like."""
 
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
 
+from tests.authorization.endpoints.world import Service, run
+from valetkey.authorization.client_authentication.authenticate import (
+    ClientAuthentication,
+    Failures,
+)
 from valetkey.authorization.client_authentication.client_secret import read_basic
-from valetkey.authorization.client_authentication.method import Basic
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication.method import Basic, Presented
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.model.client import AuthenticationMethod
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.web.form import Form
 
 
 def _header(text: str | bytes) -> str:
@@ -65,3 +73,20 @@ def test_a_loose_header_is_refused(header: str) -> None:
 
 def test_there_is_a_method_for_each_word_of_a_registration() -> None:
     assert {method.name for method in METHODS} == {each.value for each in AuthenticationMethod}
+
+
+def test_what_strangers_call_themselves_does_not_fill_the_memory(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        failures = Failures.a_minute(2)
+        authentication = ClientAuthentication(
+            ClientDirectory(it.foundation.store), it.foundation.keyring.fingerprint_key, failures
+        )
+        form = Form({"client_id": "x" * 60_000, "client_secret": "y"})
+        for code in (*[ErrorCode.INVALID_CLIENT] * 2, ErrorCode.SLOW_DOWN):
+            with pytest.raises(Refused) as caught:
+                await authentication.authenticate(Presented(form, None, (), it.clock.now), "here")
+            assert caught.value.refusal.code is code
+        (kept,) = failures.of_client.keys()
+        assert len(repr(kept)) < 300
+
+    run(tmp_path, story)

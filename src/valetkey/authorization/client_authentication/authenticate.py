@@ -28,6 +28,8 @@ from valetkey.kernel.secret import Fingerprint, FingerprintKey
 from valetkey.web.rate_limit import Buckets
 
 _MINUTE = 60
+_LONGEST_ID = 200
+"""More characters than any client's id has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,10 @@ class ClientAuthentication:
 
     def _count(self, client_id: str, place: str, now: Instant) -> Refusal | None:
         # Who proves it is never made to wait: secrets of 256 bits are not found by trying, and a
-        # stranger in the neighbourhood must not be able to shut a client out.
+        # stranger in the neighbourhood must not be able to shut a client out. Anyone can make up
+        # ids, and what counts them must not grow with their length.
         wait = max(
-            self._failures.of_client.take((client_id, place), now),
+            self._failures.of_client.take((client_id[:_LONGEST_ID], place), now),
             self._failures.of_place.take(place, now),
         )
         return _too_many(wait) if wait else None

@@ -8,6 +8,9 @@ from valetkey.kernel.moment import Instant, Lifetime
 _UNIT = 1_000_000
 """One attempt, in the fractions in which buckets leak."""
 
+_SKEW = 60
+"""Seconds by which the clocks of servers may differ (specification S30)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -30,6 +33,14 @@ class Throttles:
 
     def take(self, bucket: str, limit: Limit, now: Instant) -> int:
         """Count one attempt: 0, or the seconds to wait when the bucket is full (nothing counts)."""
+        # Nobody is to wait until the time comes again that a clock set back since had shown.
+        self.db.send(
+            "UPDATE throttles SET level = 0, changed_at = :now"
+            " WHERE bucket = :bucket AND changed_at > :latest",
+            bucket=bucket,
+            now=now,
+            latest=now + _SKEW,
+        )
         # One statement, so that of many at once no more than the limit pass.
         taken = self.db.row(
             "INSERT INTO throttles (bucket, level, changed_at) VALUES (:bucket, :unit, :now)"
