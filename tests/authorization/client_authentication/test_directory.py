@@ -82,3 +82,23 @@ def test_what_is_remembered_is_bounded_and_unknown_ids_are_not(
             assert len(directory._known) <= 3
 
     run(tmp_path, story)
+
+
+def test_who_has_not_heard_yet_issues_nothing_to_a_client_that_was_switched_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def deaf(_: ClientDirectory) -> None:
+        """Another process, half a second before it looks again."""
+
+    async def story(it: Service) -> None:
+        client = await it.client("svc", grant_types=("authorization_code", "client_credentials"))
+        await it.own_token("svc")
+        code = await it.code("svc")
+        monkeypatch.setattr(ClientDirectory, "_compare", deaf)
+        registrar = it.foundation.registrar("test")
+        assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
+        answer = await it.token("svc", grant_type="client_credentials")
+        answer.refused(401, "invalid_client")
+        (await it.exchange("svc", code)).refused(401, "invalid_client")
+
+    run(tmp_path, story)

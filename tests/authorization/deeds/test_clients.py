@@ -191,3 +191,20 @@ def test_a_credential_that_came_back_does_not_end_with_its_overlap(tmp_path: Pat
             await keep(Secret("short"))
 
     run(tmp_path, story)
+
+
+def test_what_began_while_a_client_was_switched_off_does_not_wake_with_it(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        client = await it.client("web")
+        await it.tokens("web")
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_client("web", it.clock.now))
+        registrar = it.foundation.registrar("test")
+        assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
+        off = await it.read(lambda tx: tx.clients.find("web"))
+        assert off is not None
+        # As a transaction that overlapped with this one would have left it.
+        assert await it.write(lambda tx: tx.grants.issue(replace(grant, id="gr_late")))
+        assert await it.write(lambda tx: registrar.enable(tx, off, it.clock.now))
+        assert not await it.read(lambda tx: tx.grants.live_of_client("web", it.clock.now))
+
+    run(tmp_path, story)

@@ -206,3 +206,24 @@ def test_only_the_user_withdraws_and_only_what_lives(tmp_path: Path) -> None:
         assert (await it.events()).count("grant.revoked") == 1
 
     run(tmp_path, story)
+
+
+def test_what_began_while_an_account_was_switched_off_does_not_wake_with_it(
+    tmp_path: Path,
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        await it.tokens("web")
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        accounts = it.foundation.accounts()
+        user = await it.read(lambda tx: tx.users.find(ADA))
+        assert user is not None
+        assert await it.write(lambda tx: accounts.disable(tx, user, it.clock.now))
+        off = await it.read(lambda tx: tx.users.find(ADA))
+        assert off is not None
+        # As a transaction that overlapped with this one would have left it.
+        assert await it.write(lambda tx: tx.grants.issue(replace(grant, id="gr_late")))
+        assert await it.write(lambda tx: accounts.enable(tx, off, it.clock.now))
+        assert not await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+
+    run(tmp_path, story)

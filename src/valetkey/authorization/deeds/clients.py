@@ -125,10 +125,7 @@ class Registrar:
             return False
         tx.clients.change(replace(client, disabled_at=now, changed_at=now))
         tx.revocations.add(RevokedKind.CLIENT, client.id, now)
-        for grant in tx.grants.live_of_client(client.id, now):
-            if tx.grants.revoke(grant.id, now, "client_disabled"):
-                event = GrantRevoked(grant.uid, client.id, grant.id, "client_disabled")
-                tx.events.add(event, now)
+        _end_grants(tx, client, now)
         tx.events.add(ClientDisabled(client.id), now)
         return True
 
@@ -136,6 +133,8 @@ class Registrar:
         """Switch it on again; nothing that ended comes back. False if it was on."""
         if client.disabled_at is None:
             return False
+        # What another process began while this one switched the client off ends here at last.
+        _end_grants(tx, client, now)
         tx.clients.change(replace(client, disabled_at=None, changed_at=now))
         tx.events.add(ClientEnabled(client.id), now)
         return True
@@ -235,6 +234,13 @@ def secret_faults(secret: Secret | None) -> Faults:
         "`valetkey client secret --generate` prints a good one"
     )
     return (Fault("client_secret", detail),)
+
+
+def _end_grants(tx: Transaction, client: Client, now: Instant) -> None:
+    for grant in tx.grants.live_of_client(client.id, now):
+        if tx.grants.revoke(grant.id, now, "client_disabled"):
+            event = GrantRevoked(grant.uid, client.id, grant.id, "client_disabled")
+            tx.events.add(event, now)
 
 
 def _id_faults(client_id: str) -> Faults:

@@ -135,6 +135,8 @@ class AccountKeeper:
         """Switch it on again; nothing that ended comes back. False if it was on."""
         if user.disabled_at is None:
             return False
+        # What another process began while this one switched the account off ends here at last.
+        end_everything(tx, user, now, "user_disabled")
         tx.users.change(replace(user, disabled_at=None, changed_at=now))
         tx.events.add(UserEnabled(user.uid), now)
         return True

@@ -46,6 +46,13 @@ class Clients:
         )
         return None if row is None else _client(row, self._secrets(client_id))
 
+    def is_on(self, client_id: str) -> bool:
+        """Whether the client is registered and switched on, now."""
+        found = self.db.row(
+            "SELECT id FROM clients WHERE id = :id AND disabled_at IS NULL", id=client_id
+        )
+        return found is not None
+
     def find_to_change(self, client_id: str) -> Client | None:
         """The client as it will still be when this transaction changes it: others wait."""
         # Who writes a row back that another wrote meanwhile would undo it: say, switch it on.

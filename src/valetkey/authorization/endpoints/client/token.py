@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.client_authentication.method import Authenticated
+from valetkey.authorization.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Asked, Door, require_query_allowed
 from valetkey.authorization.grant_types.grant_type import Fresh, GrantType, TokenRequest
-from valetkey.authorization.storage.transaction import Store
-from valetkey.authorization.tokens.issue import Draw, TokenPolicy
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
@@ -71,7 +71,14 @@ class TokenEndpoint:
         # Loaded before the transaction: without a key nothing is spent.
         self.minter.keys.current(request.at)
 
-        granted = await self.store.write(lambda tx: grant_type.redeem(tx, token_request))
+        def work(tx: Transaction) -> Granted | Refusal:
+            # Other processes hear of a client that was switched off a moment later, and a password
+            # takes a while to judge: what counts is the register at the moment of issuing.
+            if not tx.clients.is_on(client.id):
+                return not_proven("disabled", "a client that is switched on", "a disabled one")
+            return grant_type.redeem(tx, token_request)
+
+        granted = await self.store.write(work)
         if isinstance(granted, Refusal):
             return self.refuse(request, granted, client.id)
         return json_response(self.minter.response(granted, request.at), 200, self._headers(asked))
