@@ -30,6 +30,7 @@ class ServerMetadata:
             introspection=self.introspection_endpoint,
             authorization=self.authorization_endpoint,
             token=self.token_endpoint,
+            names_itself=self.authorization_response_iss_parameter_supported,
         )
 
 

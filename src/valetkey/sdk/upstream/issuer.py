@@ -11,6 +11,7 @@ class Issuer:
 
     `url` is its name, compared with `iss` byte by byte. `checksummed` says that its tokens by
     reference are Valetkey's, so that noise is told apart without asking. `errors` explains codes.
+    `names_itself` says that its authorization responses have an `iss` (RFC 9207).
     """
 
     url: str
@@ -22,6 +23,7 @@ class Issuer:
     errors: str = ""
     algorithms: tuple[Algorithm, ...] = tuple(Algorithm)
     checksummed: bool = False
+    names_itself: bool = False
 
     @staticmethod
     def valetkey(url: str) -> "Issuer":
@@ -36,4 +38,5 @@ class Issuer:
             errors=f"{url}/errors",
             algorithms=(Algorithm.ES256,),
             checksummed=True,
+            names_itself=True,
         )

@@ -1,0 +1,136 @@
+"""A client that always has a live token, however many threads and processes ask for one."""
+
+import ssl
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from threading import Lock
+
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.kernel.secret import Secret
+from valetkey.sdk.client.sign_in import WAIT, Show, open_browser, sign_in
+from valetkey.sdk.client.token_endpoint import TokenEndpoint
+from valetkey.sdk.client.token_file import TokenFile
+from valetkey.sdk.client.tokens import Rejected, SignInNeeded, Tokens
+from valetkey.sdk.fetch import Unreachable
+from valetkey.sdk.upstream.issuer import Issuer
+
+_ENDED = "invalid_grant"
+
+
+class Client:
+    """One client of one issuer: it signs a person in, or asks in its own name, and renews.
+
+    Its methods block. From asynchronous code call them with `asyncio.to_thread`.
+    """
+
+    def __init__(
+        self,
+        issuer: Issuer | str,
+        client_id: str,
+        *,
+        secret: Secret | None = None,
+        scope: str = "",
+        file: Path | None = None,
+        resource: str = "",
+        tls: ssl.SSLContext | None = None,
+        runtime: Runtime = SYSTEM,
+    ) -> None:
+        """Speak for `client_id`; a string is the URL of a Valetkey authorization server.
+
+        With `file` tokens outlive the program, and all that name the same file share them.
+        `scope` is what is asked for, names with spaces between; `resource` is for which API
+        (RFC 8707), where the issuer wants to know; `tls` is whom to trust as issuer.
+        """
+        self.issuer = Issuer.valetkey(issuer) if isinstance(issuer, str) else issuer
+        self._endpoint = TokenEndpoint(self.issuer.token, client_id, secret, resource, tls)
+        self._scope = scope
+        self._file = None if file is None else TokenFile(file, self.issuer.url, client_id)
+        self._runtime = runtime
+        self._lock = Lock()
+        self._tokens: Tokens | None = None
+
+    def sign_in(self, *, show: Show = open_browser, wait: float = WAIT, port: int = 0) -> Tokens:
+        """Let a person sign in; `show` gets the address, `print` for example.
+
+        The redirect URI is `http://127.0.0.1:<port>/callback`; 0 is any port. Raises Rejected for
+        a no, TimeoutError where nobody came back in `wait` seconds, and Unreachable.
+        """
+        tokens = sign_in(
+            self.issuer,
+            self._endpoint,
+            self._runtime,
+            scope=self._scope,
+            show=show,
+            wait=wait,
+            port=port,
+        )
+        with self._lock, self._alone():
+            self._keep(tokens)
+        return tokens
+
+    def access_token(self) -> Secret:
+        """A live access token, renewed when it is about to expire, by exactly one of all who ask.
+
+        A client with a secret and nothing to renew asks in its own name. Raises SignInNeeded
+        where a person has to sign in, Rejected, and Unreachable once the old token has expired.
+        """
+        now = self._runtime.now()
+        tokens = self._tokens
+        if tokens is None or not tokens.is_fresh(now):
+            with self._lock:
+                tokens = self._fresh(now)
+        return tokens.access_token
+
+    def headers(self) -> dict[str, str]:
+        """The header of a request with a live token; raises as `access_token`."""
+        return {"Authorization": f"Bearer {self.access_token().reveal()}"}
+
+    def forget(self) -> None:
+        """Forget the tokens, here and in the file; at the issuer they live on."""
+        with self._lock, self._alone():
+            self._drop()
+
+    def _fresh(self, now: Instant) -> Tokens:
+        with self._alone():
+            # Somebody else may have been faster, here or in another process.
+            tokens = self._tokens if self._file is None else self._file.read()
+            if tokens is not None and tokens.is_fresh(now):
+                self._tokens = tokens
+                return tokens
+            try:
+                renewed = self._renew(tokens, now)
+            except Unreachable:
+                if tokens is None or not tokens.is_live(now):
+                    raise
+                return tokens
+            self._keep(renewed)
+            return renewed
+
+    def _renew(self, tokens: Tokens | None, now: Instant) -> Tokens:
+        if tokens is not None and tokens.refresh_token is not None:
+            scope = tokens.scope
+            try:
+                return self._endpoint.with_refresh_token(tokens.refresh_token, scope=scope, now=now)
+            except Rejected as rejected:
+                if rejected.code != _ENDED:
+                    raise
+                # It will not work again, so it is not tried again.
+                self._drop()
+                raise SignInNeeded("the sign-in has ended: sign in again") from rejected
+        if self._endpoint.secret is not None:
+            return self._endpoint.for_itself(scope=self._scope, now=now)
+        raise SignInNeeded("nobody has signed in yet")
+
+    def _alone(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._file is None else self._file.locked()
+
+    def _keep(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        if self._file is not None:
+            self._file.write(tokens)
+
+    def _drop(self) -> None:
+        self._tokens = None
+        if self._file is not None:
+            self._file.remove()

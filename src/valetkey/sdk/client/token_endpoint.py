@@ -1,0 +1,73 @@
+"""Ask a token endpoint: with a code, with a refresh token, or in one's own name (RFC 6749)."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Secret
+from valetkey.sdk.client.tokens import Tokens, read_error, read_tokens
+from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEndpoint:
+    """One token endpoint and the client that asks it; without a secret the client is public.
+
+    Every method blocks until the answer is there, for 5 seconds at most. It raises Rejected for a
+    no and Unreachable where there is no answer.
+    """
+
+    url: str
+    client_id: str
+    secret: Secret | None = None
+    resource: str = ""
+    tls: ssl.SSLContext | None = None
+
+    def with_code(
+        self, code: str, redirect_uri: str, verifier: str, *, scope: str, now: Instant
+    ) -> Tokens:
+        """The tokens for a code (section 4.1.3; RFC 7636 section 4.5)."""
+        fields = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": verifier,
+        }
+        return self._ask(fields, now, scope)
+
+    def with_refresh_token(self, token: Secret, *, scope: str, now: Instant) -> Tokens:
+        """New tokens for an old refresh token, which stays if there is no new one (section 6)."""
+        fields = {"grant_type": "refresh_token", "refresh_token": token.reveal()}
+        return self._ask(fields, now, scope, token)
+
+    def for_itself(self, *, scope: str, now: Instant) -> Tokens:
+        """A token for the client alone (section 4.4)."""
+        fields = {"grant_type": "client_credentials"}
+        if scope:
+            fields["scope"] = scope
+        return self._ask(fields, now, scope)
+
+    def _ask(
+        self, fields: Mapping[str, str], now: Instant, scope: str, old: Secret | None = None
+    ) -> Tokens:
+        answer = asyncio.run(self._send(fields))
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise Unreachable(f"the token endpoint answered {answer.status}")
+        if answer.status != HTTPStatus.OK:
+            raise read_error(answer.body)
+        return read_tokens(answer.body, now, scope=scope, old=old)
+
+    async def _send(self, fields: Mapping[str, str]) -> Answer:
+        sent = dict(fields)
+        if self.resource:
+            sent["resource"] = self.resource
+        credential = None
+        if self.secret is None:
+            sent["client_id"] = self.client_id
+        else:
+            credential = Credential(self.client_id, self.secret)
+        async with Fetcher(self.tls) as fetch:
+            return await fetch.post_form(self.url, sent, credential)

@@ -1,0 +1,222 @@
+"""A client that always has a live token."""
+
+import base64
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.sdk.client.endpoint import Strict, strict
+from tests.sdk.issuer import Clock
+from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.kernel.secret import Secret
+from valetkey.sdk.client import Client, Rejected, SignInNeeded, Tokens
+from valetkey.sdk.client.token_file import TokenFile
+from valetkey.sdk.fetch import Unreachable
+from valetkey.testing.person import Person
+from valetkey.testing.server import Servers
+
+# Asks for a live token as often as it can for three seconds, with four threads.
+WORKER = """
+import sys, time
+from pathlib import Path
+from threading import Thread
+from valetkey.sdk import Issuer
+from valetkey.sdk.client import Client
+
+url, file = sys.argv[1:]
+client = Client(Issuer(url, "", token=f"{url}/token"), "tool", file=Path(file))
+end = time.monotonic() + 3
+wrong = []
+
+def ask():
+    while time.monotonic() < end:
+        try:
+            client.access_token()
+        except Exception as error:
+            wrong.append(error)
+            return
+        time.sleep(0.01)
+
+threads = [Thread(target=ask) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+sys.exit(repr(wrong) if wrong else 0)
+"""
+
+
+def _tokens(refresh: str | None, *, at: int = 0) -> Tokens:
+    secret = None if refresh is None else Secret(refresh)
+    return Tokens(Secret("old"), "read", Instant(at), Instant(at), secret)
+
+
+def _client(
+    endpoint: Strict, clock: Clock, file: Path | None = None, secret: Secret | None = None
+) -> Client:
+    runtime = Runtime(clock.now, SYSTEM.random)
+    return Client(endpoint.issuer, "tool", scope="read", file=file, secret=secret, runtime=runtime)
+
+
+def test_a_person_signs_in_at_a_real_server_and_the_token_is_renewed(tmp_path: Path) -> None:
+    with Servers(tmp_path / "servers") as servers:
+        servers.register_user("ada", "correct horse battery staple", uid=1001)
+        metadata = ClientMetadata(
+            name="Tool",
+            redirect_uris=("http://127.0.0.1/callback",),
+            scopes=("notes:read",),
+            type="public",
+            application_type="native",
+        )
+        servers.register_client(metadata, "tool", None)
+        file = tmp_path / "tokens" / "tool.json"
+        client = Client(
+            servers.auth_url,
+            "tool",
+            scope="notes:read",
+            file=file,
+            runtime=Runtime(servers.clock.now, SYSTEM.random),
+        )
+        walks: list[Thread] = []
+
+        def walk(url: str) -> None:
+            person = Person(servers.auth_url)
+            page = person.sign_in(person.open(url), "ada", "correct horse battery staple")
+            page = person.allow(page)
+            assert Person(page.location).open(page.location).status == 200
+
+        def show(url: str) -> None:
+            walks.append(Thread(target=walk, args=(url,)))
+            walks[0].start()
+
+        with pytest.raises(SignInNeeded):
+            client.access_token()
+        tokens = client.sign_in(show=show, wait=30)
+        walks[0].join()
+        assert tokens.scope == "notes:read"
+        first = client.access_token().reveal()
+        assert first == tokens.access_token.reveal()
+        servers.clock.forward(hours(2))
+        again = Client(
+            servers.auth_url,
+            "tool",
+            file=file,
+            runtime=Runtime(servers.clock.now, SYSTEM.random),
+        )
+        assert again.access_token().reveal() != first
+        assert client.access_token().reveal() == again.access_token().reveal()
+
+
+def test_a_client_with_a_secret_asks_in_its_own_name() -> None:
+    clock = Clock()
+    with strict() as endpoint:
+        client = _client(endpoint, clock, secret=Secret("s:1"))
+        assert client.headers() == {"Authorization": "Bearer access-1"}
+        clock.at += 3600 - 31
+        assert client.access_token().reveal() == "access-1"
+        clock.at += 1
+        assert client.access_token().reveal() == "access-2"
+    assert endpoint.forms[0] == {"grant_type": "client_credentials", "scope": "read"}
+    pair = base64.b64decode(endpoint.authorizations[0].removeprefix("Basic ")).decode()
+    assert pair == "tool:s%3A1"
+
+
+def test_many_threads_renew_once(tmp_path: Path) -> None:
+    with strict() as endpoint:
+        file = tmp_path / "tokens.json"
+        TokenFile(file, endpoint.url, "tool").write(_tokens(endpoint.seed()))
+        client = _client(endpoint, Clock(), file)
+        got: list[str] = []
+        threads = [
+            Thread(target=lambda: got.append(client.access_token().reveal())) for _ in range(12)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert got == ["access-1"] * 12
+        assert endpoint.renewals == 1
+
+
+def test_many_processes_never_use_a_refresh_token_twice(tmp_path: Path) -> None:
+    with strict(life=1) as endpoint:
+        file = tmp_path / "tokens.json"
+        TokenFile(file, endpoint.url, "tool").write(_tokens(endpoint.seed()))
+        command = [sys.executable, "-c", WORKER, endpoint.url, str(file)]
+        workers = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
+        told = [worker.communicate()[1] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0] * 4, told
+        assert endpoint.renewals >= 2
+        assert endpoint.reuses == 0
+        assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_sign_in_that_has_ended_is_told_and_not_tried_again(tmp_path: Path) -> None:
+    with strict() as endpoint:
+        file = tmp_path / "tokens.json"
+        TokenFile(file, endpoint.url, "tool").write(_tokens("unknown"))
+        client = _client(endpoint, Clock(), file)
+        for _ in range(2):
+            with pytest.raises(SignInNeeded):
+                client.access_token()
+        assert endpoint.reuses == 1
+        assert not file.exists()
+
+
+def test_while_the_issuer_is_away_a_live_token_goes_on_to_be_used() -> None:
+    clock = Clock()
+    with strict() as endpoint:
+        client = _client(endpoint, clock, secret=Secret("s"))
+        client.access_token()
+        endpoint.say = 503, b""
+        clock.at += 3590
+        assert client.access_token().reveal() == "access-1"
+        clock.at += 10
+        with pytest.raises(Unreachable):
+            client.access_token()
+        endpoint.say = 400, b'{"error":"invalid_scope","error_description":"no"}'
+        with pytest.raises(Rejected, match="invalid_scope: no") as rejected:
+            client.access_token()
+        assert rejected.value.code == "invalid_scope"
+
+
+def test_what_is_forgotten_is_gone_here_and_in_the_file(tmp_path: Path) -> None:
+    with strict() as endpoint:
+        file = tmp_path / "tokens.json"
+        TokenFile(file, endpoint.url, "tool").write(_tokens(endpoint.seed()))
+        client = _client(endpoint, Clock(), file)
+        client.access_token()
+        client.forget()
+        assert not file.exists()
+        with pytest.raises(SignInNeeded):
+            client.access_token()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"access_token":"a"}',
+        b'{"access_token":"a","token_type":"mac"}',
+        b'{"access_token":"","token_type":"Bearer"}',
+        b'{"access_token":"a","token_type":"Bearer","expires_in":"1"}',
+    ],
+)
+def test_an_answer_that_is_none_is_no_token(body: bytes) -> None:
+    with strict() as endpoint:
+        endpoint.say = 200, body
+        with pytest.raises(Rejected) as rejected:
+            _client(endpoint, Clock(), secret=Secret("s")).access_token()
+        assert rejected.value.code == "invalid_response"
+
+
+@pytest.mark.parametrize("show", [repr, str])
+def test_tokens_do_not_show_themselves(show: Callable[[object], str]) -> None:
+    tokens = Tokens(Secret("hidden"), "read", Instant(1), Instant(1), Secret("hidden"))
+    assert "hidden" not in show(tokens)

@@ -1,0 +1,168 @@
+"""A person signs in, and nobody else's answer is taken for theirs."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Thread
+from urllib.error import HTTPError
+from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.request import urlopen
+
+import pytest
+
+from tests.sdk.client.endpoint import Strict, strict
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.sdk.client import Rejected, Tokens
+from valetkey.sdk.client.sign_in import open_browser, sign_in
+from valetkey.sdk.client.token_endpoint import TokenEndpoint
+from valetkey.sdk.upstream.issuer import Issuer
+
+Answer = Callable[[dict[str, str]], dict[str, str]]
+
+
+def _fetch(url: str) -> int:
+    try:
+        with urlopen(url, timeout=10) as answer:
+            return int(answer.status)
+    except HTTPError as refused:
+        refused.close()
+        return refused.code
+
+
+def _sign_in(
+    endpoint: Strict, *answers: Answer, issuer: Issuer | None = None, wait: float = 10
+) -> tuple[Tokens, list[int]]:
+    """Sign in while a browser comes back with these answers, one after the other."""
+    statuses: list[int] = []
+    browsers: list[Thread] = []
+
+    def show(url: str) -> None:
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+
+        def browse() -> None:
+            for answer in answers:
+                query = urlencode(answer(asked))
+                statuses.append(_fetch(f"{asked['redirect_uri']}?{query}"))
+
+        browsers.append(Thread(target=browse))
+        browsers[0].start()
+
+    try:
+        tokens = sign_in(
+            issuer or endpoint.issuer,
+            TokenEndpoint(f"{endpoint.url}/token", "tool", resource="https://api.example"),
+            SYSTEM,
+            scope="read",
+            show=show,
+            wait=wait,
+        )
+    finally:
+        for browser in browsers:
+            browser.join()
+    return tokens, statuses
+
+
+def _good(asked: dict[str, str]) -> dict[str, str]:
+    return {"code": "c1", "state": asked["state"]}
+
+
+def test_the_code_is_exchanged_with_the_verifier_of_the_challenge() -> None:
+    with strict() as endpoint:
+        tokens, statuses = _sign_in(endpoint, _good)
+    assert statuses == [200]
+    assert tokens.refresh_token is not None
+    form = endpoint.forms[0]
+    assert (form["grant_type"], form["code"], form["client_id"]) == (
+        "authorization_code",
+        "c1",
+        "tool",
+    )
+    assert form["redirect_uri"].startswith("http://127.0.0.1:")
+    assert len(form["code_verifier"]) == 43
+    assert form["resource"] == "https://api.example"
+
+
+def test_an_answer_without_our_state_is_turned_away_and_does_not_end_the_wait() -> None:
+    with strict() as endpoint:
+        _, statuses = _sign_in(
+            endpoint,
+            lambda _: {"code": "evil"},
+            lambda _: {"code": "evil", "state": "wrong"},
+            lambda asked: {"code": "evil", "state": asked["state"] + "x"},
+            lambda asked: {f"p{n}": "x" for n in range(30)} | _good(asked),
+            _good,
+        )
+    assert statuses == [404, 404, 404, 404, 200]
+    assert [form["code"] for form in endpoint.forms] == ["c1"]
+
+
+def test_a_parameter_said_twice_and_another_path_are_no_answer() -> None:
+    with strict() as endpoint:
+
+        def odd(asked: dict[str, str]) -> dict[str, str]:
+            home = asked["redirect_uri"]
+            pair = urlencode(_good(asked))
+            assert _fetch(f"{home}?{pair}&code=c2") == 404
+            assert _fetch(f"{home}/more?{pair}") == 404
+            assert _fetch(f"{home}?{pair}&x=%ff") == 404
+            return _good(asked)
+
+        _, statuses = _sign_in(endpoint, odd)
+    assert statuses == [200]
+
+
+def test_a_connection_that_says_nothing_stops_nobody() -> None:
+    with strict() as endpoint:
+
+        def idle(asked: dict[str, str]) -> dict[str, str]:
+            parts = urlsplit(asked["redirect_uri"])
+            connections.append(socket.create_connection((parts.hostname, parts.port)))
+            return _good(asked)
+
+        connections: list[socket.socket] = []
+        _sign_in(endpoint, idle)
+        connections[0].close()
+
+
+def test_an_answer_of_another_issuer_is_not_exchanged() -> None:
+    with strict() as endpoint:
+        naming = replace(endpoint.issuer, names_itself=True)
+        other: Answer = lambda asked: _good(asked) | {"iss": "https://evil.example"}  # noqa: E731
+        for issuer, answer in ((endpoint.issuer, other), (naming, other), (naming, _good)):
+            with pytest.raises(Rejected, match="another authorization server"):
+                _sign_in(endpoint, answer, issuer=issuer)
+        assert endpoint.forms == []
+        _sign_in(endpoint, lambda asked: _good(asked) | {"iss": endpoint.url}, issuer=naming)
+
+
+def test_a_no_is_told_as_it_was_said() -> None:
+    with strict() as endpoint:
+        with pytest.raises(Rejected, match="access_denied: Ada said no"):
+            _sign_in(
+                endpoint,
+                lambda asked: {
+                    "error": "access_denied",
+                    "error_description": "Ada said no",
+                    "state": asked["state"],
+                },
+            )
+        with pytest.raises(Rejected, match="no code"):
+            _sign_in(endpoint, lambda asked: {"state": asked["state"]})
+
+
+def test_nobody_is_waited_for_for_ever() -> None:
+    with strict() as endpoint, pytest.raises(TimeoutError):
+        _sign_in(endpoint, wait=0.1)
+
+
+def test_without_a_browser_the_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def no_browser(url: str) -> bool:
+        opened.append(url)
+        return False
+
+    monkeypatch.setattr("webbrowser.open", no_browser)
+    with pytest.raises(Rejected, match=r"https://as\.example/start"):
+        open_browser("https://as.example/start")
+    assert opened == ["https://as.example/start"]

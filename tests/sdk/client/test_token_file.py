@@ -1,0 +1,84 @@
+"""Where tokens are between two runs."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.secret import Secret
+from valetkey.sdk.client.token_file import TokenFile
+from valetkey.sdk.client.tokens import Tokens
+
+TOKENS = Tokens(Secret("a"), "read", Instant(20), Instant(10), Secret("r"))
+
+
+def _file(folder: Path, issuer: str = "https://as.example", client: str = "tool") -> TokenFile:
+    return TokenFile(folder / "deep" / "tokens.json", issuer, client)
+
+
+def test_what_is_written_is_read_by_its_owner_alone(tmp_path: Path) -> None:
+    file = _file(tmp_path)
+    with file.locked():
+        assert file.read() is None
+        file.write(TOKENS)
+        found = file.read()
+    assert found is not None
+    assert found.refresh_token is not None
+    assert (found.access_token.reveal(), found.refresh_token.reveal()) == ("a", "r")
+    assert (found.scope, found.expires_at, found.renew_at) == ("read", 20, 10)
+    assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in file.path.parent.iterdir()} == {0o600}
+    file.remove()
+    file.remove()
+    assert file.read() is None
+
+
+def test_tokens_are_sent_to_nobody_they_are_not_of(tmp_path: Path) -> None:
+    file = _file(tmp_path)
+    with file.locked():
+        file.write(TOKENS)
+    assert _file(tmp_path, issuer="https://evil.example").read() is None
+    assert _file(tmp_path, client="other").read() is None
+
+
+def test_a_file_that_others_may_read_is_not_trusted(tmp_path: Path) -> None:
+    file = _file(tmp_path)
+    with file.locked():
+        file.write(TOKENS)
+    file.path.chmod(0o640)
+    with pytest.raises(Mistake, match="chmod 600"):
+        file.read()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"issuer":1}'])
+def test_a_broken_file_is_no_file(tmp_path: Path, content: bytes) -> None:
+    file = _file(tmp_path)
+    with file.locked():
+        file.write(TOKENS)
+    file.path.write_bytes(content)
+    assert file.read() is None
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    file = _file(tmp_path)
+    with file.locked():
+        file.write(TOKENS)
+    moved = file.path.rename(tmp_path / "elsewhere.json")
+    file.path.symlink_to(moved)
+    with pytest.raises(OSError, match="symbolic links"):
+        file.read()
+
+
+def test_a_write_that_fails_leaves_the_old_tokens_and_no_draft(tmp_path: Path) -> None:
+    file = _file(tmp_path)
+    with file.locked():
+        file.write(TOKENS)
+    broken = Tokens(Secret("\ud800"), "read", Instant(1), Instant(1))
+    with pytest.raises(UnicodeEncodeError):
+        file.write(broken)
+    found = file.read()
+    assert found is not None
+    assert found.access_token.reveal() == "a"
+    assert {path.name for path in file.path.parent.iterdir()} == {"tokens.json", "tokens.json.lock"}
