@@ -227,6 +227,15 @@ def _network(value: object) -> Network:
     return found
 
 
+def _origins(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise Wrong(f"{quoted(value)} is not a list")
+    origins = tuple(_server_url(_string(item)) for item in cast("list[object]", value))
+    if wild := next((each for each in origins if "*" in each), None):
+        raise Wrong(f"{quoted(wild)} is a pattern, and only exact names are safe")
+    return origins
+
+
 def _listed(value: str) -> object:
     return [item.strip() for item in value.split(",")] if value.strip() else []
 
@@ -267,6 +276,12 @@ DATABASE = Rule(
 )
 NETWORKS = Rule(
     'a list of networks, such as ["10.0.0.0/8", "192.0.2.1"]', _networks, _listed, _show_networks
+)
+ORIGINS = Rule(
+    'a list of origins, such as ["https://app.example.com"]',
+    _origins,
+    _listed,
+    lambda value: list(cast("Sequence[str]", value)),
 )
 SECRET = Rule(
     "the secret itself",

@@ -142,6 +142,14 @@ class ResourceSettings:
     servers read it, the authorization server for the sentences of the consent page; Python files in
     it run inside both, so nobody else may write there."""
 
+    cors_origins: Annotated[tuple[str, ...], rules.ORIGINS] = ()
+    """Web pages of these origins may call this API from a browser, with a token and never with
+    cookies. Exact names only. Empty: no page of another origin can read an answer."""
+
+    requests_per_minute: Annotated[int, whole(0, 1_000_000, "requests a minute")] = 0
+    """Requests of one client for one user before they are answered with 429, in each worker; told
+    in RateLimit headers. 0: as many as they like."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:

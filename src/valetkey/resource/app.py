@@ -20,10 +20,13 @@ from valetkey.resource.homes.identity import Identity, IdentityRecords
 from valetkey.resource.homes.records import OwnRecords
 from valetkey.resource.operations import Operations
 from valetkey.resource.problem import Problems
+from valetkey.resource.requests.allowance import Allowances
+from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.paging import Pages
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.storage.decisions import DecisionQueue
 from valetkey.resource.storage.kept import KEY_SET, PAGE_KEY, Kept
+from valetkey.resource.storage.lists import bring_up_to_date
 from valetkey.resource.storage.upkeep import UNAVAILABLE, Upkeep, forgiving
 from valetkey.sdk import Credential, Issuer, Memory, Protection
 from valetkey.sdk.fetch import Fetcher
@@ -46,6 +49,8 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
         await migrate(engine, _SCHEMA)
         fresh = to_base64url(runtime.random(32))
         await engine.write(lambda db: Kept(db).put_first(PAGE_KEY, fresh))
+        for kind in objects_of(settings):
+            await bring_up_to_date(engine, kind.name, kind.orders)
     finally:
         await engine.close()
 
@@ -72,7 +77,10 @@ async def build(settings: Settings, runtime: Runtime) -> App:
         tls=tls,
     )
     decisions = DecisionQueue(runtime.random)
-    problems = Problems(auth_url, protection.challenge, decisions)
+    cors = Cors(frozenset(settings.resource.cors_origins))
+    problems = Problems(auth_url, protection.challenge, decisions, cors)
+    quota = settings.resource.requests_per_minute
+    allowances = Allowances(quota) if quota else None
     # Connections of its own: however slow records are, revocations are learned in time.
     fetch = Fetcher(tls)
     identity = Identity(f"{auth_url}/oauth/identity", fetch, credential)
@@ -84,7 +92,8 @@ async def build(settings: Settings, runtime: Runtime) -> App:
             if kind.home is Home.HERE
             else IdentityRecords(identity, kind)
         )
-        return Operations(kind, records, protection, problems, pages, f"{url}/v2/{kind.name}")
+        base = f"{url}/v2/{kind.name}"
+        return Operations(kind, records, protection, problems, pages, base, allowances)
 
     upkeep = Upkeep(engine, runtime, decisions)
 

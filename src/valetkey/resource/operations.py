@@ -1,7 +1,9 @@
 """Operations: list, read, create, replace, change, delete; once, for every object."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from email.utils import format_datetime
 from http import HTTPStatus
 
 from valetkey.kernel.moment import Instant
@@ -10,17 +12,22 @@ from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.identity import Declined
 from valetkey.resource.homes.records import NOT_FOUND, Record, Records, Visit
 from valetkey.resource.problem import Problems
+from valetkey.resource.requests.allowance import Allowances
+from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.paging import Pages
-from valetkey.resource.requests.patches import MergePatch
 from valetkey.resource.requests.preconditions import (
+    REQUIRED,
+    Preconditions,
     etag_of,
     read_idempotency_key,
     read_preconditions,
 )
+from valetkey.resource.requests.preference import Preference, applied, read_preference
 from valetkey.resource.requests.representation import (
-    MERGE_PATCH,
+    PATCHES,
     check_accept,
     read_document,
+    read_patch,
 )
 from valetkey.resource.resource_object import OwnedBy, ResourceObject, Verb
 from valetkey.resource.shapes.shape import Invalid
@@ -51,6 +58,7 @@ class Operations:
     pages: Pages
     url: str
     """The base of every Location and Link: `{api_url}/v2/<name>`."""
+    allowances: Allowances | None = None
 
     def routes(self) -> tuple[Route, ...]:
         """The routes of this kind: one for a singleton, two where there are several."""
@@ -64,7 +72,23 @@ class Operations:
         return tuple(route for route in both if route.methods)
 
     def _route(self, path: str, methods: Mapping[str, Endpoint]) -> Route:
-        return Route(path, methods, self.problems.refuse_at(path), body=Body.ANY)
+        asked = self.cors.preflight(methods) if methods else {}
+        return Route(path, {**methods, **asked}, self.problems.refuse_at(path), body=Body.ANY)
+
+    @property
+    def cors(self) -> Cors:
+        """Which pages may read the answers."""
+        return self.problems.cors
+
+    @property
+    def notices(self) -> Pairs:
+        """What every answer says about the end of this object (RFC 9745, RFC 8594)."""
+        found: list[tuple[str, str]] = []
+        if self.kind.deprecated is not None:
+            found.append(("deprecation", f"@{int(_midnight(self.kind.deprecated).timestamp())}"))
+        if self.kind.sunset is not None:
+            found.append(("sunset", format_datetime(_midnight(self.kind.sunset), usegmt=True)))
+        return tuple(found)
 
     def _reading(self, path: str, verb: Verb, *, post: bool = True) -> dict[str, Endpoint]:
         create = self._endpoint(path, Verb.CREATE, self._create)
@@ -93,14 +117,25 @@ class Operations:
         scopes = self.kind.scopes(verb)
 
         async def answer(request: Request) -> Response:
+            told: Pairs = self.notices
             try:
-                visit = await self._visit(request, scopes)
+                token: Secret = read_bearer(request.headers.all("authorization"))
+                now: Instant = request.at
+                caller = await self.protection.caller(token, now)
+                if self.allowances is not None:
+                    left = self.allowances.take(f"{caller.client_id} {caller.subject}", now)
+                    told = (*told, *left.headers)
+                    if left.refusal is not None:
+                        raise Refused(left.refusal)
+                demand(caller, *scopes)
+                visit = Visit(caller, token, self._owner(caller, scopes), now)
                 if verb not in self.kind.verbs:
-                    return self._cannot_create(request, path)
-                check_accept(request.headers)
-                return await act(request, visit)
+                    response = self._cannot_create(request, path)
+                else:
+                    check_accept(request.headers)
+                    response = self.cors.opened(request, await act(request, visit))
             except Invalid as invalid:
-                return self.problems.answer(
+                response = self.problems.answer(
                     request,
                     _NO_OBJECT,
                     endpoint=path,
@@ -109,18 +144,12 @@ class Operations:
                 )
             except Refused as refused:
                 reference = refused.reference if isinstance(refused, Declined) else ""
-                return self.problems.answer(
+                response = self.problems.answer(
                     request, refused.refusal, endpoint=path, scope=scopes[0], reference=reference
                 )
+            return response if not told else _with(response, *told)
 
         return answer
-
-    async def _visit(self, request: Request, scopes: tuple[str, ...]) -> Visit:
-        token: Secret = read_bearer(request.headers.all("authorization"))
-        now: Instant = request.at
-        caller = await self.protection.caller(token, now)
-        demand(caller, *scopes)
-        return Visit(caller, token, self._owner(caller, scopes), now)
 
     def _owner(self, caller: Caller, scopes: tuple[str, ...]) -> Owner:
         if self.kind.owned_by is OwnedBy.USER:
@@ -151,17 +180,16 @@ class Operations:
         methods = {"GET", "HEAD", "POST"}
         if self.kind.singleton:
             methods |= set(self._writing(path))
-        allow = ("allow", ", ".join(sorted(methods)))
-        return Response(response.status, response.body, (*response.headers, allow))
+        return _with(response, ("allow", ", ".join(sorted(methods))))
 
     async def _list(self, request: Request, visit: Visit) -> Response:
-        name, now = self.kind.name, visit.now
-        asked = self.pages.read(request.query, name, visit.owner, now)
+        kind, now = self.kind, visit.now
+        asked = self.pages.read(request.query, kind, visit.owner, now)
         listed = await self.records.page(visit, asked)
         body = b'{"items":[' + b",".join(record.body for record in listed.records) + b"]"
         links: Pairs = ()
         if listed.next is not None:
-            query = self.pages.next_query(asked, listed.next, name, visit.owner, now)
+            query = self.pages.next_query(asked, listed.next, kind, visit.owner, now)
             target = f"{self.url}?{query}"
             body += b',"next":"' + target.encode("ascii") + b'"'
             links = (("link", f'<{target}>; rel="next"'),)
@@ -180,33 +208,43 @@ class Operations:
         record = await self.records.create(visit, fields, key)
         location = ("location", f"{self.url}/{record.id}")
         etag = ("etag", record.etag)
-        return Response(HTTPStatus.CREATED, record.body, (_JSON, location, etag, *_PRIVATE))
+        preference = read_preference(request.headers)
+        headers = (location, etag, *_PRIVATE, *applied(preference))
+        if preference is Preference.MINIMAL:
+            return Response(HTTPStatus.CREATED, b"", headers)
+        return Response(HTTPStatus.CREATED, record.body, (_JSON, *headers))
 
     async def _replace(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
-        preconditions = read_preconditions(request.headers)
+        preconditions = self._preconditions(request)
         fields = self.kind.replaced(read_document(request.headers, request.body))
-        return _changed(await self.records.replace(visit, _id(request), fields, preconditions))
+        record = await self.records.replace(visit, _id(request), fields, preconditions)
+        return _changed(request, record)
 
     async def _change(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
-        preconditions = read_preconditions(request.headers)
+        preconditions = self._preconditions(request)
         try:
-            patch = read_document(request.headers, request.body, patch=True)
+            patch = read_patch(request.headers, request.body)
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.UNSUPPORTED_MEDIA_TYPE:
                 raise
             response = self.problems.answer(request, refused.refusal)
-            accept = ("accept-patch", MERGE_PATCH)
-            return Response(response.status, response.body, (*response.headers, accept))
-        changed = await self.records.change(visit, _id(request), MergePatch(patch), preconditions)
-        return _changed(changed)
+            return _with(response, ("accept-patch", PATCHES))
+        changed = await self.records.change(visit, _id(request), patch, preconditions)
+        return _changed(request, changed)
 
     async def _delete(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
-        preconditions = read_preconditions(request.headers)
+        preconditions = self._preconditions(request)
         await self.records.delete(visit, _id(request), preconditions)
         return Response(HTTPStatus.NO_CONTENT)
+
+    def _preconditions(self, request: Request) -> Preconditions:
+        preconditions = read_preconditions(request.headers)
+        if self.kind.requires_if_match and preconditions.match is None:
+            raise Refused(REQUIRED)
+        return preconditions
 
     def _shown(self, request: Request, record: Record, more: Pairs = ()) -> Response:
         headers = (("etag", record.etag), *_PRIVATE, *more)
@@ -225,8 +263,20 @@ def _either(create: Endpoint, read: Endpoint) -> Endpoint:
     return post
 
 
-def _changed(record: Record) -> Response:
-    return Response(HTTPStatus.OK, record.body, (_JSON, ("etag", record.etag), *_PRIVATE))
+def _changed(request: Request, record: Record) -> Response:
+    preference = read_preference(request.headers)
+    headers = (("etag", record.etag), *_PRIVATE, *applied(preference))
+    if preference is Preference.MINIMAL:
+        return Response(HTTPStatus.NO_CONTENT, b"", headers)
+    return Response(HTTPStatus.OK, record.body, (_JSON, *headers))
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _with(response: Response, *more: tuple[str, str]) -> Response:
+    return replace(response, headers=(*response.headers, *more))
 
 
 def _refuse_query(request: Request) -> None:

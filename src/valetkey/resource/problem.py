@@ -7,6 +7,7 @@ from types import MappingProxyType
 import msgspec
 
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.preconditions import OTHER_BODY
 from valetkey.resource.requests.representation import NOT_ACCEPTABLE
 from valetkey.resource.shapes.shape import FieldError
@@ -27,8 +28,15 @@ _TYPE = ("content-type", "application/problem+json")
 class Problems:
     """Answers every refusal of this API."""
 
-    def __init__(self, auth_url: str, challenge: Challenge, decisions: DecisionQueue) -> None:
+    def __init__(
+        self,
+        auth_url: str,
+        challenge: Challenge,
+        decisions: DecisionQueue,
+        cors: Cors | None = None,
+    ) -> None:
         """Explain at `auth_url`, introduce ourselves by `challenge`, record in `decisions`."""
+        self.cors = cors or Cors()
         self._auth_url = auth_url
         self._challenge = challenge
         self._decisions = decisions
@@ -80,7 +88,8 @@ class Problems:
             headers.append(("www-authenticate", header))
         if refusal.retry_after:
             headers.append(("retry-after", str(refusal.retry_after)))
-        return Response(status, msgspec.json.encode(problem), tuple(headers))
+        response = Response(status, msgspec.json.encode(problem), tuple(headers))
+        return self.cors.opened(request, response)
 
 
 def title(code: ErrorCode) -> str:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from functools import cached_property
 from typing import cast
 
 from valetkey.resource.shapes.dataclass_shape import DataclassShape
 from valetkey.resource.shapes.json_schema import JsonSchema
+from valetkey.resource.shapes.scalar import Scalar, scalar_of
 from valetkey.resource.shapes.shape import (
     Document,
     FieldError,
@@ -16,6 +18,7 @@ from valetkey.resource.shapes.shape import (
     pointer,
     unknown,
 )
+from valetkey.resource.storage.lists import Orders
 
 
 class OwnedBy(StrEnum):
@@ -70,6 +73,19 @@ class ResourceObject:
     home: Home = Home.HERE
     singleton: bool = False
     either: tuple[frozenset[str], ...] = ()
+    sort: tuple[str, ...] = ()
+    """Fields that lists can be sorted by, `changed_at` among them if named; text, numbers, truths.
+
+    By `created_at` they always can.
+    """
+    filter: tuple[str, ...] = ()
+    """Fields of which lists can name a value."""
+    requires_if_match: bool = False
+    """Whether a change must say which state it is a change of (RFC 6585 section 3)."""
+    deprecated: date | None = None
+    """Since when nobody should begin to use it (RFC 9745)."""
+    sunset: date | None = None
+    """From when on it may be gone (RFC 8594)."""
 
     def scopes(self, verb: Verb) -> tuple[str, ...]:
         """The scopes of which any one allows `verb`, the narrowest first."""
@@ -82,6 +98,18 @@ class ResourceObject:
     def fields(self) -> Shape:
         """What callers may write."""
         return DataclassShape(self.shape) if isinstance(self.shape, type) else self.shape
+
+    @cached_property
+    def orders(self) -> Orders:
+        """The lists that are kept of it."""
+        return Orders(self.sort, self.filter)
+
+    @cached_property
+    def scalars(self) -> Mapping[str, Scalar]:
+        """What each field holds of those that hold one simple thing."""
+        properties = cast("Mapping[str, Document]", self.fields.schema.get("properties", {}))
+        held = {name: scalar_of(schema) for name, schema in properties.items()}
+        return {name: scalar for name, scalar in held.items() if scalar is not None}
 
     def created(self, given: Document) -> Document:
         """The whole document that `given` creates, defaults filled in. Raises Invalid."""

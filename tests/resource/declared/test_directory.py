@@ -50,6 +50,16 @@ def _schema(properties: str = '"a": {"type": "string"}', more: str = "") -> str:
     )
 
 
+_FEW = '["title", "f0", "f1", "f2", "f3"]'
+
+
+def _lists(block: str) -> str:
+    names = ("title", "limit", "f0", "f1", "f2", "f3")
+    fields = ", ".join(f'"{name}": {{"type": ["string", "null"]}}' for name in names)
+    declared = _schema(fields + ', "labels": {"type": "array"}')
+    return declared.replace('"reads"', f'{block}, "reads"')
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -89,6 +99,13 @@ def _schema(properties: str = '"a": {"type": "string"}', more: str = "") -> str:
         ("a_json", _schema(""), "it needs properties"),
         ("a_json", _schema('"a": {"$ref": "#/properties/a"}'), "leads back to itself"),
         ("a_json", _schema('"a": {"readOnly": true}'), "unknown here"),
+        ("a_json", _lists('"sort": ["labels"]'), "sort names 'labels', which is no field of"),
+        ("a_json", _lists('"filter": ["changed_at"]'), "filter names 'changed_at'"),
+        ("a_json", _lists('"filter": ["nothing"]'), "filter names 'nothing'"),
+        ("a_json", _lists('"sort": ["title", "title"]'), "sort names a field twice"),
+        ("a_json", _lists('"filter": ["limit"]'), "a query says something else with 'limit'"),
+        ("a_json", _lists('"sort": ["title"], "verbs": ["read", "create"]'), "no lists of it"),
+        ("a_json", _lists(f'"sort": {_FEW}, "filter": {_FEW}'), "make 35 lists"),
     ],
 )
 def test_a_file_that_declares_nothing_is_named_with_its_reason(

@@ -1,5 +1,6 @@
 """A declared object in JSON: a JSON Schema (2020-12) with a block `x-valetkey`."""
 
+from datetime import date
 from pathlib import Path
 from typing import cast
 
@@ -21,6 +22,11 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     writes: str = ""
     verbs: frozenset[Verb] = frozenset(Verb)
     owned_by: OwnedBy = OwnedBy.USER
+    sort: tuple[str, ...] = ()
+    filter: tuple[str, ...] = ()
+    requires_if_match: bool = False
+    deprecated: date | None = None
+    sunset: date | None = None
 
 
 def read(file: Path, text: str) -> ResourceObject:
@@ -44,6 +50,11 @@ def read(file: Path, text: str) -> ResourceObject:
         reads=block.reads,
         writes=block.writes,
         owned_by=block.owned_by,
+        sort=block.sort,
+        filter=block.filter,
+        requires_if_match=block.requires_if_match,
+        deprecated=block.deprecated,
+        sunset=block.sunset,
     )
     return check(declared, file)
 

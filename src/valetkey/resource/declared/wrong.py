@@ -7,12 +7,15 @@ from pathlib import Path
 import msgspec
 
 from valetkey.resource.objects import OBJECTS
+from valetkey.resource.requests.paging import RESERVED as IN_QUERIES
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 from valetkey.resource.shapes.inline import NotLocal
 from valetkey.resource.shapes.shape import RESERVED
+from valetkey.resource.storage.lists import CHANGED
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)
 _SENTENCE = re.compile(r"[a-z][^\x00-\x1f\x7f<>]{2,98}[^\s.!]")
+_MOST_LISTS = 24
 _TAKEN = frozenset(("read", "write", *(each.name for each in OBJECTS)))
 
 
@@ -43,6 +46,9 @@ def check(declared: ResourceObject, file: Path) -> ResourceObject:
     if declared.owned_by is not OwnedBy.USER:
         raise Wrong("declared objects belong to users", 'leave out owned_by, or write "user"')
     _check_fields(declared)
+    _check_lists(declared)
+    if declared.sunset and (declared.deprecated is None or declared.sunset < declared.deprecated):
+        raise Wrong("its sunset is not after its deprecation", "set deprecated to an earlier day")
     return declared
 
 
@@ -79,3 +85,27 @@ def _check_fields(declared: ResourceObject) -> None:
     if errors:
         where = f"{errors[0].pointer}: {errors[0].detail}"
         raise Wrong(f"a default does not fit its field: {where}", "change the default")
+
+
+def _check_lists(declared: ResourceObject) -> None:
+    simple = declared.scalars
+    for word, names in (("sort", declared.sort), ("filter", declared.filter)):
+        for name in names:
+            if name not in simple and (word, name) != ("sort", CHANGED):
+                raise Wrong(
+                    f"{word} names {name!r}, which is no field of text, number or truth",
+                    "name fields that always hold one simple thing",
+                )
+        if len(set(names)) != len(names):
+            raise Wrong(f"{word} names a field twice", "name it once")
+    if taken := [name for name in declared.filter if name in IN_QUERIES]:
+        raise Wrong(
+            f"a query says something else with {taken[0]!r}", "call the field by another name"
+        )
+    if len(declared.orders.names) > _MOST_LISTS:
+        raise Wrong(
+            f"sort and filter together make {len(declared.orders.names)} lists",
+            f"every change writes into each of them: {_MOST_LISTS} at most",
+        )
+    if (declared.sort or declared.filter) and Verb.LIST not in declared.verbs:
+        raise Wrong("it has sort or filter, but there are no lists of it", 'add the verb "list"')

@@ -6,7 +6,6 @@ from types import MappingProxyType
 
 import msgspec
 
-from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.records import NOT_FOUND, Listed, Record, Visit
@@ -137,10 +136,10 @@ class IdentityRecords:
         told = await self._ask(visit, Verb.LIST)
         placed = sorted(
             ((_place(record), record) for record in told.records),
-            key=lambda pair: (pair[0].created_at, pair[0].id),
+            key=lambda pair: _order(pair[0]),
+            reverse=asked.descending,
         )
-        start = (asked.after.created_at, asked.after.id)
-        rest = [pair for pair in placed if (pair[0].created_at, pair[0].id) > start]
+        rest = [pair for pair in placed if _is_behind(pair[0], asked)]
         shown = rest[: asked.limit]
         more = shown[-1][0] if len(rest) > asked.limit else None
         return Listed(tuple(_record(record) for _, record in shown), more)
@@ -199,9 +198,20 @@ def _record(record: dict[str, object]) -> Record:
     return Record(_place(record).id, body, etag_of(body))
 
 
+def _order(place: Place) -> tuple[int, str]:
+    return place.value if isinstance(place.value, int) else 0, place.id
+
+
+def _is_behind(place: Place, asked: Asked) -> bool:
+    if asked.after is None:
+        return True
+    here, there = _order(place), _order(asked.after)
+    return here < there if asked.descending else here > there
+
+
 def _place(record: dict[str, object]) -> Place:
     created_at, name = record.get("created_at"), record.get("id")
     return Place(
-        Instant(created_at if isinstance(created_at, int) else 0),
+        created_at if isinstance(created_at, int) else 0,
         name if isinstance(name, str) else "",
     )

@@ -10,6 +10,7 @@ from valetkey.database.engine import Connection, Engine
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, fresh_id
+from valetkey.resource.homes.listing import read_page
 from valetkey.resource.requests.paging import Asked
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.preconditions import OTHER_BODY, Preconditions
@@ -20,6 +21,7 @@ from valetkey.resource.storage.idempotency_keys import (
     IdempotencyKey,
     IdempotencyKeys,
 )
+from valetkey.resource.storage.lists import Lists
 from valetkey.resource.storage.objects import Objects, Owner, Place, Stored
 from valetkey.sdk.caller import Caller
 
@@ -107,13 +109,10 @@ class OwnRecords:
     random: Callable[[int], bytes]
 
     async def page(self, visit: Visit, asked: Asked) -> Listed:
-        """One page in the order of creation."""
+        """One page; with several filters it may be short, or empty, and still have a next."""
 
         def work(db: Connection) -> Listed:
-            # One more than asked tells whether there is a next page.
-            found = self._objects(db, visit).page(asked.after, asked.limit + 1)
-            shown = tuple(found[: asked.limit])
-            more = Place(shown[-1].created_at, shown[-1].id) if len(found) > asked.limit else None
+            shown, more = read_page(db, self.kind, visit.owner, asked)
             return Listed(tuple(_record(stored) for stored in shown), more)
 
         return await self.engine.scan(work)
@@ -138,6 +137,7 @@ class OwnRecords:
                 if not keys.claim(key, new_id, record.body.decode(), end):
                     return _answered(keys, key)
             self._objects(db, visit).add(new)
+            self._enter(db, visit, new)
             return record
 
         return await self.engine.write(work)
@@ -164,6 +164,8 @@ class OwnRecords:
             objects = self._objects(db, visit)
             for _ in range(_TRIES):
                 if objects.remove(_the(objects, id, preconditions)):
+                    if self.kind.orders:
+                        Lists(db, self.kind.name, visit.owner).drop(id)
                     return
             raise Refused(_CONTENDED)
 
@@ -183,10 +185,25 @@ class OwnRecords:
                     return _record(before)
                 after = objects.change(before, document, visit.now)
                 if after is not None:
+                    self._enter(db, visit, after, before)
                     return _record(after)
             raise Refused(_CONTENDED)
 
         return await self.engine.write(work)
+
+    def _enter(
+        self, db: Connection, visit: Visit, now: Stored, before: Stored | None = None
+    ) -> None:
+        orders = self.kind.orders
+        if not orders:
+            return
+        entries = orders.entries(now)
+        if before is not None and orders.entries(before) == entries:
+            return
+        lists = Lists(db, self.kind.name, visit.owner)
+        if before is not None:
+            lists.drop(now.id)
+        lists.put(now.id, entries)
 
     def _objects(self, db: Connection, visit: Visit) -> Objects:
         return Objects(db, self.kind.name, visit.owner)

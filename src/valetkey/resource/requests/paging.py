@@ -1,4 +1,4 @@
-"""Pages of a list: `limit`, and a cursor that only we can read (sealed, bound to its list)."""
+"""Pages of a list: sort, filters, `limit`, and a cursor that only we can read (sealed, bound)."""
 
 import re
 from dataclasses import dataclass
@@ -10,8 +10,11 @@ from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.seal import Sealer, SealingKey
-from valetkey.resource.storage.objects import START, Owner, Place
-from valetkey.web.form import read_query
+from valetkey.resource.resource_object import ResourceObject
+from valetkey.resource.shapes.scalar import WORDS
+from valetkey.resource.storage.lists import CREATED
+from valetkey.resource.storage.objects import Owner, Place
+from valetkey.web.form import Form, read_query
 
 USUAL = 50
 """Records on a page, if the caller does not say."""
@@ -22,16 +25,31 @@ MOST = 200
 LIFETIME: Lifetime = days(1)
 """How long a cursor can be used."""
 
+LONGEST = 1_000
+"""Characters of a value that is filtered by."""
+
+RESERVED = ("limit", "cursor", "sort")
+
 _LIMIT = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
-_LONGEST = 1_000
+_CURSOR = 1_500
+
+Value = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which page: beginning after that place, with so many records at most."""
+    """Which page: in this order, only these, beginning after that place, at most so many."""
 
-    after: Place = START
+    after: Place | None = None
     limit: int = USUAL
+    by: str = CREATED
+    descending: bool = False
+    filters: tuple[tuple[str, Value], ...] = ()
+
+    @property
+    def sort(self) -> str:
+        """The order as the query says it."""
+        return f"-{self.by}" if self.descending else self.by
 
 
 class Pages:
@@ -42,45 +60,92 @@ class Pages:
         self._sealer = Sealer((SealingKey(1, key),))
         self._runtime = runtime
 
-    def read(self, query: str, kind: str, owner: Owner, now: Instant) -> Asked:
+    def read(self, query: str, kind: ResourceObject, owner: Owner, now: Instant) -> Asked:
         """The page that a query asks for. Raises Refused (400)."""
+        if not query:
+            return Asked()
         form = read_query(query)
         for name in form.names:
-            if name not in ("limit", "cursor"):
+            if name not in RESERVED and name not in kind.filter:
+                names = ", ".join((*RESERVED, *kind.filter))
                 raise _refused(
-                    "a list takes the query parameters limit and cursor, and no others",
-                    "query.unknown",
+                    f"this list takes the query parameters {names}, and no others", "query.unknown"
                 )
         limit = form.get("limit")
         if limit is not None and (_LIMIT.fullmatch(limit) is None or int(limit) > MOST):
             raise _refused(f"limit must be a whole number from 1 to {MOST}", "query.limit")
-        cursor = form.get("cursor")
-        return Asked(
-            START if cursor is None else self._open(cursor, kind, owner, now),
-            USUAL if limit is None else int(limit),
+        by, descending = _sort(form.get("sort"), kind)
+        asked = Asked(
+            None, USUAL if limit is None else int(limit), by, descending, _filters(form, kind)
         )
+        cursor = form.get("cursor")
+        if cursor is None:
+            return asked
+        after = self._open(cursor, asked, kind, owner, now)
+        return Asked(after, asked.limit, by, descending, asked.filters)
 
-    def next_query(self, asked: Asked, last: Place, kind: str, owner: Owner, now: Instant) -> str:
+    def next_query(
+        self, asked: Asked, last: Place, kind: ResourceObject, owner: Owner, now: Instant
+    ) -> str:
         """The query of the page that begins after `last`."""
-        content = msgspec.json.encode((now, last.created_at, last.id))
-        cursor = self._sealer.seal(content, _context(kind, owner), self._runtime.random)
-        return urlencode({"limit": asked.limit, "cursor": cursor})
+        content = msgspec.json.encode((now, last.value, last.id))
+        context = _context(asked, kind, owner)
+        cursor = self._sealer.seal(content, context, self._runtime.random)
+        said: dict[str, object] = {"limit": asked.limit, "cursor": cursor}
+        if asked.sort != CREATED:
+            said["sort"] = asked.sort
+        return urlencode({**said, **{name: _text(value) for name, value in asked.filters}})
 
-    def _open(self, cursor: str, kind: str, owner: Owner, now: Instant) -> Place:
+    def _open(
+        self, cursor: str, asked: Asked, kind: ResourceObject, owner: Owner, now: Instant
+    ) -> Place:
         content = None
-        if len(cursor) <= _LONGEST:
-            content = self._sealer.open(cursor, _context(kind, owner))
+        if len(cursor) <= _CURSOR:
+            content = self._sealer.open(cursor, _context(asked, kind, owner))
         if content is None:
             raise _refused("this cursor was not given out for this list", "query.cursor")
-        at, created_at, last = msgspec.json.decode(content, type=tuple[int, int, str])
+        at, value, last = msgspec.json.decode(content, type=tuple[int, int | str, str])
         if at + LIFETIME <= now:
             raise _refused("this cursor is too old: begin the list again", "query.cursor_age")
-        return Place(Instant(created_at), last)
+        return Place(value, last)
 
 
-def _context(kind: str, owner: Owner) -> str:
-    # Whoever it is given to, a cursor opens for the one whose list it came from, nobody else.
-    return f"page:{kind}:{owner}"
+def _sort(text: str | None, kind: ResourceObject) -> tuple[str, bool]:
+    if text is None:
+        return CREATED, False
+    by = text.removeprefix("-")
+    if by != CREATED and by not in kind.sort:
+        names = ", ".join((CREATED, *kind.sort))
+        raise _refused(f"sort must be one of {names}, or that with - before it", "query.sort")
+    return by, text.startswith("-")
+
+
+def _filters(form: Form, kind: ResourceObject) -> tuple[tuple[str, Value], ...]:
+    # In the order of the declaration: the same list whatever the order of the query.
+    found: list[tuple[str, Value]] = []
+    for name in kind.filter:
+        text = form.get(name)
+        if text is None:
+            continue
+        scalar = kind.scalars[name]
+        value = scalar.read(text) if len(text) <= LONGEST else None
+        if value is None:
+            raise _refused(f"{name} must be {WORDS[scalar]}, not too long", "query.filter")
+        found.append((name, value))
+    return tuple(found)
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    # Never 1e-05, which a query may not say.
+    return f"{value:.15f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def _context(asked: Asked, kind: ResourceObject, owner: Owner) -> str:
+    # A cursor opens for the one whose list it came from, and continues that list, no other.
+    which = msgspec.json.encode((asked.sort, asked.filters)).decode()
+    return f"page:{kind.name}:{owner}:{which}"
 
 
 def _refused(description: str, check: str) -> Refused:

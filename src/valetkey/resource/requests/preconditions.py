@@ -22,6 +22,12 @@ FAILED = Refusal(
     "the current ETag",
     "another one",
 )
+REQUIRED = Refusal(
+    ErrorCode.PRECONDITION_REQUIRED,
+    "say in If-Match which state you change: the ETag of what you read",
+    "precondition.missing",
+    "If-Match",
+)
 OTHER_BODY = Refusal(
     ErrorCode.INVALID_REQUEST,
     "this Idempotency-Key was used for a request with another body: take a new key",

@@ -4,12 +4,16 @@ import re
 from typing import cast
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.resource.requests.patches import MergePatch, Patch, read_json_patch
 from valetkey.resource.shapes.shape import Document
 from valetkey.web.exchange import Headers
 from valetkey.web.json_body import read_json
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+PATCHES = f"{MERGE_PATCH}, {JSON_PATCH}, {JSON}"
+"""What Accept-Patch says (RFC 5789 section 3.1)."""
 
 NOT_ACCEPTABLE = Refusal(
     ErrorCode.INVALID_REQUEST,
@@ -25,6 +29,7 @@ _JSON_TYPE = re.compile(re.escape(JSON) + _CHARSET, re.IGNORECASE | re.ASCII)
 _PATCH_TYPE = re.compile(
     f"(?:{re.escape(JSON)}|{re.escape(MERGE_PATCH)}){_CHARSET}", re.IGNORECASE | re.ASCII
 )
+_JSON_PATCH_TYPE = re.compile(re.escape(JSON_PATCH) + _CHARSET, re.IGNORECASE | re.ASCII)
 _ZERO = re.compile(r"q=0(?:\.0{0,3})?", re.IGNORECASE | re.ASCII)
 # The more exact of two ranges decides (RFC 9110 section 12.5.1).
 _RANGES = (JSON, "application/*", "*/*")
@@ -43,7 +48,7 @@ def read_document(headers: Headers, body: bytes, *, patch: bool = False) -> Docu
     """
     types = _PATCH_TYPE if patch else _JSON_TYPE
     if types.fullmatch((headers.get("content-type") or "").strip(" \t")) is None:
-        names = f"{MERGE_PATCH} or {JSON}" if patch else JSON
+        names = f"{MERGE_PATCH}, {JSON_PATCH} or {JSON}" if patch else JSON
         raise Refused(
             Refusal(
                 ErrorCode.UNSUPPORTED_MEDIA_TYPE,
@@ -61,6 +66,16 @@ def read_document(headers: Headers, body: bytes, *, patch: bool = False) -> Docu
             )
         )
     return cast("dict[str, object]", document)
+
+
+def read_patch(headers: Headers, body: bytes) -> Patch:
+    """The patch in a body: a merge patch, also as plain JSON, or a JSON Patch.
+
+    Raises Refused as `read_document` does, and Invalid.
+    """
+    if _JSON_PATCH_TYPE.fullmatch((headers.get("content-type") or "").strip(" \t")):
+        return read_json_patch(read_json(body))
+    return MergePatch(read_document(headers, body, patch=True))
 
 
 def _accepts_json(headers: Headers) -> bool:

@@ -24,14 +24,15 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page of a list begins: after this object."""
+    """Where a page of a list begins: after the object that has this value where it is sorted."""
 
-    created_at: Instant
+    value: int | str
     id: str
 
 
-START = Place(Instant(-1), "")
-"""Before the first object."""
+FIRST = Place(-1, "")
+LAST = Place(2**62, "")
+"""Before and behind all objects in the order of creation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +52,37 @@ class Objects:
             kind=self.kind,
             owner=self.owner,
         )
-        return None if row is None else _stored(row)
+        return None if row is None else stored_of(row)
 
     def page(self, after: Place, limit: int) -> Sequence[Stored]:
         """At most `limit` objects in the order of their creation, beginning after that place."""
         rows = self.db.rows(
             "SELECT id, document, version, created_at, changed_at FROM objects"
             " WHERE owner = :owner AND kind = :kind"
-            " AND (created_at > :at OR (created_at = :at AND id > :id))"
+            " AND (created_at, id) > (:at, :id)"
             " ORDER BY created_at, id LIMIT :limit",
             owner=self.owner,
             kind=self.kind,
-            at=after.created_at,
+            at=after.value,
             id=after.id,
             limit=limit,
         )
-        return [_stored(row) for row in rows]
+        return [stored_of(row) for row in rows]
+
+    def page_back(self, before: Place, limit: int) -> Sequence[Stored]:
+        """The same in the other direction, the newest first."""
+        rows = self.db.rows(
+            "SELECT id, document, version, created_at, changed_at FROM objects"
+            " WHERE owner = :owner AND kind = :kind"
+            " AND (created_at, id) < (:at, :id)"
+            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+            owner=self.owner,
+            kind=self.kind,
+            at=before.value,
+            id=before.id,
+            limit=limit,
+        )
+        return [stored_of(row) for row in rows]
 
     def add(self, new: Stored) -> None:
         """Write a new object."""
@@ -111,5 +127,6 @@ class Objects:
         return removed == 1
 
 
-def _stored(row: Row) -> Stored:
+def stored_of(row: Row) -> Stored:
+    """The object of a row that begins with the columns of Stored."""
     return Stored(row[0], row[1], row[2], Instant(row[3]), Instant(row[4]))

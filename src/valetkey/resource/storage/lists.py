@@ -1,0 +1,192 @@
+"""Lists: where each object stands in each of its kind's orders; decision 0007."""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.database.engine import Connection, Engine
+from valetkey.resource.storage.kept import Kept
+from valetkey.resource.storage.objects import Owner, Place, Stored, stored_of
+
+CREATED = "created_at"
+CHANGED = "changed_at"
+
+COMPARED = 100
+"""Bytes of a text that take part in its order; beyond, ids decide."""
+
+FIRST = Place("", "")
+LAST = Place("2", "")
+"""Before and behind everything: what is written begins with 0 or 1."""
+
+_BATCH = 500
+_SIGN = 1 << 63
+_ALL = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where one object stands in one list."""
+
+    list: str
+    value: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """The lists of one kind: by creation comes for free, all others have entries."""
+
+    sort: tuple[str, ...] = ()
+    filter: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.sort or self.filter)
+
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """Each list as the field that is filtered ("" for none) and the field that is sorted."""
+        return tuple(
+            (filtered, by)
+            for filtered in ("", *self.filter)
+            for by in (CREATED, *self.sort)
+            if filtered or by != CREATED
+        )
+
+    def entries(self, stored: Stored) -> frozenset[Entry]:
+        """Where this object stands in each list."""
+        if not self:
+            return frozenset()
+        return frozenset(self._entries(stored))
+
+    def _entries(self, stored: Stored) -> Iterator[Entry]:
+        fields: Mapping[str, object] = {
+            **msgspec.json.decode(stored.document, type=dict[str, object]),
+            CREATED: stored.created_at,
+            CHANGED: stored.changed_at,
+        }
+        for filtered, by in self.names:
+            value = written(fields.get(filtered)) if filtered else ""
+            yield Entry(list_name(filtered, by), value, written(fields.get(by)))
+
+
+def list_name(filtered: str, by: str) -> str:
+    """What a list is called in the table."""
+    return f"{filtered}/{by}"
+
+
+def written(value: object) -> str:
+    """A scalar as text of 0-9 and a-f that compares as the values do, under every collation.
+
+    Nothing is before everything; numbers compare as doubles, text by its first 100 bytes.
+    """
+    if isinstance(value, bool):
+        return f"1{value:d}"
+    if isinstance(value, int | float):
+        (bits,) = struct.unpack(">Q", struct.pack(">d", value or 0.0))
+        # Of two negative doubles the one with the larger bits is the smaller.
+        return f"1{(bits ^ _ALL if bits & _SIGN else bits | _SIGN):016x}"
+    if isinstance(value, str):
+        return "1" + value.encode()[:COMPARED].hex()
+    return "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """The lists of one kind and one owner."""
+
+    db: Connection
+    kind: str
+    owner: Owner
+
+    def put(self, id: str, entries: frozenset[Entry]) -> None:
+        """Enter an object."""
+        for entry in sorted(entries, key=lambda each: each.list):
+            self.db.send(
+                "INSERT INTO list_entries (owner, kind, list, value, place, id)"
+                " VALUES (:owner, :kind, :list, :value, :place, :id)"
+                " ON CONFLICT (owner, kind, list, value, place, id) DO NOTHING",
+                owner=self.owner,
+                kind=self.kind,
+                list=entry.list,
+                value=entry.value,
+                place=entry.place,
+                id=id,
+            )
+
+    def drop(self, id: str) -> None:
+        """Take an object out of every list."""
+        self.db.send("DELETE FROM list_entries WHERE id = :id", id=id)
+
+    def page(
+        self, list: str, value: str, after: Place, limit: int
+    ) -> Sequence[tuple[Stored, Place]]:
+        """At most `limit` objects that come after that place, each with its own."""
+        rows = self.db.rows(
+            "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
+            " FROM list_entries AS e JOIN objects AS o ON o.id = e.id"
+            " WHERE e.owner = :owner AND e.kind = :kind AND e.list = :list AND e.value = :value"
+            " AND (e.place, e.id) > (:place, :id)"
+            " ORDER BY e.place, e.id LIMIT :limit",
+            owner=self.owner,
+            kind=self.kind,
+            list=list,
+            value=value,
+            place=after.value,
+            id=after.id,
+            limit=limit,
+        )
+        return [(stored_of(row), Place(row[5], row[0])) for row in rows]
+
+    def page_back(
+        self, list: str, value: str, before: Place, limit: int
+    ) -> Sequence[tuple[Stored, Place]]:
+        """The same, in the other direction."""
+        rows = self.db.rows(
+            "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
+            " FROM list_entries AS e JOIN objects AS o ON o.id = e.id"
+            " WHERE e.owner = :owner AND e.kind = :kind AND e.list = :list AND e.value = :value"
+            " AND (e.place, e.id) < (:place, :id)"
+            " ORDER BY e.place DESC, e.id DESC LIMIT :limit",
+            owner=self.owner,
+            kind=self.kind,
+            list=list,
+            value=value,
+            place=before.value,
+            id=before.id,
+            limit=limit,
+        )
+        return [(stored_of(row), Place(row[5], row[0])) for row in rows]
+
+
+async def bring_up_to_date(engine: Engine, kind: str, orders: Orders) -> None:
+    """Enter all objects of a kind again where its lists were declared otherwise before."""
+    declared = " ".join(list_name(*names) for names in orders.names)
+    name = f"lists:{kind}"
+    if await engine.read(lambda db: Kept(db).find(name)) == declared:
+        return
+    after: str | None = ""
+    while after is not None:
+        after = await engine.write(_entering(kind, orders, after))
+    await engine.write(lambda db: Kept(db).put(name, declared))
+
+
+def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], str | None]:
+    """Enters the objects behind the id `after`; gives the last id, None at the end."""
+
+    def work(db: Connection) -> str | None:
+        rows = db.rows(
+            "SELECT id, document, version, created_at, changed_at, owner FROM objects"
+            " WHERE kind = :kind AND id > :id ORDER BY id LIMIT :limit",
+            kind=kind,
+            id=after,
+            limit=_BATCH,
+        )
+        for row in rows:
+            lists = Lists(db, kind, Owner(row[5]))
+            lists.drop(row[0])
+            lists.put(row[0], orders.entries(stored_of(row)))
+        return str(rows[-1][0]) if len(rows) == _BATCH else None
+
+    return work

@@ -1,0 +1,237 @@
+"""Lists in other orders and lists of what has a value, on the whole server."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.resource.api import Api, serving, settings_for
+from tests.resource.declared.books import write_objects
+from tests.sdk.issuer import API, Clock, Issuer
+
+SONGS = """{
+  "type": "object",
+  "properties": {
+    "title": {"type": "string", "maxLength": 500},
+    "stars": {"type": ["integer", "null"], "minimum": -5, "maximum": 5},
+    "live": {"type": "boolean", "default": false},
+    "length": {"type": "number"}
+  },
+  "required": ["title"],
+  "x-valetkey": {
+    "reads": "read your songs",
+    "writes": "change your songs",
+    "sort": ["title", "stars", "length", "changed_at"],
+    "filter": ["title", "live", "stars"]
+  }
+}"""
+
+
+@contextlib.asynccontextmanager
+async def songs(directory: Path, text: str = SONGS) -> AsyncGenerator[Api]:
+    """A resource server with songs; calls are ada's (uid 1001)."""
+    write_objects(directory, songs_json=text)
+    async with Issuer(Clock()).running() as issuer:
+        settings = settings_for(directory, issuer)
+        settings = replace(settings, resource=replace(settings.resource, objects="objects"))
+        async with serving(settings, issuer) as server:
+            server.token = issuer.token("read write")
+            yield server
+
+
+async def walk(call: Api, target: str) -> tuple[list[str], int]:
+    """The titles of a whole list, and its pages."""
+    titles: list[str] = []
+    pages = 0
+    while target:
+        answer = await call("GET", target)
+        assert answer.status == 200, answer.json
+        titles += [each["title"] for each in answer.json["items"]]
+        target = answer.json.get("next", "").removeprefix(API)
+        pages += 1
+    return titles, pages
+
+
+async def _sing(call: Api, *given: Mapping[str, object]) -> list[str]:
+    paths: list[str] = []
+    for each in given:
+        made = await call("POST", "/v2/songs", each)
+        assert made.status == 201, made.json
+        paths.append(f"/v2/songs/{made.json['id']}")
+        call.issuer.clock.at += 1
+    return paths
+
+
+def test_lists_come_in_each_order_and_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with songs(tmp_path) as call:
+            await _sing(
+                call,
+                {"title": "b", "stars": 5, "length": 0.5},
+                {"title": "\u00e9", "stars": -3, "length": -1.5},
+                {"title": "", "stars": None, "length": 1e3},
+                {"title": "a", "length": -7},
+                {"title": "B", "stars": 0, "length": 0},
+            )
+            for query, expected in (
+                ("", ["b", "\u00e9", "", "a", "B"]),
+                ("sort=created_at", ["b", "\u00e9", "", "a", "B"]),
+                ("sort=-created_at", ["B", "a", "", "\u00e9", "b"]),
+                ("sort=title", ["", "B", "a", "b", "\u00e9"]),
+                ("sort=-title", ["\u00e9", "b", "a", "B", ""]),
+                ("sort=length", ["a", "\u00e9", "B", "b", ""]),
+                ("sort=-changed_at", ["B", "a", "", "\u00e9", "b"]),
+            ):
+                assert (await walk(call, f"/v2/songs?limit=2&{query}"))[0] == expected, query
+            by_stars, pages = await walk(call, "/v2/songs?limit=2&sort=stars")
+            # Nothing comes first, in whatever order of ids.
+            assert (by_stars[2:], set(by_stars[:2])) == (["\u00e9", "B", "b"], {"", "a"})
+            assert pages == 3
+
+    asyncio.run(story())
+
+
+def test_a_list_can_name_values(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with songs(tmp_path) as call:
+            await _sing(
+                call,
+                {"title": "x", "live": True, "stars": 1},
+                {"title": "y", "live": True, "stars": 2},
+                {"title": "x", "live": False, "stars": 2},
+            )
+            for query, count in (
+                ("title=x", 2),
+                ("title=X", 0),
+                ("live=true", 2),
+                ("stars=2&live=true", 1),
+                ("live=true&stars=2&title=y&sort=-title", 1),
+                ("stars=-0", 0),
+            ):
+                answer = await call("GET", f"/v2/songs?{query}")
+                assert len(answer.json["items"]) == count, query
+
+    asyncio.run(story())
+
+
+def test_changes_move_an_object_in_its_lists(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with songs(tmp_path) as call:
+            one, _ = await _sing(call, {"title": "a"}, {"title": "b"})
+            await call("PATCH", one, {"title": "c"})
+            assert (await walk(call, "/v2/songs?sort=title"))[0] == ["b", "c"]
+            assert (await walk(call, "/v2/songs?title=a"))[0] == []
+            assert (await walk(call, "/v2/songs?sort=-changed_at"))[0] == ["c", "b"]
+            await call("DELETE", one)
+            assert (await walk(call, "/v2/songs?sort=title"))[0] == ["b"]
+
+    asyncio.run(story())
+
+
+def test_long_texts_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with songs(tmp_path) as call:
+            titles = [f"{'t' * 200}{number}" for number in range(5)]
+            await _sing(call, *({"title": title} for title in titles))
+            assert (await walk(call, f"/v2/songs?limit=2&title={titles[3]}"))[0] == [titles[3]]
+            assert sorted((await walk(call, "/v2/songs?limit=2&sort=title"))[0]) == titles
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sort=id",
+        "sort=text",
+        "sort=--title",
+        "sort=",
+        "sort=title,stars",
+        "sort=title;DROP",
+        "sort=title&sort=stars",
+        "length=1",
+        "stars=1.5",
+        "stars=x",
+        "stars=",
+        "stars=1e3",
+        "stars=%D9%A1",
+        "stars=" + "9" * 50,
+        "live=1",
+        "live=TRUE",
+        "title=" + "x" * 1_001,
+        "title[]=x",
+        "title=x&title=y",
+        "title%00=x",
+        "filter=title",
+    ],
+)
+def test_another_sort_or_filter_is_refused(tmp_path: Path, query: str) -> None:
+    async def story() -> None:
+        async with songs(tmp_path) as call:
+            assert (await call("GET", f"/v2/songs?{query}")).status == 400
+
+    asyncio.run(story())
+
+
+def test_a_cursor_continues_its_own_list_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with songs(tmp_path) as call:
+            await _sing(call, *({"title": "x", "stars": n} for n in range(4)))
+            first = await call("GET", "/v2/songs?limit=1&sort=stars&title=x")
+            following = first.json["next"].removeprefix(API)
+            assert f'<{API}{following}>; rel="next"' == first.headers["link"]
+            assert (await call("GET", following)).json["items"][0]["stars"] == 1
+            for one, other in (
+                ("sort=stars", "sort=-stars"),
+                ("sort=stars", "sort=title"),
+                ("&sort=stars", ""),
+                ("title=x", "title=y"),
+                ("&title=x", ""),
+                ("title=x", "title=x&live=false"),
+            ):
+                assert one in following
+                assert (await call("GET", following.replace(one, other))).status == 400, other
+
+    asyncio.run(story())
+
+
+def test_what_few_fit_is_still_found_page_by_page(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with songs(tmp_path) as call:
+            await _sing(call, {"title": "t", "stars": 1, "live": True})
+            await _sing(call, *({"title": "t", "stars": 0} for _ in range(30)))
+            await _sing(call, {"title": "t", "stars": 2, "live": True})
+            assert len((await walk(call, "/v2/songs?title=t&live=true&limit=3"))[0]) == 2
+
+    asyncio.run(story())
+
+
+def test_lists_that_are_declared_later_hold_what_was_there(tmp_path: Path) -> None:
+    async def story() -> None:
+        plain = SONGS.replace('["title", "stars", "length", "changed_at"]', "[]")
+        plain = plain.replace('["title", "live", "stars"]', "[]")
+        async with songs(tmp_path, plain) as call:
+            await _sing(call, {"title": "b"}, {"title": "a"})
+            assert (await call("GET", "/v2/songs?sort=title")).status == 400
+        async with songs(tmp_path) as call:
+            assert (await walk(call, "/v2/songs?sort=title"))[0] == ["a", "b"]
+
+    asyncio.run(story())
+
+
+def test_nobody_lists_what_is_anothers(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with songs(tmp_path) as call:
+            await _sing(call, {"title": "mine"}, {"title": "mine"})
+            bob = call.issuer.token("read", uid=1002)
+            for query in ("title=mine", "sort=title", "sort=-created_at"):
+                answer = await call("GET", f"/v2/songs?{query}", token=bob)
+                assert answer.json["items"] == []
+            following = (await call("GET", "/v2/songs?limit=1&sort=title")).json["next"]
+            stolen = following.removeprefix(API)
+            assert (await call("GET", stolen, token=bob)).status == 400
+
+    asyncio.run(story())
