@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure
 
@@ -108,6 +110,14 @@ def test_implicit_and_password_are_turned_on_by_saying_so_after_hearing_the_cost
         assert any(cost.startswith(f"{name}: ") for cost in shown["costs"])
         assert client(tmp_path, f"allow-{name}", "printer", "--off").code == 0
         assert name not in client(tmp_path, "show", "printer", "--json").json["grant_types"]
+
+
+@pytest.mark.parametrize("command", ["client list", "client show x", "user list", "key list"])
+def test_in_the_wrong_folder_nothing_is_made_up(tmp_path: Path, command: str) -> None:
+    ran = valetkey(*command.split(), here=tmp_path)
+    assert ran.code == 2
+    assert "there is no valetkey.toml here" in ran.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_whose_only_grant_is_to_be_turned_off_is_told_what_to_do_instead(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
             return False, steps
         return True, await carry_out(opened, prepared)
 
-    applied, steps = with_store(settings, work)
+    applied, steps = with_store(settings, work, begins=True)
     if as_json:
         shown = steps if applied else [_without_secret(step) for step in steps]
         say.as_json({"applied": applied, "steps": [step.as_json() for step in shown]})

@@ -146,7 +146,7 @@ def create(
 
         return await opened.store.write(deed), secret
 
-    client, secret = with_store(settings, work)
+    client, secret = with_store(settings, work, begins=True)
     if as_json:
         told = {"client_secret": secret.reveal()} if secret else {}
         say.as_json({**clients.as_json(client), **told})

@@ -190,7 +190,9 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
     saved = keys.Backup.parse(_read(file))
     # Tried before it is put in place: the keyring that lies there may be the only right one.
     tried = replace(settings.authorization, keyring_text=Secret(saved.keyring.text()))
-    opening, all_keys = with_store(replace(settings, authorization=tried), keys.opens_all)
+    opening, all_keys = with_store(
+        replace(settings, authorization=tried), keys.opens_all, begins=True
+    )
     if opening < all_keys:
         say.error(
             f"it opens {opening} of the {all_keys} signing keys: it is another database's, or "

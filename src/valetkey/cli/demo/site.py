@@ -95,7 +95,7 @@ def furnish(site: Site) -> None:
     async def work(opened: Opened) -> None:
         await carry_out(opened, await prepare(opened, content, wanted, lambda _: None))
 
-    with_store(site.settings, work)
+    with_store(site.settings, work, begins=True)
 
 
 def _write(file: Path, text: str) -> None:

@@ -17,6 +17,7 @@ from valetkey.database.engine import Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.resource.scopes import scopes_of
 
@@ -57,11 +58,21 @@ class Opened:
         return self.foundation.runtime
 
 
-def with_store(settings: Settings, work: Callable[[Opened], Awaitable[T]]) -> T:
+def with_store(
+    settings: Settings, work: Callable[[Opened], Awaitable[T]], *, begins: bool = False
+) -> T:
     """What `work` gives; database and keyring are made and brought up to date first.
 
-    Raises Mistake and DatabaseUnavailable.
+    Where neither a configuration nor a database is found, only work that `begins` makes them: who
+    asks in the wrong folder is told so. Raises Mistake and DatabaseUnavailable.
     """
+    if not begins and settings.source.file is None:
+        file = database_file(settings, settings.authorization)
+        if file is not None and not file.exists():
+            raise Mistake(
+                f"there is no valetkey.toml here, and no database at {file}; name the "
+                "configuration with --config FILE"
+            )
 
     async def run() -> T:
         foundation = lay_foundation(_addressed(settings), SYSTEM, scopes_of(settings))
