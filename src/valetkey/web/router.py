@@ -23,7 +23,7 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
 from valetkey.web import log
 from valetkey.web.client_address import Network, Proxies
-from valetkey.web.connection.body import Gone, read_body
+from valetkey.web.connection.body import Gone, Room, read_body
 from valetkey.web.connection.exchange import Message, Receive, Send
 from valetkey.web.exchange import Endpoint, Headers, Refuse, Request, Response
 from valetkey.web.security_headers import harden
@@ -132,6 +132,7 @@ class App:
         self._hsts = hsts
         self._background = tuple(background)
         self._on_close = on_close
+        self._room = Room()
         self._access_log = log.AccessLog()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -179,7 +180,7 @@ class App:
         refusal = self._judge(route, headers, peer, len(path) + len(query))
         if refusal is None:
             try:
-                body = await _admit(route, method, headers, receive)
+                body = await _admit(route, method, headers, receive, self._room)
             except Refused as refused:
                 refusal = refused.refusal
             except Gone:
@@ -297,7 +298,9 @@ def _bad(description: str, check: str) -> Refusal:
 _NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path")
 
 
-async def _admit(route: Route | None, method: str, headers: Headers, receive: Receive) -> bytes:
+async def _admit(
+    route: Route | None, method: str, headers: Headers, receive: Receive, room: Room
+) -> bytes:
     """The body that `route` takes, read within its limits; raises Refused and Gone."""
     if route is None:
         raise Refused(_NOT_FOUND)
@@ -306,7 +309,7 @@ async def _admit(route: Route | None, method: str, headers: Headers, receive: Re
         raise Refused(Refusal(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method"))
     if method in _WITHOUT_BODY and not any(headers.get(name) is not None for name in _FRAMING):
         return b""
-    body = await read_body(headers, receive, _LIMIT[route.body])
+    body = await read_body(headers, receive, _LIMIT[route.body], room)
     if not body or route.body is Body.NONE:
         return b""
     _check_type(route.body, headers.get("content-type") or "")

@@ -1,4 +1,4 @@
-"""The body of a request, read within its limit."""
+"""The body of a request, read within its limit and within what there is room for."""
 
 from typing import cast
 
@@ -8,13 +8,37 @@ from valetkey.web.exchange import Headers
 
 _KIB = 1024
 
+SMALL = 64 * _KIB
+"""Bytes of every body that always find room: all forms, and nearly all JSON."""
+
+_NO_ROOM = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "too many large bodies are on their way here; try again in a moment",
+    "http.room",
+    retry_after=1,
+)
+
+
+class Room:
+    """Memory for what bodies have beyond `SMALL` bytes, shared by all requests of a worker.
+
+    A body comes before anybody has shown a token: without a bound, who opens many connections and
+    keeps back the last byte of each could fill the memory.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, size: int = 64 * _KIB * _KIB) -> None:
+        """Room for `size` bytes; `left` is what nobody holds."""
+        self.left = size
+
 
 class Gone(Exception):
     """The client went away before its request was complete."""
 
 
-async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
-    """All of it, at most `limit` bytes. Raises Refused (400, 413, 415) and Gone."""
+async def read_body(headers: Headers, receive: Receive, limit: int, room: Room) -> bytes:
+    """All of it, at most `limit` bytes. Raises Refused (400, 413, 415, 503) and Gone."""
     if (headers.get("content-encoding") or "identity").lower() != "identity":
         raise Refused(
             Refusal(
@@ -31,22 +55,29 @@ async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
         # Digits are counted first: int() of thousands of them is slow, then an error.
         if len(length) > len(str(limit)) or int(length) > limit:
             raise Refused(_too_large(limit))
-    return await _read(receive, limit)
+    return await _read(receive, limit, room)
 
 
-async def _read(receive: Receive, limit: int) -> bytes:
-    parts: list[bytes] = []
-    length = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Gone
-        parts.append(cast("bytes", message.get("body", b"")))
-        length += len(parts[-1])
-        if length > limit:
-            raise Refused(_too_large(limit))
-        if not message.get("more_body"):
-            return b"".join(parts)
+async def _read(receive: Receive, limit: int, room: Room) -> bytes:
+    body = bytearray()
+    held = 0
+    try:
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise Gone
+            body += cast("bytes", message.get("body", b""))
+            if len(body) > limit:
+                raise Refused(_too_large(limit))
+            more = max(0, len(body) - SMALL) - held
+            if more > room.left:
+                raise Refused(_NO_ROOM)
+            room.left -= more
+            held += more
+            if not message.get("more_body"):
+                return bytes(body)
+    finally:
+        room.left += held
 
 
 def _too_large(limit: int) -> Refusal:
