@@ -15,7 +15,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.web.offload import Offload
+from valetkey.web.offload import Busy, Offload
 
 LIMITS = LimitSettings(
     sign_in_failures=3, sign_in_failures_per_address=5, sign_in_window=minutes(3)
@@ -190,5 +190,26 @@ def test_what_changed_while_the_password_was_hashed_counts(
         thread.release()
         assert isinstance(await task, Refusal)
         assert await it.events() == ["sign_in.failed"]
+
+    run(sqlite_url, story)
+
+
+class _Full(Offload):
+    """Too many wait already."""
+
+    async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        raise Busy("full")
+
+
+def test_what_was_too_busy_to_judge_counts_for_nobody(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        full = _Full(1, 1)
+        busy = replace(it.password, limits=LIMITS, offload=full)
+        for _ in range(2 * LIMITS.sign_in_failures_per_address):
+            with pytest.raises(Busy):
+                await busy.authenticate("alice", PASSWORD, HOME, it.clock.now)
+        quiet = replace(it.password, limits=LIMITS)
+        assert await quiet.authenticate("alice", PASSWORD, HOME, it.clock.now) == ALICE
+        full.close()
 
     run(sqlite_url, story)

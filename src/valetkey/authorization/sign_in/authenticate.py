@@ -18,7 +18,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import FingerprintKey
 from valetkey.web.client_address import neighbourhood
-from valetkey.web.offload import Offload
+from valetkey.web.offload import Busy, Offload
 
 _LONGEST_NAME = 320
 _WRONG = "username and password do not fit, or this account must sign in at the sign-in page"
@@ -78,9 +78,15 @@ class PasswordSignIn:
                 attempt.wait,
             )
         prepared = prepare(password)
-        good = prepared is not None and await self.offload.run(
-            verify, prepared, attempt.stored, self.passwords
-        )
+        try:
+            good = prepared is not None and await self.offload.run(
+                verify, prepared, attempt.stored, self.passwords
+            )
+        except Busy:
+            # Nothing was judged, so nothing counts: or who floods us would shut others out.
+            buckets = (attempt.bucket, places[0])
+            await self.store.write(lambda tx: _give_back(tx, buckets))
+            raise
         if not good or prepared is None or attempt.user is None or attempt.stored is None:
             return await self._fail(attempt, now)
         renewed = await self._renewed(prepared, attempt.stored)
@@ -109,7 +115,11 @@ class PasswordSignIn:
     async def _renewed(self, prepared: bytes, stored: str) -> str | None:
         if is_current(stored, self.passwords):
             return None
-        return await self.offload.run(hash_prepared, prepared, self.passwords, self.random(16))
+        try:
+            return await self.offload.run(hash_prepared, prepared, self.passwords, self.random(16))
+        except Busy:
+            # The password was right; its hash is renewed at a quieter time.
+            return None
 
     async def _fail(self, attempt: _Attempt, now: Instant) -> Refusal:
         uid = None if attempt.user is None else attempt.user.uid
@@ -136,8 +146,12 @@ def _accept(
         return None
     if renewed is not None:
         tx.users.renew_password_hash(uid, stored, renewed)
-    for bucket in buckets:
-        tx.throttles.give_back(bucket)
+    _give_back(tx, buckets)
     if then is not None:
         then(tx, user)
     return user
+
+
+def _give_back(tx: Transaction, buckets: tuple[str, ...]) -> None:
+    for bucket in buckets:
+        tx.throttles.give_back(bucket)
