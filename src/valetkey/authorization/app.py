@@ -203,7 +203,7 @@ def _resource_server_routes(
     foundation: Foundation, door: Door, refuse: ClientRefusal
 ) -> tuple[Route, ...]:
     gate = ResourceServerGate(door)
-    feed = RevocationsEndpoint(foundation.store, gate, refuse)
+    feed = RevocationsEndpoint(foundation.store, gate, refuse, foundation.runtime.now)
     identity = IdentityEndpoint(
         store=foundation.store,
         gate=gate,

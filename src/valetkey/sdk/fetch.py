@@ -3,8 +3,9 @@
 import asyncio
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import TracebackType
 from typing import Protocol, Self
 from urllib.parse import quote_plus, urlencode
@@ -18,6 +19,9 @@ CONNECT_WITHIN = 3.0
 
 ANSWER_WITHIN = 5.0
 """Seconds until the last byte of the answer, connecting included."""
+
+SILENT_FOR = 2.5
+"""Seconds without a byte after which a stream counts as dead."""
 
 LARGEST_ANSWER = 1_048_576
 """Bytes of an answer; a page of the revocation feed is the largest we expect."""
@@ -108,6 +112,34 @@ class Fetcher:
         """Send `body`, which is JSON already. Raises Unreachable."""
         return await self._exchange("POST", url, credential, body, "application/json")
 
+    async def stream(
+        self, url: str, credential: Credential | None = None, last_event_id: str = ""
+    ) -> AsyncGenerator[bytes]:
+        """The lines of a stream of server-sent events, from `last_event_id` on.
+
+        Raises Unreachable for any other answer, for a line above 1 MiB, for too long
+        without a byte, and when the connection breaks; ends when the issuer ends it.
+        """
+        headers = {"accept": "text/event-stream"}
+        if credential is not None:
+            headers["authorization"] = credential.basic()
+        if last_event_id:
+            headers["last-event-id"] = last_event_id
+        try:
+            async with self._client.stream(
+                "GET",
+                url,
+                headers=headers,
+                timeout=httpx2.Timeout(SILENT_FOR, connect=CONNECT_WITHIN),
+            ) as response:
+                kind = response.headers.get("content-type", "").partition(";")[0].strip()
+                if response.status_code != HTTPStatus.OK or kind != "text/event-stream":
+                    raise Unreachable("the issuer gives no stream of events")
+                async for line in _lines(response):
+                    yield line
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise Unreachable(f"the stream broke: {type(error).__name__}") from error
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
@@ -147,6 +179,18 @@ class Fetcher:
                 return Answer(response.status_code, await _read(response))
         except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise Unreachable(f"no answer from the issuer: {type(error).__name__}") from error
+
+
+async def _lines(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    rest = bytearray()
+    async for chunk in response.aiter_raw():
+        rest += chunk
+        *lines, last = rest.split(b"\n")
+        for line in lines:
+            yield bytes(line.removesuffix(b"\r"))
+        rest = last
+        if len(rest) > LARGEST_ANSWER:
+            raise Unreachable(f"a line of the stream is above {LARGEST_ANSWER} bytes")
 
 
 async def _read(response: httpx2.Response) -> bytes:

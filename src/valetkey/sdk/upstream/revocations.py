@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
@@ -11,10 +12,16 @@ import msgspec
 
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.fetch import Credential, Door, Unreachable
+from valetkey.sdk.fetch import Credential, Door, Fetcher, Unreachable
+from valetkey.sdk.upstream.events import read_events
 
 EVERY = 1.0
-"""Seconds between two looks at the feed."""
+"""Seconds between two looks at a feed that is polled."""
+
+SILENT_FOR = 2.5
+"""Seconds without a sign of life after which a stream is given up, and the feed is polled."""
+
+_LOOKS = 10  # at a feed whose stream was given up, before the stream is tried again
 
 _PRUNE_EVERY = 60
 _KEEP_EVERY = 60
@@ -60,7 +67,8 @@ It says whether that worked; if not, the same comes again with the next news.
 class Revocations:
     """The revocations that still matter, by grant, by token and by client.
 
-    When the issuer is away it goes on with what it knows.
+    Followed by a stream of events where the issuer has one and the network lets it through, else
+    by polling. When the issuer is away it goes on with what it knows.
     """
 
     def __init__(
@@ -77,6 +85,7 @@ class Revocations:
         self._fetch = fetch
         self._credential = credential
         self._keep = keep
+        self._stream = fetch.stream if isinstance(fetch, Fetcher) else None
         self._cursor = known.cursor
         self._grants: dict[str, Revocation] = {}
         self._tokens: dict[str, Revocation] = {}
@@ -103,22 +112,55 @@ class Revocations:
             page = await self._ask()
             if page is None:
                 return False
-            self._unkept += self._learn(page.revocations)
-            # A cursor that is behind only repeats: it need not be written each second.
-            if self._unkept or now - self._kept_at >= _KEEP_EVERY:
-                await self._write(page.cursor, now)
             behind = page.cursor != self._cursor and bool(page.revocations)
-            self._cursor = page.cursor
+            await self._take(page, now)
             if not behind:
                 break
         self.heard_at = now
         return True
 
     async def follow(self, now: Callable[[], Instant]) -> None:
-        """Look every second, until cancelled."""
+        """Learn of every revocation within 5 seconds while the issuer can be asked; for ever.
+
+        Over a stream within a second; when it breaks or falls silent, by polling, at once.
+        """
         while True:
-            await self.poll(now())
-            await asyncio.sleep(EVERY)
+            # At least once each time: a stream that says nothing true hides nothing for long.
+            heard = await self._listen(now)
+            for _ in range(1 if heard else _LOOKS):
+                await self.poll(now())
+                await asyncio.sleep(EVERY)
+
+    async def _listen(self, now: Callable[[], Instant]) -> bool:
+        """Follow the stream for as long as it lives; whether it ever did."""
+        if self._stream is None:
+            return False
+        heard = False
+        lines = self._stream(self._url, self._credential, self._cursor)
+        try:
+            async with aclosing(read_events(lines)) as events:
+                while True:
+                    async with asyncio.timeout(SILENT_FOR):
+                        event = await anext(events, None)
+                    if event is None:
+                        return heard
+                    at = now()
+                    self._prune(at)
+                    if event.data:
+                        await self._take(msgspec.json.decode(event.data, type=Page), at)
+                    elif event.id:
+                        await self._take(Page(event.id, ()), at)
+                    self.heard_at = at
+                    heard = True
+        except (Unreachable, TimeoutError, msgspec.MsgspecError, UnicodeError, RecursionError):
+            return heard
+
+    async def _take(self, page: Page, now: Instant) -> None:
+        self._unkept += self._learn(page.revocations)
+        # A cursor that is behind only repeats: it need not be written each second.
+        if self._unkept or now - self._kept_at >= _KEEP_EVERY:
+            await self._write(page.cursor, now)
+        self._cursor = page.cursor
 
     async def _write(self, cursor: str, now: Instant) -> None:
         # Never a cursor without all that came before it.

@@ -5,11 +5,15 @@ half minute is told again each time, because a slow transaction may have been ov
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
-from valetkey.authorization.storage.revocations import RevocationRecord
+from valetkey.authorization.endpoints.resource_server.revocation_stream import (
+    EVENT_STREAM,
+    Page,
+    RevocationStreams,
+)
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -25,27 +29,53 @@ OVERLAP = 30
 _CURSOR = re.compile(r"([0-9]{1,12})(?:\.([a-z]{1,10})\.([\x21-\x7e]{1,120}))?")
 
 
-@dataclass(frozen=True, slots=True)
 class RevocationsEndpoint:
-    """The feed, for the resource server alone."""
+    """The feed, for the resource server alone: a page at a time, or as a stream of events."""
 
-    store: Store
-    gate: ResourceServerGate
-    refuse: ClientRefusal
+    def __init__(
+        self,
+        store: Store,
+        gate: ResourceServerGate,
+        refuse: ClientRefusal,
+        now: Callable[[], Instant],
+    ) -> None:
+        """Let in by `gate` who may read what `store` keeps."""
+        self._store = store
+        self._gate = gate
+        self._refuse = refuse
+        self._now = now
+        self._streams = RevocationStreams(self._look)
 
     async def __call__(self, request: Request) -> Response:
-        """A page of at most 1,000 entries and the cursor with which the next one is asked."""
+        """A page of at most 1,000 entries and the cursor with which the next one is asked.
+
+        To those who accept `text/event-stream`, page after page as there is news; they may say in
+        `Last-Event-ID` where they stopped.
+        """
         try:
-            await self.gate.require(request)
+            await self._gate.require(request)
             after = read_query(request.query or request.hidden_query).get("after") or ""
-            at, kind, subject = _parse(after)
+            if EVENT_STREAM in (request.headers.get("accept") or ""):
+                resumed = request.headers.get("last-event-id")
+                return await self._streams.open(after if resumed is None else resumed)
+            page = await self._look(after)
         except Refused as refused:
-            return self.refuse(request, refused.refusal)
-        records = await self.store.read(
+            return self._refuse(request, refused.refusal)
+        body = {"cursor": page.cursor, "revocations": page.revocations}
+        return json_response(body, 200, (("cache-control", "no-store"),))
+
+    async def _look(self, cursor: str) -> Page:
+        at, kind, subject = _parse(cursor)
+        # Before the table is read: what is written meanwhile belongs to the next page.
+        now = self._now()
+        records = await self._store.read(
             lambda tx: tuple(tx.revocations.page(at, kind, subject, PAGE))
         )
-        body = {"cursor": _cursor(records, request.at), "revocations": records}
-        return json_response(body, 200, (("cache-control", "no-store"),))
+        if len(records) == PAGE:
+            last = records[-1]
+            return Page(f"{last.revoked_at}.{last.kind}.{last.id}", records, True, last.revoked_at)
+        after = Instant(max(0, now - OVERLAP))
+        return Page(str(after), records, False, after)
 
 
 def _parse(text: str) -> tuple[Instant, str, str]:
@@ -63,10 +93,3 @@ def _parse(text: str) -> tuple[Instant, str, str]:
             )
         )
     return Instant(int(match[1])), match[2] or "", match[3] or ""
-
-
-def _cursor(records: tuple[RevocationRecord, ...], now: Instant) -> str:
-    if len(records) == PAGE:
-        last = records[-1]
-        return f"{last.revoked_at}.{last.kind}.{last.id}"
-    return str(max(0, now - OVERLAP))

@@ -1,0 +1,212 @@
+"""The feed as a stream of events: news within a second, resume, signs of life, bounds."""
+
+import asyncio
+import json
+import time
+from base64 import b64encode
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from valetkey.authorization.endpoints.resource_server import revocation_stream
+from valetkey.authorization.endpoints.resource_server.revocation_stream import (
+    MOST,
+    Page,
+    RevocationStreams,
+)
+from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
+from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import ResourceSettings, Settings
+from valetkey.database.engine import DatabaseUnavailable
+from valetkey.kernel.moment import Instant, seconds
+from valetkey.kernel.secret import Secret
+from valetkey.testing.server import Servers
+
+CREDENTIAL = "r" * 40
+_PATIENCE = 10
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Servers]:
+    """An authorization server whose resource server has a known credential."""
+    settings = replace(
+        Settings(), resource=replace(ResourceSettings(), credential_text=Secret(CREDENTIAL))
+    )
+    with Servers(tmp_path, settings=settings, with_resource=False) as running:
+        yield running
+
+
+@contextmanager
+def follow(
+    servers: Servers, last_event_id: str = "", query: str = "", **more: str
+) -> Generator[HTTPResponse]:
+    """The answer to somebody who wants the stream, and goes away afterwards."""
+    pair = b64encode(f"resource-server:{CREDENTIAL}".encode()).decode()
+    headers = {"Accept": "text/event-stream", "Authorization": f"Basic {pair}", **more}
+    if last_event_id:
+        headers["Last-Event-ID"] = last_event_id
+    connection = HTTPConnection(urlsplit(servers.auth_url).netloc, timeout=_PATIENCE)
+    try:
+        connection.request("GET", f"/oauth/revocations{query}", headers=headers)
+        with connection.getresponse() as answer:
+            yield answer
+    finally:
+        connection.close()
+
+
+def status(servers: Servers, last_event_id: str = "", **more: str) -> int:
+    """How the answer begins."""
+    with follow(servers, last_event_id, **more) as answer:
+        return answer.status
+
+
+def event(stream: HTTPResponse) -> dict[str, str]:
+    """The next event; a comment alone is one without data."""
+    fields: dict[str, str] = {}
+    while line := stream.readline().decode().rstrip("\n"):
+        name, _, value = line.partition(": ")
+        fields[name] = value
+    return fields
+
+
+def told(stream: HTTPResponse) -> list[str]:
+    """The ids that the next event with data tells."""
+    while "data" not in (found := event(stream)):
+        assert found[""] == "alive"
+    return [each["id"] for each in json.loads(found["data"])["revocations"]]
+
+
+def revoke(servers: Servers, *names: str) -> None:
+    """As another process would."""
+    now = servers.clock.now()
+
+    def work(tx: Transaction) -> None:
+        for name in names:
+            tx.revocations.add(RevokedKind.TOKEN, name, now)
+
+    servers.write(work)
+
+
+def test_what_another_process_revokes_is_told_within_a_second(servers: Servers) -> None:
+    revoke(servers, "before")
+    with follow(servers) as stream:
+        assert stream.headers["content-type"] == "text/event-stream"
+        assert stream.headers["x-accel-buffering"] == "no"
+        first = event(stream)
+        assert first["event"] == "revocations"
+        page = json.loads(first["data"])
+        assert page["cursor"] == first["id"]
+        assert [entry["id"] for entry in page["revocations"]] == ["before"]
+        for name in ("one", "two"):
+            revoke(servers, name)
+            done = time.monotonic()
+            assert told(stream) == [name]
+            # A second, and what a busy machine adds to it.
+            assert time.monotonic() - done < 2
+
+
+def test_the_stream_is_resumed_where_it_stopped(servers: Servers) -> None:
+    revoke(servers, "old")
+    with follow(servers) as stream:
+        event(stream)
+        servers.clock.forward(seconds(2 * OVERLAP))
+        while "data" in (alive := event(stream)) or int(alive["id"]) < servers.clock.now() - 31:
+            pass
+    revoke(servers, "new")
+    with follow(servers, alive["id"]) as stream:
+        assert told(stream) == ["new"]
+    with follow(servers, query=f"?after={alive['id']}") as stream:
+        assert told(stream) == ["new"]
+    with follow(servers, alive["id"], "?after=0") as stream:
+        assert told(stream) == ["new"]
+
+
+def test_there_is_a_sign_of_life_each_second(servers: Servers) -> None:
+    with follow(servers) as stream:
+        event(stream)
+        began = time.monotonic()
+        for _ in range(2):
+            assert event(stream).keys() == {"", "id"}
+        assert time.monotonic() - began < 4
+
+
+def test_a_long_feed_comes_whole_and_once(servers: Servers) -> None:
+    names = [f"at_{number:05}" for number in range(2 * PAGE + 1)]
+    revoke(servers, *names)
+    with follow(servers) as stream:
+        heard: list[str] = []
+        while len(heard) < len(names):
+            heard += told(stream)
+        assert heard == names
+        assert "data" not in event(stream)
+
+
+def test_only_the_resource_server_may_follow(servers: Servers) -> None:
+    assert status(servers, Authorization="") == 401
+    wrong = b64encode(b"resource-server:wrong").decode()
+    assert status(servers, Authorization=f"Basic {wrong}") == 401
+
+
+@pytest.mark.parametrize("cursor", ["x", "1.token", "-1", "9" * 30])
+def test_what_is_no_cursor_is_refused_before_anything_streams(
+    servers: Servers, cursor: str
+) -> None:
+    with follow(servers, cursor) as answer:
+        assert answer.status == 400
+        assert json.loads(answer.read())["error"] == "invalid_request"
+
+
+def test_there_are_not_more_streams_than_can_be_served(servers: Servers) -> None:
+    with ExitStack() as stack:
+        for _ in range(MOST):
+            stream = stack.enter_context(follow(servers))
+            assert stream.status == 200
+            event(stream)
+        with follow(servers) as refused:
+            assert (refused.status, refused.headers["retry-after"]) == (503, "60")
+        assert status(servers, Accept="application/json") == 200
+    deadline = time.monotonic() + _PATIENCE
+    while status(servers) != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_stream_ends_so_that_the_credential_is_shown_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(revocation_stream, "_EVERY", 0)
+    looked: list[str] = []
+
+    async def look(cursor: str) -> Page:
+        looked.append(cursor)
+        return Page(str(len(looked)), (), more=False, at=Instant(0))
+
+    async def story() -> int:
+        response = await RevocationStreams(look).open("")
+        assert response.stream is not None
+        return len([piece async for piece in response.stream])
+
+    assert asyncio.run(story()) > 100
+    assert len(looked) == 600
+
+
+def test_a_stream_ends_when_the_database_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revocation_stream, "_EVERY", 0)
+
+    async def look(cursor: str) -> Page:
+        if cursor:
+            raise DatabaseUnavailable
+        return Page("1", (), more=False, at=Instant(0))
+
+    async def story() -> int:
+        response = await RevocationStreams(look).open("")
+        assert response.stream is not None
+        return len([piece async for piece in response.stream])
+
+    assert asyncio.run(story()) == 1

@@ -1,0 +1,157 @@
+"""A follower and the real feed, with a network between them that misbehaves."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.sdk.upstream.between import Between, between
+from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.config.settings import ResourceSettings, Settings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Secret
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.fetch import Credential, Fetcher
+from valetkey.sdk.upstream.revocations import Page, Revocations
+from valetkey.testing.server import Servers
+
+CREDENTIAL = Credential("resource-server", Secret("r" * 40))
+FELT_WITHIN = 5.0
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """A real authorization server."""
+    given = replace(
+        Settings(), resource=replace(ResourceSettings(), credential_text=CREDENTIAL.client_secret)
+    )
+    folder: Path = tmp_path_factory.mktemp("feed")
+    with Servers(folder, settings=given, with_resource=False) as running:
+        yield running
+
+
+@asynccontextmanager
+async def followed(
+    servers: Servers, kept: list[Page] | None = None, *, hangs: bool = False
+) -> AsyncGenerator[tuple[Revocations, Between]]:
+    """One who follows, through something between."""
+
+    async def keep(page: Page) -> bool:
+        if kept is not None:
+            kept.append(page)
+        return True
+
+    home = urlsplit(servers.auth_url)
+    assert home.hostname is not None
+    assert home.port is not None
+    async with between(home.hostname, home.port) as it, Fetcher() as fetch:
+        it.hangs = hangs
+        revocations = Revocations(f"{it.address}/oauth/revocations", fetch, CREDENTIAL, keep=keep)
+        task = asyncio.create_task(revocations.follow(servers.clock.now))
+        try:
+            await _until(lambda: revocations.heard_at > 0)
+            yield revocations, it
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def felt_after(servers: Servers, revocations: Revocations, name: str) -> float:
+    """How many seconds it takes until the follower knows of a revocation."""
+    now = servers.clock.now()
+    await asyncio.to_thread(
+        servers.write, lambda tx: tx.revocations.add(RevokedKind.TOKEN, name, now)
+    )
+    caller = Caller("1", "printer", Scope(), name, None, now, Instant(now + 60))
+    began = time.monotonic()
+    await _until(lambda: revocations.covers(caller))
+    return time.monotonic() - began
+
+
+def test_news_comes_over_the_stream_without_polling(servers: Servers) -> None:
+    async def story() -> None:
+        async with followed(servers) as (revocations, it):
+            assert it.streams
+            assert await felt_after(servers, revocations, "at_stream") < 2
+            assert it.streams
+            assert not await _polls(revocations)
+
+    asyncio.run(story())
+
+
+def test_a_stream_that_is_cut_delays_nothing_for_long(servers: Servers) -> None:
+    async def story() -> None:
+        async with followed(servers) as (revocations, it):
+            for name in ("at_cut_1", "at_cut_2"):
+                it.cut()
+                assert await felt_after(servers, revocations, name) < FELT_WITHIN
+            await _until(lambda: bool(it.streams))
+
+    asyncio.run(story())
+
+
+def test_a_stream_that_hangs_is_given_up_in_time(servers: Servers) -> None:
+    async def story() -> None:
+        async with followed(servers) as (revocations, it):
+            assert it.streams
+            it.hangs = True
+            for name in ("at_hang_1", "at_hang_2", "at_hang_3"):
+                assert await felt_after(servers, revocations, name) < FELT_WITHIN
+            it.hangs = False
+            assert await felt_after(servers, revocations, "at_hang_4") < FELT_WITHIN
+
+    asyncio.run(story())
+
+
+def test_a_network_that_lets_no_stream_through_is_polled(servers: Servers) -> None:
+    async def story() -> None:
+        async with followed(servers, hangs=True) as (revocations, _):
+            for name in ("at_never_1", "at_never_2", "at_never_3"):
+                assert await felt_after(servers, revocations, name) < FELT_WITHIN
+
+    asyncio.run(story())
+
+
+def test_what_the_stream_told_is_kept_with_its_cursor(servers: Servers) -> None:
+    async def story() -> None:
+        kept: list[Page] = []
+        async with followed(servers, kept) as (revocations, _):
+            await felt_after(servers, revocations, "at_kept")
+            assert "at_kept" in [entry.id for page in kept for entry in page.revocations]
+            assert kept[-1].cursor
+            async with Fetcher() as fetch:
+                again = Revocations("http://127.0.0.1:1/", fetch, CREDENTIAL, known=kept[-1])
+                now = servers.clock.now()
+                caller = Caller("1", "printer", Scope(), "at_kept", None, now, Instant(now + 9))
+                assert again.covers(caller)
+
+    asyncio.run(story())
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    for _ in range(1_500):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came")
+
+
+async def _polls(revocations: Revocations) -> bool:
+    """Whether it asks by polling while its stream lives."""
+    polled = False
+    poll = revocations.poll
+
+    async def watched(now: Instant) -> bool:
+        nonlocal polled
+        polled = True
+        return await poll(now)
+
+    revocations.poll = watched  # type: ignore[method-assign]
+    await asyncio.sleep(2.5)
+    return polled
