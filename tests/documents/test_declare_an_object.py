@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests.documents.pages import blocks
 from valetkey.config.load import load
-from valetkey.resource.declared.directory import objects_of
 from valetkey.resource.objects import OBJECTS
+from valetkey.resource.objects.declared.directory import objects_of
 
 PAGE = "docs/how-to/declare-an-object.md"
 

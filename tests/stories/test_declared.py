@@ -5,7 +5,7 @@ from pathlib import Path
 
 import requests
 
-from tests.resource.declared.books import BOOK, write_objects
+from tests.resource.objects.books import BOOK, write_objects
 from valetkey.authorization.protocol.client_metadata import ClientMetadata
 from valetkey.config.settings import ResourceSettings, Settings
 from valetkey.testing.person import Person

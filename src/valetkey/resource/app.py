@@ -14,10 +14,10 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
-from valetkey.resource.declared.directory import objects_of
 from valetkey.resource.forward_auth import ForwardAuth
 from valetkey.resource.homes.identity import Identity, IdentityRecords
 from valetkey.resource.homes.records import OwnRecords
+from valetkey.resource.objects.declared.directory import objects_of
 from valetkey.resource.operations import Operations
 from valetkey.resource.problem import Problems
 from valetkey.resource.requests.allowance import Allowances

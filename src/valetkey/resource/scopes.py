@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from valetkey.config.settings import Settings
-from valetkey.resource.declared.directory import objects_of
 from valetkey.resource.objects import OBJECTS
+from valetkey.resource.objects.declared.directory import objects_of
 from valetkey.resource.resource_object import ResourceObject
 
 

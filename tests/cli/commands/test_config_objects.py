@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.running import valetkey
-from tests.resource.declared.books import BOOK, TASK, write_objects
+from tests.resource.objects.books import BOOK, TASK, write_objects
 
 _FILE = '[resource]\nobjects = "objects"\n'
 

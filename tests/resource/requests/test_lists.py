@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.resource.api import Api, serving, settings_for
-from tests.resource.declared.books import write_objects
+from tests.resource.objects.books import write_objects
 from tests.sdk.issuer import API, Clock, Issuer
 
 SONGS = """{

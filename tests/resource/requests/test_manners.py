@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.resource.api import Api, serving, settings_for
-from tests.resource.declared.books import DIARY, TASK, write_objects
+from tests.resource.objects.books import DIARY, TASK, write_objects
 from tests.sdk.issuer import Clock, Issuer
 from valetkey.config.load import Mistakes, load
 from valetkey.kernel.moment import Instant

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.resource.api import Answer, Api
-from tests.resource.declared.test_declared_api import declared
+from tests.resource.objects.test_declared_api import declared
 from valetkey.resource.requests.patches import JsonPatch, read_json_patch
 from valetkey.resource.shapes.shape import Invalid
 

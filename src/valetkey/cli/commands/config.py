@@ -13,7 +13,7 @@ from valetkey.config.agreement import missing_files
 from valetkey.config.explain import Explained, explain
 from valetkey.config.load import Mistakes
 from valetkey.config.settings import Origin
-from valetkey.resource.declared.directory import read_directory
+from valetkey.resource.objects.declared.directory import read_directory
 
 _BOTH = ("authorization", "resource")
 

@@ -15,7 +15,7 @@ from valetkey.config.agreement import missing_files, servers
 from valetkey.config.load import Mistakes, environment
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
-from valetkey.resource.declared.directory import read_directory
+from valetkey.resource.objects.declared.directory import read_directory
 from valetkey.web import log
 from valetkey.web.listen import bind
 
