@@ -106,6 +106,7 @@ class Service:
         body: bytes = b"",
         content_type: str = "",
         authorization: str = "",
+        accept: str = "",
     ) -> Answer:
         """One request, as a server hands it to the app."""
         path, _, query = target.partition("?")
@@ -114,6 +115,8 @@ class Service:
             headers.append((b"content-type", content_type.encode()))
         if authorization:
             headers.append((b"authorization", authorization.encode("latin-1")))
+        if accept:
+            headers.append((b"accept", accept.encode()))
         if body:
             headers.append((b"content-length", str(len(body)).encode()))
         sent: list[MutableMapping[str, object]] = []
@@ -145,11 +148,15 @@ class Service:
         return Answer(status, told, content)
 
     async def post(
-        self, path: str, form: Mapping[str, str] | bytes = b"", authorization: str = ""
+        self,
+        path: str,
+        form: Mapping[str, str] | bytes = b"",
+        authorization: str = "",
+        accept: str = "",
     ) -> Answer:
         """A form."""
         body = form if isinstance(form, bytes) else urlencode(form).encode()
-        return await self.call("POST", path, body, FORM if body else "", authorization)
+        return await self.call("POST", path, body, FORM if body else "", authorization, accept)
 
     async def token(self, client_id: str, path: str = "/oauth/token", **said: str) -> Answer:
         """A request at an endpoint for clients, as this client would send it."""

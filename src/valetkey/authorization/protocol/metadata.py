@@ -13,6 +13,7 @@ class ServerFacts:
     grant_types: Collection[str]
     authentication_methods: Collection[str]
     signing_algorithms: Collection[str]
+    introspection_algorithms: Collection[str]
     implicit: bool
     password: bool
 
@@ -41,6 +42,7 @@ def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
         "introspection_endpoint": f"{facts.issuer}/oauth/introspect",
         "introspection_endpoint_auth_methods_supported": proofs,
         "introspection_endpoint_auth_signing_alg_values_supported": list(facts.signing_algorithms),
+        "introspection_signing_alg_values_supported": list(facts.introspection_algorithms),
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
         "ui_locales_supported": ["en"],

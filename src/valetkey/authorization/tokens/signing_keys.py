@@ -21,6 +21,10 @@ _PUBLISHED_AFTER = days(2)
 """A key is published until the last token it signed has expired: a day, and a day in reserve."""
 
 
+ALGORITHM = Algorithm.ES256
+"""With which everything is signed: what is short, fast, and understood everywhere."""
+
+
 class NoSigningKey(LookupError):
     """There is no key to sign with: none was made yet, or the keyring does not open it."""
 
@@ -183,7 +187,7 @@ class SigningKeyRing:
             tx.events.add(SigningKeyIssued(record.kid, record.algorithm, activates_at), now)
 
     def _draft(self) -> "_Draft":
-        key = SigningKey.generate(Algorithm.ES256)
+        key = SigningKey.generate(ALGORITHM)
         sealed = self._sealer.seal(key.private_jwk().encode(), place(key.kid), self._random)
         return _Draft(key, sealed)
 

@@ -1,4 +1,8 @@
-"""POST /oauth/introspect: what a token is worth, to those who may know (RFC 7662)."""
+"""POST /oauth/introspect: what a token is worth, to those who may know (RFC 7662).
+
+To those who accept `application/token-introspection+jwt`, signed (RFC 9701): evidence that can be
+kept and shown to others.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +16,16 @@ from valetkey.authorization.model.client import RESOURCE_SERVER
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
+from valetkey.kernel import jwt
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
+SIGNED = "application/token-introspection+jwt"
+"""The media type of a signed answer."""
+
+_TYP = "token-introspection+jwt"
 _NO_STORE: Pairs = (("cache-control", "no-store"),)
 _INACTIVE: Mapping[str, object] = MappingProxyType({"active": False})
 
@@ -49,7 +58,21 @@ class IntrospectionEndpoint:
             said = await self.store.read(lambda tx: self._say(tx, proven, token, read, request.at))
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
+        if SIGNED in (request.headers.get("accept") or ""):
+            return await self._signed(said, client_id, request.at)
         return json_response(dict(said), 200, _NO_STORE)
+
+    async def _signed(self, said: Mapping[str, object], client_id: str, now: Instant) -> Response:
+        await self.reader.keys.refresh(now)
+        # No `sub` and no `exp` at the top: this must not pass for a token (RFC 9701 section 5).
+        claims = {
+            "iss": self.issuer,
+            "aud": client_id,
+            "iat": now,
+            "token_introspection": dict(said),
+        }
+        text = jwt.sign(claims, self.reader.keys.current(now), typ=_TYP)
+        return Response(200, text.encode("ascii"), (("content-type", SIGNED), *_NO_STORE))
 
     def _say(
         self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant

@@ -8,7 +8,7 @@ import msgspec
 from valetkey.authorization.protocol.metadata import ServerFacts, server_metadata
 from valetkey.authorization.storage.clients import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.authorization.tokens.signing_keys import ALGORITHM, SigningKeyRing
 from valetkey.web.exchange import Pairs, Request, Response
 
 _METADATA_HEADERS: Pairs = (
@@ -60,6 +60,7 @@ class MetadataEndpoint:
                     grant_types=self.grant_types,
                     authentication_methods=self.authentication_methods,
                     signing_algorithms=self.signing_algorithms,
+                    introspection_algorithms=(ALGORITHM.value,),
                     implicit=implicit,
                     password=password,
                 )
