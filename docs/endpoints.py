@@ -25,7 +25,7 @@ SENTENCES = {
     "/token": "Tokens for client credentials alone.",
     "/oauth/revoke": "Ends a token and what hangs on it (RFC 7009).",
     "/oauth/introspect": "What a token is worth now (RFC 7662); signed, if asked for (RFC 9701).",
-    "/oauth/revocations": "What ended before its time: pages, or a stream. For the resource server.",
+    "/oauth/revocations": "What ended before its time: pages or a stream. For the resource server.",
     "/oauth/identity": "Account, client and authorizations of a token. For the resource server.",
     "/oauth/sign-in": "The sign-in page.",
     "/oauth/consent": "The consent page: who asks for what, allow or deny.",
