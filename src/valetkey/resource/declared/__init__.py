@@ -1,1 +1,0 @@
-"""Objects that the operator declares: each is one file in the directory that the settings name."""
