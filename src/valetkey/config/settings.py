@@ -225,10 +225,12 @@ class LimitSettings:
     """How much one caller may ask."""
 
     sign_in_failures: Annotated[int, whole(3, 1_000, "failures")] = 20
-    """Wrong passwords for one account in `sign_in_window` before the next must wait."""
+    """Wrong passwords for one account from one address (/24 or /56) in `sign_in_window` before the
+    next must wait. From everywhere together it is five times as many: one stranger alone cannot
+    keep a person from signing in."""
 
     sign_in_failures_per_address: Annotated[int, whole(3, 100_000, "failures")] = 300
-    """The same for one address (/24 or /56), whatever the account."""
+    """The same for one address, whatever the account."""
 
     sign_in_window: Annotated[Lifetime, rules.lifetime("1m", "1d")] = minutes(15)
     """How long a wrong password is remembered against account and address."""

@@ -106,6 +106,26 @@ def test_one_neighbourhood_shares_one_counter_and_it_is_not_the_account_s(
     run(sqlite_url, story, limits=LIMITS)
 
 
+def test_one_stranger_cannot_keep_a_person_out_and_many_cannot_guess_for_ever(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        for _ in range(40):
+            await attempt(it, "alice", "wrong password", "198.51.100.1")
+        # What the stranger was refused does not count against anybody.
+        assert isinstance(await attempt(it), User)
+        codes: list[ErrorCode] = []
+        for number in range(20):
+            said = await attempt(it, "alice", "wrong password", f"203.0.{number}.1")
+            assert isinstance(said, Refusal)
+            codes.append(said.code)
+        # Three from the stranger, twelve more: five times three.
+        assert codes.count(ErrorCode.INVALID_GRANT) == 12
+        assert codes[-1] is ErrorCode.SLOW_DOWN
+
+    run(sqlite_url, story, limits=replace(LIMITS, sign_in_failures_per_address=50))
+
+
 def test_good_attempts_do_not_count(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         for _ in range(8):

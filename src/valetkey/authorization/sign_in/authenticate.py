@@ -4,7 +4,7 @@ Attempts are counted before they are judged, for the account and for the address
 guesses count too; a good one is given back (security 17, 26).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +21,8 @@ from valetkey.web.client_address import neighbourhood
 from valetkey.web.offload import Busy, Offload
 
 _LONGEST_NAME = 320
+_EVERYWHERE = 5
+"""So many times the failures from one place are the failures from all places together."""
 _WRONG = "username and password do not fit, or this account must sign in at the sign-in page"
 
 AfterSignIn = Callable[[Transaction, User], object]
@@ -33,7 +35,7 @@ class _Attempt:
 
     user: User | None
     stored: str | None
-    bucket: str
+    buckets: tuple[str, ...]
     wait: int
 
 
@@ -84,14 +86,12 @@ class PasswordSignIn:
             )
         except Busy:
             # Nothing was judged, so nothing counts: or who floods us would shut others out.
-            buckets = (attempt.bucket, places[0])
-            await self.store.write(lambda tx: _give_back(tx, buckets))
+            await self.store.write(lambda tx: _give_back(tx, attempt.buckets))
             raise
         if not good or prepared is None or attempt.user is None or attempt.stored is None:
             return await self._fail(attempt, now)
         renewed = await self._renewed(prepared, attempt.stored)
-        buckets = (attempt.bucket, places[0])
-        accept = partial(_accept, attempt.user.uid, attempt.stored, renewed, buckets, then)
+        accept = partial(_accept, attempt.user.uid, attempt.stored, renewed, attempt.buckets, then)
         user = await self.store.write(accept)
         return await self._fail(attempt, now) if user is None else user
 
@@ -100,17 +100,25 @@ class PasswordSignIn:
         possible = len(username) <= _LONGEST_NAME and "\0" not in username
         user = tx.users.find_by_name(username) if possible else None
         # One counter for all names of one account; unknown names are counted all the same.
-        name = f"uid:{user.uid}" if user else fold(username[:_LONGEST_NAME])
-        bucket = f"sign_in:{self.key.of('throttle', name)}"
-        account = Limit(self.limits.sign_in_failures, self.limits.sign_in_window)
-        place = Limit(self.limits.sign_in_failures_per_address, self.limits.sign_in_window)
-        wait = tx.throttles.take(address_bucket, place, now)
-        if not wait:
-            wait = tx.throttles.take(bucket, account, now)
-            if wait:
-                tx.throttles.give_back(address_bucket)
+        name = f"uid:{user.uid}" if user else f"name:{fold(username[:_LONGEST_NAME])}"
+        account = f"sign_in:{self.key.of('throttle', name)}"
+        here = f"sign_in:{self.key.of('throttle here', f'{address_bucket} {name}')}"
+        few, window = self.limits.sign_in_failures, self.limits.sign_in_window
+        # Few from one place, and more from everywhere: one stranger cannot keep a person out.
+        buckets = {
+            address_bucket: Limit(self.limits.sign_in_failures_per_address, window),
+            here: Limit(few, window),
+            account: Limit(few * _EVERYWHERE, window),
+        }
+        taken: list[str] = []
+        wait = 0
+        for bucket, limit in buckets.items():
+            if wait := tx.throttles.take(bucket, limit, now):
+                _give_back(tx, taken)
+                break
+            taken.append(bucket)
         stored = tx.users.password_hash(user.uid) if user else None
-        return _Attempt(user, stored, bucket, wait)
+        return _Attempt(user, stored, tuple(buckets), wait)
 
     async def _renewed(self, prepared: bytes, stored: str) -> str | None:
         if is_current(stored, self.passwords):
@@ -152,6 +160,6 @@ def _accept(
     return user
 
 
-def _give_back(tx: Transaction, buckets: tuple[str, ...]) -> None:
+def _give_back(tx: Transaction, buckets: Iterable[str]) -> None:
     for bucket in buckets:
         tx.throttles.give_back(bucket)
