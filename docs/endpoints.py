@@ -35,6 +35,7 @@ SENTENCES = {
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",
     "/notices/query-string": "Why a secret in an address should be replaced, and how.",
+    "/.well-known/oauth-protected-resource": "Whom this API trusts, and its scopes (RFC 9728).",
     "/forward-auth": "Who is calling, for a proxy that asks before it passes a request on.",
     "/forward-auth/{+rest}": "The same for proxies that append the path of the request.",
     "/health/live": "200 while the process answers.",

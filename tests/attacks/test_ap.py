@@ -15,7 +15,7 @@ from valetkey.kernel import jwt
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.resource_object import OwnedBy
 
-_OPEN = {"/health/live", "/health/ready"}
+_OPEN = {"/.well-known/oauth-protected-resource", "/health/live", "/health/ready"}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -38,6 +39,23 @@ def test_notes_go_on_while_the_issuer_is_away(tmp_path: Path) -> None:
             assert (await call("GET", "/v2/account")).status == 200
             call.issuer.clock.at += 2
             assert (await call("GET", "/v2/notes", token=by_reference)).status == 200
+
+    asyncio.run(story())
+
+
+def test_who_is_refused_is_led_to_the_issuer_and_the_scopes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            refused = await call("GET", "/v2/notes", token="")
+            assert refused.status == 401
+            where = refused.headers["www-authenticate"].partition('resource_metadata="')[2]
+            path = urlsplit(where.rstrip('"')).path
+            answer = await call("GET", path, token="")
+            assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+            document = answer.json
+            assert document["authorization_servers"] == [call.issuer.url]
+            assert {"read", "notes:write"} <= set(document["scopes_supported"])
+            assert where.startswith(document["resource"])
 
     asyncio.run(story())
 

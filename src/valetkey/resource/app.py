@@ -24,11 +24,20 @@ from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.paging import Pages
 from valetkey.resource.resource_object import Home, ResourceObject
+from valetkey.resource.scopes import scopes_of
 from valetkey.resource.storage.decisions import DecisionQueue
 from valetkey.resource.storage.kept import KEY_SET, PAGE_KEY, Kept
 from valetkey.resource.storage.lists import bring_up_to_date
 from valetkey.resource.storage.upkeep import UNAVAILABLE, Upkeep, forgiving
-from valetkey.sdk import Credential, Issuer, Memory, Protection
+from valetkey.sdk import (
+    Credential,
+    Issuer,
+    Memory,
+    Protection,
+    metadata_document,
+    metadata_path,
+    metadata_url,
+)
 from valetkey.sdk.fetch import Fetcher
 from valetkey.web.exchange import Endpoint, Request, Response, json_response
 from valetkey.web.router import App, Route
@@ -75,6 +84,7 @@ async def build(settings: Settings, runtime: Runtime) -> App:
         memory=memory,
         remembered=settings.resource.introspection_cache,
         tls=tls,
+        resource_metadata=metadata_url(settings.resource.url),
     )
     decisions = DecisionQueue(runtime.random)
     cors = Cors(frozenset(settings.resource.cors_origins))
@@ -106,7 +116,12 @@ async def build(settings: Settings, runtime: Runtime) -> App:
 
     routes = [route for kind in objects for route in operations(kind).routes()]
     return App(
-        [*routes, *ForwardAuth(protection, problems).routes(), *_health(engine, problems)],
+        [
+            *routes,
+            *ForwardAuth(protection, problems).routes(),
+            _metadata(settings, problems),
+            *_health(engine, problems),
+        ],
         runtime=runtime,
         refuse=problems.refuse,
         hosts=_hosts(settings),
@@ -168,6 +183,18 @@ def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memo
         keep_keys=forgiving(engine, lambda db, document: Kept(db).put(KEY_SET, document.decode())),
         keep_revocations=forgiving(engine, lambda db, page: Kept(db).learn(page)),
     )
+
+
+def _metadata(settings: Settings, problems: Problems) -> Route:
+    """Which authorization server we trust and which scopes there are (RFC 9728)."""
+    resource = settings.resource.url
+    document = metadata_document(resource, [issuer_url(settings)], scopes_of(settings))
+
+    async def answer(_: Request) -> Response:
+        return Response(200, document, (("content-type", "application/json"),))
+
+    path = metadata_path(resource)
+    return Route(path, {"GET": answer, "HEAD": answer}, problems.refuse_at(path))
 
 
 def _health(engine: Engine, problems: Problems) -> tuple[Route, Route]:
