@@ -338,13 +338,16 @@ def test_gr_10_the_short_path_serves_client_credentials_alone(world: World, name
 
 
 def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: World) -> None:
-    held = [_password(fresh).json["access_token"], _implicit(fresh).told["access_token"]]
+    told = _password(fresh).json
+    held = [told["access_token"], _implicit(fresh).told["access_token"]]
+    assert fresh.refresh(told["refresh_token"], "old1").status == 200
     person = Person(fresh.auth)
     page = fresh.ask(person, "old1", response_type="token", prompt="consent")
     page = person.sign_in(page, "alice", PASSWORD)
     _change(fresh, "old1", ("authorization_code", "refresh_token"))
     fresh.servers.clock.forward(seconds(2))
     _password(fresh).refused(400, "unauthorized_client")
+    fresh.refresh(told["refresh_token"], "old1").refused(400, "invalid_grant")
     again = fresh.ask(Person(fresh.auth), "old1", response_type="token")
     _refused_in_fragment(again, "unauthorized_client")
     # What was already asked is judged again when it is answered.

@@ -9,6 +9,7 @@ from valetkey.authorization.grant_types.grant_type import (
     outside_scope,
     wrong_target,
 )
+from valetkey.authorization.model.client import GrantTypeName
 from valetkey.authorization.model.event import (
     GrantRevoked,
     RefreshTokenRepeated,
@@ -56,6 +57,9 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     presented = _Presented(text, fingerprint, found, user)
     if problem := require_live(found.standing, request.now):
         return problem
+    # Nobody agreed to it at a page of ours: it goes on only as long as the administrator lets it.
+    if grant.grant_type == GrantTypeName.PASSWORD and not request.client.may_use(grant.grant_type):
+        return _switched_off(grant)
     # What the client was registered for may have shrunk since.
     allowed = grant.scope & request.client.scope
     scope = request.wanted_scope() or allowed
@@ -198,6 +202,16 @@ def _idle(grant: Grant) -> Refusal:
         "refresh_token.idle",
         f"before {grant.refresh_expires_at}",
         "later",
+    )
+
+
+def _switched_off(grant: Grant) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "this authorization began with a grant type that the client may not use any more",
+        "refresh_token.grant_type",
+        "a grant type that is switched on",
+        grant.grant_type,
     )
 
 
