@@ -24,8 +24,9 @@ def _app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[by
     return [body]
 
 
-def _ask(app: WSGIApplication, path: str, headers: dict[str, str]) -> Answer:
+def _ask(app: WSGIApplication, path: str, headers: dict[str, str], method: str = "GET") -> Answer:
     environ: dict[str, Any] = {"PATH_INFO": path, "QUERY_STRING": "", "SCRIPT_NAME": ""}
+    environ["REQUEST_METHOD"] = method
     setup_testing_defaults(environ)
     if "Authorization" in headers:
         environ["HTTP_AUTHORIZATION"] = headers["Authorization"]
@@ -52,3 +53,25 @@ def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
         assert ask("/health", {}).body == b"well"
         assert ask("/nowhere", {}).status == 401
         assert ask("/late", mint.headers("read")).status == 403
+        head = _ask(app, "/notes", {}, "HEAD")
+        assert (head.status, head.body) == (401, b"")
+
+
+def test_a_refusal_after_the_answer_began_breaks_it_off() -> None:
+    at = gate()
+    told: list[object] = []
+
+    def late(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        demand(caller_of(environ), "admin")
+        return []
+
+    def start_response(status: str, headers: Any, error: Any = None, /) -> Any:
+        told.append((status, error is not None))
+
+    with trusted(at) as mint:
+        environ: dict[str, Any] = {}
+        setup_testing_defaults(environ)
+        environ["HTTP_AUTHORIZATION"] = mint.headers("read")["Authorization"]
+        list(Protected(late, at)(environ, start_response))
+    assert told == [("200 OK", False), ("403 Forbidden", True)]

@@ -155,14 +155,19 @@ def test_nobody_is_waited_for_for_ever() -> None:
         _sign_in(endpoint, wait=0.1)
 
 
-def test_without_a_browser_the_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("there", [True, False])
+def test_without_a_browser_the_address_is_written(
+    there: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     opened: list[str] = []
 
-    def no_browser(url: str) -> bool:
+    def browser(url: str) -> bool:
         opened.append(url)
-        return False
+        return there
 
-    monkeypatch.setattr("webbrowser.open", no_browser)
-    with pytest.raises(Rejected, match=r"https://as\.example/start"):
-        open_browser("https://as.example/start")
+    monkeypatch.setattr("webbrowser.open", browser)
+    open_browser("https://as.example/start")
     assert opened == ["https://as.example/start"]
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert ("https://as.example/start" in said.err) is not there

@@ -1,13 +1,17 @@
 """Any WSGI application behind a gate (PEP 3333)."""
 
+import sys
 from collections.abc import Collection, Iterable
 from http import HTTPStatus
+from types import TracebackType
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from valetkey.kernel.refusal import Refused
 from valetkey.sdk.adapters.gate import Denial, Gate
 from valetkey.sdk.adapters.running import Background
 from valetkey.sdk.caller import Caller
+
+OptExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 
 KEY = "valetkey.caller"
 """Where the caller is in the environment of a request that was let in."""
@@ -39,14 +43,16 @@ class Protected:
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         if path == self._gate.metadata_path and environ["REQUEST_METHOD"] in {"GET", "HEAD"}:
             content = (("content-type", "application/json"),)
-            return _answer(Denial(200, content, self._gate.metadata()), start_response)
+            return _answer(Denial(200, content, self._gate.metadata()), environ, start_response)
         if path in self._open:
             return self._app(environ, start_response)
         try:
             environ[KEY] = self._background.admit(authorization(environ), *self._needs)
             return self._app(environ, start_response)
         except Refused as refused:
-            return _answer(self._gate.deny(refused.refusal, self._needs), start_response)
+            denial = self._gate.deny(refused.refusal, self._needs)
+            # With the exception, so that a server breaks off an answer that has begun.
+            return _answer(denial, environ, start_response, sys.exc_info())
 
 
 def caller_of(environ: WSGIEnvironment) -> Caller:
@@ -61,7 +67,16 @@ def authorization(environ: WSGIEnvironment) -> list[str]:
     return [] if field is None else [field]
 
 
-def _answer(denial: Denial, start_response: StartResponse) -> Iterable[bytes]:
+def _answer(
+    denial: Denial,
+    environ: WSGIEnvironment,
+    start_response: StartResponse,
+    error: OptExcInfo | None = None,
+) -> Iterable[bytes]:
     headers = [*denial.headers, ("content-length", str(len(denial.body)))]
-    start_response(f"{denial.status} {HTTPStatus(denial.status).phrase}", headers)
-    return [denial.body]
+    status = f"{denial.status} {HTTPStatus(denial.status).phrase}"
+    if error is None:
+        start_response(status, headers)
+    else:
+        start_response(status, headers, error)
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [denial.body]

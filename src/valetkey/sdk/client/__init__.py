@@ -2,5 +2,6 @@
 
 from valetkey.sdk.client.client import Client
 from valetkey.sdk.client.tokens import Rejected, SignInNeeded, Tokens
+from valetkey.sdk.fetch import Unreachable
 
-__all__ = ["Client", "Rejected", "SignInNeeded", "Tokens"]
+__all__ = ["Client", "Rejected", "SignInNeeded", "Tokens", "Unreachable"]

@@ -1,5 +1,6 @@
 """A person signs in: the code grant with PKCE, for programs (RFC 7636, 8252, 9207)."""
 
+import sys
 import webbrowser
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -20,9 +21,10 @@ Show = Callable[[str], object]
 
 
 def open_browser(url: str) -> None:
-    """Open the person's browser. Raises Rejected where there is none, with the address to copy."""
+    """Open the person's browser; where there is none, write the address to standard error."""
     if not webbrowser.open(url):
-        raise Rejected("no_browser", f"open this address in a browser: {url}")
+        sys.stderr.write(f"Open this address in a browser of this machine:\n{url}\n")
+        sys.stderr.flush()
 
 
 def sign_in(
