@@ -3,13 +3,16 @@
 import asyncio
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from tests.sdk.certificate import self_signed
 from tests.web import QUICK, RUNTIME, exchange_bytes, refuse
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
@@ -97,9 +100,10 @@ def server(streams: Streams) -> Iterator[RunningServer]:
 
 
 def opened(server: RunningServer, path: str) -> socket.socket:
-    """A connection on which this was asked."""
+    """A connection on which this was asked; nothing, if it is empty."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=5)
-    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: h.example\r\n\r\n".encode())
+    if path:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: h.example\r\n\r\n".encode())
     return connection
 
 
@@ -195,6 +199,28 @@ def test_a_server_that_stops_does_not_wait_for_streams(streams: Streams) -> None
         while more := connection.recv(4_096):
             heard += more
     assert not heard.endswith(b"0\r\n\r\n")
+
+
+def test_it_is_the_same_over_tls(streams: Streams, tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    trust = ssl.create_default_context(cafile=str(certificate))
+    with RunningServer(
+        streams.app(), limits=QUICK, tls_certificate=certificate, tls_key=key
+    ) as server:
+        with trust.wrap_socket(opened(server, ""), server_hostname="127.0.0.1") as connection:
+            connection.sendall(GET + LAST)
+            heard = b""
+            while more := connection.recv(65_536):
+                heard += more
+            assert heard.count(b"5\r\nthree\r\n0\r\n\r\n") == 2
+        with trust.wrap_socket(opened(server, ""), server_hostname="127.0.0.1") as connection:
+            connection.sendall(b"GET /flood HTTP/1.1\r\n" + HEAD + b"\r\n")
+            assert streams.one_begins_within(5)
+            assert streams.all_end_within(QUICK.write + 5)
+        with trust.wrap_socket(opened(server, ""), server_hostname="127.0.0.1") as connection:
+            connection.sendall(b"GET /waiting HTTP/1.1\r\n" + HEAD + b"\r\n")
+            assert streams.one_begins_within(5)
+        assert streams.all_end_within(2)
 
 
 def test_in_memory_the_pieces_come_in_order() -> None:
