@@ -22,7 +22,7 @@ from valetkey.authorization.endpoints.resource_server.revocation_stream import (
 from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.settings import ResourceSettings, Settings
+from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.secret import Secret
@@ -32,13 +32,22 @@ CREDENTIAL = "r" * 40
 _PATIENCE = 10
 
 
-@pytest.fixture
-def servers(tmp_path: Path) -> Iterator[Servers]:
+@contextmanager
+def serving(folder: Path, database: str) -> Generator[Servers]:
     """An authorization server whose resource server has a known credential."""
+    given = Settings()
     settings = replace(
-        Settings(), resource=replace(ResourceSettings(), credential_text=Secret(CREDENTIAL))
+        given,
+        authorization=replace(given.authorization, database=database),
+        resource=replace(given.resource, credential_text=Secret(CREDENTIAL)),
     )
-    with Servers(tmp_path, settings=settings, with_resource=False) as running:
+    with Servers(folder, settings=settings, with_resource=False) as running:
+        yield running
+
+
+@pytest.fixture
+def servers(tmp_path: Path, sqlite_url: str) -> Iterator[Servers]:
+    with serving(tmp_path, sqlite_url) as running:
         yield running
 
 
@@ -93,9 +102,12 @@ def revoke(servers: Servers, *names: str) -> None:
     servers.write(work)
 
 
-def test_what_another_process_revokes_is_told_within_a_second(servers: Servers) -> None:
-    revoke(servers, "before")
-    with follow(servers) as stream:
+def test_what_another_process_revokes_is_told_within_a_second(
+    tmp_path: Path, database_url: str
+) -> None:
+    with serving(tmp_path, database_url) as servers, ExitStack() as stack:
+        revoke(servers, "before")
+        stream = stack.enter_context(follow(servers))
         assert stream.headers["content-type"] == "text/event-stream"
         assert stream.headers["x-accel-buffering"] == "no"
         first = event(stream)
