@@ -40,6 +40,8 @@ SENTENCES = {
     "/forward-auth/{+rest}": "The same for proxies that append the path of the request.",
     "/health/live": "200 while the process answers.",
     "/health/ready": "200 while a write transaction commits, else 503.",
+    "/v2/": "This API for people: every object, with requests in curl, Python and JavaScript.",
+    "/v2/openapi.json": "This API for programs (OpenAPI 3.1).",
     ASSETS: "Stylesheet and icon, under names that change with their content.",
 }
 
@@ -60,7 +62,7 @@ def endpoints() -> Iterator[str]:
         "paths for the resource server take its credential with HTTP Basic and nobody else's."
     )
     yield "## Resource server"
-    yield _table([route for route in theirs if not route.path.startswith(API)])
+    yield _table([route for route in theirs if not _is_object(route)])
     yield (
         "`Authorization: Bearer …`, and nowhere else. Errors are problem documents (RFC 9457). A\n"
         "POST without a body reads; a POST with a body creates."
@@ -69,7 +71,7 @@ def endpoints() -> Iterator[str]:
         [
             "| path | methods | to read | to write |",
             "|---|---|---|---|",
-            *(_object_row(route) for route in theirs if route.path.startswith(API)),
+            *(_object_row(route) for route in theirs if _is_object(route)),
         ]
     )
     yield "## Scopes"
@@ -103,6 +105,10 @@ def _path(route: Route) -> str:
 
 def _methods(route: Route) -> str:
     return ", ".join(method for method in route.methods if method != "HEAD")
+
+
+def _is_object(route: Route) -> bool:
+    return route.path.startswith(API) and route.path not in SENTENCES
 
 
 def _object_row(route: Route) -> str:

@@ -14,6 +14,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
+from valetkey.resource.documentation.openapi import Site
+from valetkey.resource.documentation.routes import routes as documentation
 from valetkey.resource.forward_auth import ForwardAuth
 from valetkey.resource.homes.identity import Identity, IdentityRecords
 from valetkey.resource.homes.records import OwnRecords
@@ -115,6 +117,8 @@ async def build(settings: Settings, runtime: Runtime) -> App:
         await engine.close()
 
     routes = [route for kind in objects for route in operations(kind).routes()]
+    site = Site(settings.brand.name, url, auth_url, settings.brand.accent)
+    routes += documentation(site, objects, problems)
     return App(
         [
             *routes,

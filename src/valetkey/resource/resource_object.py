@@ -1,7 +1,7 @@
 """What a resource object is: its shape, its scopes, its owner, where it lives, what can be done."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
@@ -73,6 +73,8 @@ class ResourceObject:
     home: Home = Home.HERE
     singleton: bool = False
     either: tuple[frozenset[str], ...] = ()
+    shows: Document = field(default_factory=dict[str, object])
+    """The fields of what the authorization server keeps, each as a JSON Schema, for who reads."""
     sort: tuple[str, ...] = ()
     """Fields that lists can be sorted by, `changed_at` among them if named; text, numbers, truths.
 

@@ -12,7 +12,7 @@ from valetkey.resource.resource_object import Home, ResourceObject, Verb
 class Account:
     """What an app may change of it."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    name: Annotated[str, Meta(min_length=1, max_length=200, examples=["Ada Lovelace"])]
 
 
 OBJECT = ResourceObject(
@@ -23,4 +23,12 @@ OBJECT = ResourceObject(
     writes="change your name",
     home=Home.ISSUER,
     singleton=True,
+    shows={
+        "uid": {"type": "integer", "examples": [4711]},
+        "username": {"type": "string", "examples": ["ada"]},
+        "name": {"type": "string", "examples": ["Ada Lovelace"]},
+        "email": {"type": "string", "examples": ["ada@example.com"]},
+        "email_verified": {"type": "boolean"},
+        "created_at": {"type": "integer", "description": "Seconds since 1970, UTC."},
+    },
 )

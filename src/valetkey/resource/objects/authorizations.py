@@ -17,4 +17,13 @@ OBJECT = ResourceObject(
     reads="see which apps you gave access",
     writes="end the access of apps",
     home=Home.ISSUER,
+    shows={
+        "id": {"type": "string", "examples": ["gr_9f8Hc2"]},
+        "client_id": {"type": "string", "examples": ["notes-printer"]},
+        "client_name": {"type": "string", "examples": ["Notes Printer"]},
+        "scope": {"type": "string", "examples": ["notes:read"]},
+        "created_at": {"type": "integer", "description": "Seconds since 1970, UTC."},
+        "last_used_at": {"type": ["integer", "null"]},
+        "expires_at": {"type": ["integer", "null"]},
+    },
 )

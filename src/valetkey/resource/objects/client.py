@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 
 # Empty where the client has none: what was read can be put back.
-_Uri = Annotated[str, Meta(max_length=2_000)]
+_Uri = Annotated[str, Meta(max_length=2_000, examples=["https://app.example/callback"])]
 _Uris = Annotated[tuple[_Uri, ...], Meta(max_length=100)]
 
 
@@ -16,7 +16,7 @@ _Uris = Annotated[tuple[_Uri, ...], Meta(max_length=100)]
 class Client:
     """What a client may change of itself; `redirect_uri` is the first of `redirect_uris`."""
 
-    description: Annotated[str, Meta(max_length=1_000)] = ""
+    description: Annotated[str, Meta(max_length=1_000, examples=["Prints your notes"])] = ""
     redirect_uri: _Uri | UnsetType = UNSET
     redirect_uris: _Uris | UnsetType = UNSET
 
@@ -31,4 +31,14 @@ OBJECT = ResourceObject(
     home=Home.ISSUER,
     singleton=True,
     either=(frozenset({"redirect_uri", "redirect_uris"}),),
+    shows={
+        "client_id": {"type": "string", "examples": ["notes-printer"]},
+        "name": {"type": "string", "examples": ["Notes Printer"]},
+        "description": {"type": "string", "examples": ["Prints your notes"]},
+        "redirect_uri": {"type": "string", "examples": ["https://app.example/callback"]},
+        "redirect_uris": {"type": "array", "items": {"type": "string"}},
+        "grant_types": {"type": "array", "items": {"type": "string"}},
+        "scope": {"type": "string", "examples": ["client:read client:write"]},
+        "created_at": {"type": "integer", "description": "Seconds since 1970, UTC."},
+    },
 )

@@ -12,8 +12,8 @@ from valetkey.resource.resource_object import ResourceObject, Verb
 class Note:
     """A title and a text."""
 
-    title: Annotated[str, Meta(min_length=1, max_length=200)]
-    text: Annotated[str, Meta(max_length=100_000)] = ""
+    title: Annotated[str, Meta(min_length=1, max_length=200, examples=["Shopping"])]
+    text: Annotated[str, Meta(max_length=100_000, examples=["Milk, bread"])] = ""
 
 
 OBJECT = ResourceObject(

@@ -1,0 +1,247 @@
+"""The OpenAPI document (3.1) of this API, derived from its objects alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from valetkey.resource.documentation import examples, parts, schemas
+from valetkey.resource.documentation.actions import Action, actions
+from valetkey.resource.requests.representation import JSON, JSON_PATCH, MERGE_PATCH
+from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
+from valetkey.resource.shapes.shape import Document
+from valetkey.resource.storage.lists import CREATED
+
+_READING = (400, 401, 403, 404, 406, 429, 503)
+_WRITING = (*_READING, 413, 415)
+_OF_VERB = {
+    Verb.LIST: (400, 401, 403, 406, 429, 503),
+    Verb.READ: _READING,
+    Verb.CREATE: (400, 401, 403, 406, 413, 415, 422, 429, 503),
+    Verb.REPLACE: (*_WRITING, 412),
+    Verb.CHANGE: (*_WRITING, 409, 412),
+    Verb.DELETE: (*_READING, 412),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where this API is, what it is called, and which authorization server it trusts."""
+
+    name: str
+    url: str
+    auth_url: str
+    accent: str = "#2456d6"
+
+
+def document(site: Site, objects: Sequence[ResourceObject]) -> Document:
+    """The whole document."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": f"{site.name} API",
+            "version": "2",
+            "description": (
+                "Errors are problem documents (RFC 9457) with a reference. A POST without a body"
+                " reads what GET reads."
+            ),
+        },
+        "servers": [{"url": site.url}],
+        "tags": [{"name": kind.name, "description": kind.reads} for kind in objects],
+        "paths": _paths(objects),
+        "components": {
+            "securitySchemes": _security_schemes(site, objects),
+            "schemas": {
+                "problem": parts.PROBLEM,
+                "json_patch": parts.JSON_PATCH,
+                **{name: schema for kind in objects for name, schema in _schemas(kind)},
+            },
+        },
+    }
+
+
+def _security_schemes(site: Site, objects: Sequence[ResourceObject]) -> Document:
+    def scopes(owner: OwnedBy) -> dict[str, str]:
+        wide = {"read": "read all your data", "write": "change all your data"}
+        found = wide if owner is OwnedBy.USER else {}
+        for kind in objects:
+            if kind.owned_by is owner:
+                found[f"{kind.name}:read"] = kind.reads
+                if kind.writes:
+                    found[f"{kind.name}:write"] = kind.writes
+        return found
+
+    token = f"{site.auth_url}/oauth/token"
+    return {
+        "oauth2": {
+            "type": "oauth2",
+            "flows": {
+                "authorizationCode": {
+                    "authorizationUrl": f"{site.auth_url}/oauth/authorize",
+                    "tokenUrl": token,
+                    "refreshUrl": token,
+                    "scopes": scopes(OwnedBy.USER),
+                },
+                "clientCredentials": {
+                    "tokenUrl": f"{site.auth_url}/token",
+                    "scopes": scopes(OwnedBy.CLIENT),
+                },
+            },
+        }
+    }
+
+
+def _schemas(kind: ResourceObject) -> Iterator[tuple[str, Document]]:
+    yield kind.name, schemas.shown(kind)
+    if Verb.LIST in kind.verbs:
+        yield f"{kind.name}.list", schemas.listed(kind)
+    for verb, made in (
+        (Verb.CREATE, schemas.created),
+        (Verb.REPLACE, schemas.replaced),
+        (Verb.CHANGE, schemas.patched),
+    ):
+        if verb in kind.verbs:
+            yield f"{kind.name}.{verb}", made(kind)
+
+
+def _paths(objects: Sequence[ResourceObject]) -> Document:
+    paths: dict[str, dict[str, object]] = {}
+    for kind in objects:
+        for action in actions(kind):
+            methods = paths.setdefault(action.path, {})
+            methods[action.method.lower()] = _operation(action)
+            if action.verb is Verb.LIST or (kind.singleton and action.verb is Verb.READ):
+                methods.setdefault("post", _reading_post(action))
+            if action.verb is Verb.CREATE and Verb.LIST in kind.verbs:
+                methods["post"] = _either_post(action)
+    return paths
+
+
+def _operation(action: Action) -> dict[str, object]:
+    kind, verb = action.kind, action.verb
+    made: dict[str, object] = {
+        "operationId": action.name,
+        "summary": action.summary,
+        "tags": [kind.name],
+        "security": [{"oauth2": [scope]} for scope in kind.scopes(verb)],
+        "parameters": _parameters(action),
+        "responses": {**_answers(action), **_problems(action)},
+    }
+    if action.has_body:
+        made["requestBody"] = _body(action)
+    if kind.deprecated is not None:
+        made["deprecated"] = True
+    return made
+
+
+def _reading_post(action: Action) -> dict[str, object]:
+    made = _operation(action)
+    made["operationId"] = f"{action.name}_by_post"
+    made["summary"] = f"{action.summary}, by POST without a body"
+    made["parameters"] = []
+    answers = {status: each for status, each in _answers(action).items() if status != "304"}
+    made["responses"] = {**answers, **_problems(action, 405)}
+    return made
+
+
+def _either_post(action: Action) -> dict[str, object]:
+    """POST on a collection: with a body it creates, without one it lists."""
+    made = _operation(action)
+    kind = action.kind
+    listed = {
+        "description": "The list, where nothing was sent.",
+        "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{kind.name}.list"}}},
+    }
+    made["responses"] = {"200": listed, **_answers(action), **_problems(action)}
+    made["requestBody"] = {**_body(action), "required": False}
+    return made
+
+
+def _parameters(action: Action) -> list[Document]:
+    kind, made = action.kind, list[Document]()
+    if action.has_id:
+        made.append(parts.in_path())
+    if action.verb is Verb.LIST:
+        fields = schemas.properties(schemas.shown(kind))
+        filters = {name: _scalar(fields[name]) for name in kind.filter}
+        made += parts.in_query((CREATED, *kind.sort), filters)
+    if action.verb in (Verb.LIST, Verb.READ):
+        made.append(parts.PARAMETERS["if_none_match"])
+    if action.verb is Verb.CREATE:
+        made.append(parts.PARAMETERS["idempotency_key"])
+    if action.has_preconditions:
+        if_match = parts.PARAMETERS["if_match"]
+        made.append({**if_match, "required": True} if kind.requires_if_match else if_match)
+    if action.has_body:
+        made.append(parts.PARAMETERS["prefer"])
+    return made
+
+
+def _scalar(schema: Document) -> Document:
+    """A field's type as a query says it: any value of that type may be asked for."""
+    scalar = schemas.scalar(schema)
+    return {"type": scalar} if scalar != "string" else {"type": "string", "maxLength": 1_000}
+
+
+def _body(action: Action) -> Document:
+    kind, verb = action.kind, action.verb
+    schema = {"$ref": f"#/components/schemas/{kind.name}.{verb}"}
+    said = (
+        {"schema": schema}
+        if action.example is None
+        else {
+            "schema": schema,
+            "examples": {"example": {"value": action.example}},
+        }
+    )
+    content: dict[str, object] = {JSON: said}
+    if verb is Verb.CHANGE:
+        content = {
+            MERGE_PATCH: said,
+            JSON: said,
+            JSON_PATCH: {"schema": {"$ref": "#/components/schemas/json_patch"}},
+        }
+    return {"required": True, "content": content}
+
+
+def _answers(action: Action) -> dict[str, Document]:
+    kind = action.kind
+    if action.verb is Verb.DELETE:
+        return {"204": {"description": "It is gone."}}
+    name = f"{kind.name}.list" if action.verb is Verb.LIST else kind.name
+    etag = {"ETag": parts.HEADERS["ETag"]}
+    shown: dict[str, object] = {
+        "description": "The list." if action.verb is Verb.LIST else "The object.",
+        "headers": etag,
+        "content": {JSON: _shown(action, name)},
+    }
+    match action.verb:
+        case Verb.CREATE:
+            location = {"Location": parts.HEADERS["Location"]}
+            return {"201": {**shown, "headers": {**etag, **location}}}
+        case Verb.LIST:
+            link = {"Link": parts.HEADERS["Link"]}
+            return {"200": {**shown, "headers": {**etag, **link}}, "304": _SAME}
+        case Verb.READ:
+            return {"200": shown, "304": _SAME}
+        case _:
+            return {"200": shown, "204": {"description": "Changed, as little as you prefer."}}
+
+
+_SAME: Document = {"description": "What you have is still so."}
+
+
+def _shown(action: Action, name: str) -> Document:
+    schema = {"schema": {"$ref": f"#/components/schemas/{name}"}}
+    if action.kind.home is Home.HERE and examples.of_kind(action.kind) is None:
+        return schema
+    one = examples.of_schema(schemas.shown(action.kind))
+    value = {"items": [one]} if action.verb is Verb.LIST else one
+    return {**schema, "examples": {"example": {"value": value}}}
+
+
+def _problems(action: Action, *more: int) -> dict[str, Document]:
+    statuses = {*_OF_VERB[action.verb], *more}
+    if action.kind.requires_if_match and action.has_preconditions:
+        statuses.add(428)
+    if action.kind.singleton:
+        statuses.discard(404)
+    return {str(status): parts.problem(status) for status in sorted(statuses)}

@@ -1,0 +1,223 @@
+"""The page for people at `/v2/`: every object, verb and scope, with requests to copy.
+
+Written by hand: everything that is not in this file passes through `_text`, which escapes it.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from html import escape as _text
+from importlib.resources import files
+from typing import cast
+
+from valetkey.resource.documentation import examples, schemas
+from valetkey.resource.documentation.actions import Action, actions
+from valetkey.resource.documentation.openapi import Site
+from valetkey.resource.documentation.programs import programs
+from valetkey.resource.requests.paging import MOST, USUAL
+from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
+from valetkey.resource.shapes.shape import Document
+from valetkey.resource.storage.lists import CREATED
+from valetkey.web.exchange import Response, html_response
+
+OPENAPI = "/v2/openapi.json"
+
+_ERRORS = """are problem documents (RFC 9457). <code>errors</code> names every wrong field by its
+JSON pointer, and <code>reference</code> leads to the reasons."""
+_LISTS = f"""come in pages of {USUAL}; <code>?limit=</code> takes up to {MOST}. <code>next</code>
+and the <code>Link</code> header lead on."""
+_CHANGES = """with <code>If-Match</code> and the <code>ETag</code> of what you read are never lost:
+412 says that somebody was faster."""
+_REPEATS = """of a POST with the same <code>Idempotency-Key</code> make nothing twice, for a day."""
+_LITTLE = """comes with <code>Prefer: return=minimal</code>."""
+_MANNERS = (
+    ("Errors", _ERRORS),
+    ("Lists", _LISTS),
+    ("Changes", _CHANGES),
+    ("Repeats", _REPEATS),
+    ("Less to read", _LITTLE),
+)
+
+
+def page(site: Site, objects: Sequence[ResourceObject]) -> Response:
+    """The whole page; it needs nothing but itself."""
+    style = files("valetkey.resource.documentation").joinpath("style.css").read_text("utf-8")
+    style = style.replace("ACCENT", site.accent)
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    csp = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none';"
+        " frame-ancestors 'none'"
+    )
+    return html_response("".join(_page(site, objects, style)).encode(), 200, csp)
+
+
+def _page(site: Site, objects: Sequence[ResourceObject], style: str) -> Iterator[str]:
+    title = _text(f"{site.name} API")
+    yield (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{style}</style></head>\n"
+        f'<body><div class="page"><header><h1>{title}</h1>'
+        f"<p>At <code>{_text(site.url)}/v2/</code>, with access tokens of"
+        f" <code>{_text(site.auth_url)}</code>. For programs:"
+        f' <a href="{OPENAPI}">openapi.json</a></p></header>\n<div class="columns">'
+        '<nav aria-label="On this page"><ul><li><a href="#start">Start</a></li>'
+    )
+    for kind in objects:
+        yield f'<li><a href="#{_text(kind.name)}">{_text(kind.name)}</a></li>'
+    yield "</ul></nav>\n<main>"
+    yield from _start(site)
+    for kind in objects:
+        yield from _object(site, kind)
+    yield "</main></div></div></body></html>\n"
+
+
+def _start(site: Site) -> Iterator[str]:
+    yield '<section id="start"><h2>Start</h2>'
+    yield (
+        "<p>Send an access token with every request. It comes from the authorization server, and a"
+        " person or a client allowed what it is good for.</p>"
+        "<pre tabindex=0><code>Authorization: Bearer TOKEN</code></pre>"
+    )
+    for title, said in _MANNERS:
+        yield f"<p><strong>{title}</strong> {said}</p>"
+    discovery = f"{site.auth_url}/.well-known/oauth-authorization-server"
+    yield f'<p class="quiet">The authorization server describes itself at {_link(discovery)}.</p>'
+    yield "</section>\n"
+
+
+def _object(site: Site, kind: ResourceObject) -> Iterator[str]:
+    name = _text(kind.name)
+    whose = "a user" if kind.owned_by is OwnedBy.USER else "a client, with its own token"
+    yield f'<section id="{name}"><h2>{name}</h2><p class="quiet">Belongs to {whose}.</p>'
+    if kind.deprecated is not None:
+        until = f" It may be gone from {kind.sunset:%Y-%m-%d} on." if kind.sunset else ""
+        yield f'<p class="notice">Nobody should begin to use this any more.{until}</p>'
+    yield from _scopes(kind)
+    yield from _fields(kind)
+    for action in actions(kind):
+        yield from _action(site, action)
+    yield "</section>\n"
+
+
+def _scopes(kind: ResourceObject) -> Iterator[str]:
+    rows = [(f"{kind.name}:read", kind.reads)]
+    if kind.writes:
+        rows.append((f"{kind.name}:write", kind.writes))
+    yield from _table(
+        ("Scope", "What people are asked"), ((_code(n), _text(said)) for n, said in rows)
+    )
+
+
+def _fields(kind: ResourceObject) -> Iterator[str]:
+    shown = schemas.properties(schemas.shown(kind))
+    written = kind.fields.names
+    rows = [
+        (
+            _code(name),
+            _text(_described(schema)),
+            _who_sets(kind, name) if name in written else "set by the server",
+        )
+        for name, schema in shown.items()
+    ]
+    yield f"<details><summary>Fields ({len(rows)})</summary>"
+    yield from _table(("Field", "What it is", ""), rows)
+    yield "</details>"
+
+
+def _who_sets(kind: ResourceObject, name: str) -> str:
+    if name in kind.fields.required:
+        return "required"
+    default = kind.fields.defaults.get(name)
+    return "optional" if default is None else f"default {_code(json.dumps(default))}"
+
+
+def _described(schema: Document) -> str:
+    kind = schema.get("type")
+    words = [str(schema["format"])] if "format" in schema else [_type(schema)]
+    for keyword, said in (
+        ("minLength", "at least {} characters"),
+        ("maxLength", "at most {} characters"),
+        ("minimum", "at least {}"),
+        ("maximum", "at most {}"),
+        ("pattern", "pattern {}"),
+    ):
+        limit = schema.get(keyword)
+        if limit is not None and abs(limit if isinstance(limit, int) else 0) < schemas.LARGEST:
+            words.append(said.format(limit))
+    described = schema.get("description")
+    if isinstance(described, str) and kind is not None:
+        words.append(described.rstrip("."))
+    return ", ".join(words)
+
+
+def _type(schema: Document) -> str:
+    if choices := _several(schema, "enum"):
+        return "one of " + ", ".join(json.dumps(each) for each in choices)
+    if kinds := _several(schema, "type"):
+        return " or ".join(str(each) for each in kinds)
+    if several := _several(schema, "anyOf"):
+        return " or ".join(_type(cast("Document", each)) for each in several)
+    return str(schema.get("type") or "any value")
+
+
+def _several(schema: Document, keyword: str) -> Sequence[object]:
+    found = schema.get(keyword)
+    return cast("list[object]", found) if isinstance(found, list) else ()
+
+
+def _action(site: Site, action: Action) -> Iterator[str]:
+    scopes = " or ".join(_code(scope) for scope in action.kind.scopes(action.verb))
+    yield (
+        f'<h3 id="{_text(action.name)}"><span class="method {action.method}">{action.method}</span>'
+        f"<code>{_text(action.path)}</code></h3><p>{_text(action.summary)}."
+        f' <span class="quiet">Scope {scopes}.</span></p>'
+    )
+    if action.verb is Verb.LIST:
+        yield from _orders(action.kind)
+    for index, program in enumerate(programs(action, site.url)):
+        is_open = " open" if index == 0 else ""
+        yield (
+            f"<details{is_open}><summary>{_text(program.language)}</summary>"
+            f"<pre tabindex=0><code>{_text(program.text)}</code></pre></details>"
+        )
+    if action.verb in (Verb.LIST, Verb.READ, Verb.CREATE):
+        yield (
+            "<details><summary>Answer</summary>"
+            f"<pre tabindex=0><code>{_text(_answer(action))}</code></pre></details>"
+        )
+
+
+def _orders(kind: ResourceObject) -> Iterator[str]:
+    if kind.home is not Home.HERE:
+        return
+    sorts = ", ".join(_code(f"?sort={name}") for name in (CREATED, *kind.sort))
+    said = f"Sorted by {sorts}; with - before the name the other way round."
+    if kind.filter:
+        said += f" Filtered by {', '.join(_code(f'?{name}=') for name in kind.filter)}."
+    yield f"<p>{said}</p>"
+
+
+def _answer(action: Action) -> str:
+    one = examples.of_schema(schemas.shown(action.kind))
+    value = {"items": [one]} if action.verb is Verb.LIST else one
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table of cells that are HTML already."""
+    yield "<table><thead><tr>"
+    yield from (f'<th scope="col">{_text(head)}</th>' for head in heads)
+    yield "</tr></thead><tbody>"
+    for row in rows:
+        yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>"
+    yield "</tbody></table>"
+
+
+def _code(text: str) -> str:
+    return f"<code>{_text(text)}</code>"
+
+
+def _link(url: str) -> str:
+    return f'<a href="{_text(url)}">{_text(url)}</a>'

@@ -1,0 +1,160 @@
+"""Parts of the OpenAPI document that do not depend on any object: problems, parameters, headers."""
+
+from collections.abc import Iterable, Mapping
+
+from valetkey.kernel.refusal import ErrorCode
+from valetkey.resource.requests.paging import LONGEST, MOST, USUAL
+from valetkey.resource.shapes.shape import Document
+
+PROBLEM: Document = {
+    "type": "object",
+    "description": "Why the answer is no (RFC 9457).",
+    "properties": {
+        "type": {"type": "string", "description": "A page that explains the code."},
+        "title": {"type": "string", "examples": ["Invalid Token Error"]},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"enum": sorted(code.value for code in ErrorCode)},
+        "reference": {
+            "type": "string",
+            "description": "What `valetkey explain` takes.",
+            "examples": ["VK-7F3K-9QXM-2RTD"],
+        },
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "pointer": {"type": "string", "examples": ["/title"]},
+                    "detail": {"type": "string", "examples": ["this field is required"]},
+                },
+                "required": ["pointer", "detail"],
+            },
+        },
+    },
+    "required": ["type", "title", "status", "detail", "code", "reference"],
+}
+
+_TAG = r'(W/)?"[!#-~]*"'
+_TAGS = rf"^(\*|{_TAG}(, ?{_TAG}){{0,20}})$"
+
+
+def _parameter(name: str, where: str, description: str, schema: Document) -> Document:
+    return {"name": name, "in": where, "description": description, "schema": schema}
+
+
+def _header(name: str, description: str, schema: Document) -> Document:
+    return _parameter(name, "header", description, schema)
+
+
+PARAMETERS: Mapping[str, Document] = {
+    "if_match": _header(
+        "If-Match",
+        "The ETag of what you read; the change is made only to that.",
+        {"type": "string", "pattern": _TAGS, "maxLength": 2_000, "examples": ['"1"']},
+    ),
+    "if_none_match": _header(
+        "If-None-Match",
+        "The ETag of what you have; 304 if it is still so.",
+        {"type": "string", "pattern": _TAGS, "maxLength": 2_000, "examples": ['"1"']},
+    ),
+    "idempotency_key": _header(
+        "Idempotency-Key",
+        "Repeats of this request with the same key get the same answer and make nothing new.",
+        {
+            "type": "string",
+            "pattern": "^[!-~]{1,255}$",
+            "examples": ["6d5a8c4e-shopping"],
+        },
+    ),
+    "prefer": _header(
+        "Prefer",
+        "`return=minimal` for an answer without a body (RFC 7240).",
+        {"enum": ["return=minimal", "return=representation"]},
+    ),
+}
+"""The headers that a request may have."""
+
+
+def in_path() -> Document:
+    """The id of one object."""
+    made = _parameter("id", "path", "Which one.", {"type": "string", "minLength": 1})
+    return {**made, "required": True}
+
+
+def in_query(sorts: Iterable[str], filters: Mapping[str, Document]) -> list[Document]:
+    """What a list takes."""
+    by = [*sorts, *(f"-{each}" for each in sorts)]
+    limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
+    cursor = {"type": "string", "minLength": 1, "maxLength": LONGEST}
+    return [
+        _parameter("limit", "query", "How many at most.", limit),
+        _parameter("sort", "query", "The order; with - the other way round.", {"enum": by}),
+        _parameter("cursor", "query", "Part of the address in `next`; made by this API.", cursor),
+        *(
+            _parameter(name, "query", f"Only those of which {name} is this.", schema)
+            for name, schema in filters.items()
+        ),
+    ]
+
+
+def _string(description: str) -> Document:
+    return {"description": description, "schema": {"type": "string"}}
+
+
+HEADERS: Mapping[str, Document] = {
+    "ETag": _string("Names this state; for If-Match and If-None-Match."),
+    "Location": _string("The address of what was made."),
+    "Link": _string("`rel=next` leads to the next page."),
+    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
+    "WWW-Authenticate": _string("What is needed (RFC 6750)."),
+}
+
+JSON_PATCH: Document = {
+    "type": "array",
+    "description": "Operations in order, all or none (RFC 6902).",
+    "maxItems": 100,
+    "items": {
+        "type": "object",
+        "properties": {
+            "op": {"enum": ["add", "remove", "replace", "move", "copy", "test"]},
+            "path": {"type": "string"},
+            "from": {"type": "string"},
+            "value": {},
+        },
+        "required": ["op", "path"],
+    },
+}
+
+STATUSES: Mapping[int, str] = {
+    400: "Something in the request is not as it should be; `errors` names each field.",
+    401: "The access token is missing, unknown or at its end.",
+    403: "The access token does not allow this.",
+    404: "There is no such object among yours.",
+    405: "This cannot be done here; Allow says what can.",
+    406: "The answer is JSON, which Accept excludes.",
+    409: "A patch does not fit what is there.",
+    412: "It was changed since you read it.",
+    413: "The body has more than 1 MiB.",
+    415: "The body is of another type.",
+    422: "The Idempotency-Key was used with another body.",
+    428: "If-Match is needed.",
+    429: "Too many requests.",
+    503: "Something this needs is away for a moment.",
+}
+"""What each problem means here."""
+
+
+def problem(status: int) -> Document:
+    """The answer of this status."""
+    made: dict[str, object] = {
+        "description": STATUSES[status],
+        "content": {
+            "application/problem+json": {"schema": {"$ref": "#/components/schemas/problem"}}
+        },
+    }
+    names = {401: "WWW-Authenticate", 403: "WWW-Authenticate"}.get(status)
+    names = "Retry-After" if status in (429, 503) else names
+    if names is not None:
+        made["headers"] = {names: HEADERS[names]}
+    return made

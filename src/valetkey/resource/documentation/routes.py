@@ -1,0 +1,34 @@
+"""The two addresses of the documentation, for everybody: it says nothing of anybody's data."""
+
+from collections.abc import Sequence
+
+from valetkey.resource.documentation.openapi import Site, document
+from valetkey.resource.documentation.page import OPENAPI, page
+from valetkey.resource.problem import Problems
+from valetkey.resource.resource_object import ResourceObject
+from valetkey.web.exchange import Endpoint, Request, Response, json_response
+from valetkey.web.router import Route
+
+PAGE = "/v2/"
+
+_CACHED = (("cache-control", "public, max-age=300"),)
+
+
+def routes(
+    site: Site, objects: Sequence[ResourceObject], problems: Problems
+) -> tuple[Route, Route]:
+    """The page and the document, both made once."""
+    described = json_response(document(site, objects), headers=_CACHED)
+    shown = page(site, objects)
+
+    async def openapi(request: Request) -> Response:
+        return problems.cors.opened(request, described)
+
+    async def people(_: Request) -> Response:
+        return shown
+
+    def route(path: str, endpoint: Endpoint) -> Route:
+        methods = {"GET": endpoint, "HEAD": endpoint}
+        return Route(path, methods, problems.refuse_at(path))
+
+    return route(PAGE, people), route(OPENAPI, openapi)

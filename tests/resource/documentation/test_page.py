@@ -1,0 +1,101 @@
+"""The page for people: complete, on its own, and safe whatever the operator wrote."""
+
+import ast
+import asyncio
+import re
+import shlex
+from pathlib import Path
+
+from tests.resource.objects.books import BOOK, TASK, write_objects
+from tests.resource.objects.test_declared_api import declared
+from valetkey.config.settings import ResourceSettings, Settings, Source
+from valetkey.resource.documentation.actions import actions
+from valetkey.resource.documentation.openapi import Site
+from valetkey.resource.documentation.page import page
+from valetkey.resource.documentation.programs import programs
+from valetkey.resource.objects.declared.directory import objects_of
+from valetkey.resource.resource_object import ResourceObject
+
+_SITE = Site("Acme", "https://api.example", "https://auth.example")
+
+
+def _objects(directory: Path) -> tuple[ResourceObject, ...]:
+    ended = TASK.replace('"reads"', '"deprecated": "2026-01-01", "sunset": "2027-01-01", "reads"')
+    write_objects(directory, books_py=BOOK, tasks_json=ended)
+    resource = ResourceSettings(objects="objects")
+    return objects_of(Settings(resource=resource, source=Source(directory=directory)))
+
+
+def _text(directory: Path, site: Site = _SITE) -> str:
+    return page(site, _objects(directory)).body.decode()
+
+
+def test_everybody_may_read_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with declared(tmp_path) as call:
+            answer = await call("GET", "/v2/", token="")
+            assert (answer.status, answer.headers["content-type"]) == (
+                200,
+                "text/html; charset=utf-8",
+            )
+            policy = answer.headers["content-security-policy"]
+            assert "unsafe" not in policy
+            assert policy.startswith("default-src 'none'; style-src 'sha256-")
+            assert (await call("HEAD", "/v2/", token="")).body == b""
+
+    asyncio.run(story())
+
+
+def test_it_shows_every_object_verb_and_scope(tmp_path: Path) -> None:
+    text = _text(tmp_path)
+    for kind in _objects(tmp_path):
+        assert f'<section id="{kind.name}">' in text
+        assert kind.reads in text or "&#x27;" in text
+        for action in actions(kind):
+            assert f'id="{action.name}"' in text
+            for scope in kind.scopes(action.verb):
+                assert f"<code>{scope}</code>" in text
+    assert "Nobody should begin to use this any more. It may be gone from 2027-01-01 on." in text
+
+
+def test_it_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    text = _text(tmp_path)
+    assert not re.search(r"<(script|link|img|iframe|object|form|base)\b|\son\w+=|style=", text)
+    assert "url(" not in text
+    assert "@import" not in text
+    links = set(re.findall(r'href="([^"]*)"', text))
+    outside = {link for link in links if not link.startswith(("#", "/v2/"))}
+    assert outside == {"https://auth.example/.well-known/oauth-authorization-server"}
+    assert all(f'id="{link[1:]}"' in text for link in links if link.startswith("#"))
+
+
+def test_what_the_operator_wrote_stays_text(tmp_path: Path) -> None:
+    text = _text(tmp_path, Site("<script>alert(1)</script>&", "https://a.example", "https://b"))
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;" in text
+    folder = write_objects(
+        tmp_path,
+        odd_json="""{
+          "type": "object",
+          "properties": {
+            "text": {"type": "string", "description": "<b onclick=x>", "examples": ["</code>'\\""]}
+          },
+          "x-valetkey": {"reads": "read \\"your\\" odd & things", "writes": "change & things"}
+        }""",
+    )
+    assert (folder / "odd.json").exists()
+    text = _text(tmp_path)
+    assert "<b " not in text
+    assert "&lt;b onclick=x&gt;" in text
+    assert "</code>&" not in text
+
+
+def test_the_programs_are_programs(tmp_path: Path) -> None:
+    for kind in _objects(tmp_path):
+        for action in actions(kind):
+            curl, python, javascript = programs(action, "https://api.example")
+            words = shlex.split(curl.text.replace("\\\n", " "))
+            assert words[0] == "curl"
+            assert words[-1].startswith("https://api.example/v2/")
+            ast.parse(python.text)
+            assert javascript.text.count("(") == javascript.text.count(")")
