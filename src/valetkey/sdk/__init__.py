@@ -6,6 +6,7 @@ from valetkey.sdk.challenge import NO_TOKEN, Challenge
 from valetkey.sdk.fetch import Credential
 from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
 from valetkey.sdk.protect import Memory, Protection, demand
+from valetkey.sdk.upstream.discovery import find_issuer
 from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.verify.bearer import read_bearer
 
@@ -19,6 +20,7 @@ __all__ = [
     "Memory",
     "Protection",
     "demand",
+    "find_issuer",
     "metadata_document",
     "metadata_path",
     "metadata_url",

@@ -19,10 +19,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
-from valetkey.sdk import Caller, Credential, Issuer, Protection
+from valetkey.sdk import Caller, Credential, Issuer, Protection, find_issuer
 from valetkey.sdk.client import Client
-from valetkey.sdk.fetch import Fetcher
-from valetkey.sdk.upstream.discovery import discover
 
 FOLDER = Path(__file__).parent
 API = "https://api.example/?alg=RS256"
@@ -38,13 +36,8 @@ def issuer(node: str) -> Iterator[Issuer]:
     with Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True) as process:
         assert process.stdout is not None
         url = json.loads(process.stdout.readline())["issuer"]
-        yield asyncio.run(_discovered(url))
+        yield find_issuer(url)
         process.communicate(timeout=30)
-
-
-async def _discovered(url: str) -> Issuer:
-    async with Fetcher() as door:
-        return (await discover(url, door)).as_issuer()
 
 
 def _robot(issuer: Issuer, resource: str, scope: str = "notes:read") -> Client:

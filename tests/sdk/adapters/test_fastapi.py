@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import Depends, FastAPI
+import pytest
+from fastapi import Depends, FastAPI, WebSocket, WebSocketDisconnect
 from fastapi.testclient import TestClient
 
 from tests.sdk.adapters.stories import AUDIENCE, METADATA, Answer, every_story, gate
@@ -29,7 +30,23 @@ def _app(gate: Gate) -> FastAPI:
     async def late(caller: Annotated[Caller, Depends(require("read"))]) -> None:
         demand(caller, "admin")
 
+    @app.websocket("/talk")
+    async def talk(socket: WebSocket, caller: Annotated[Caller, Depends(require("read"))]) -> None:
+        await socket.accept()
+        await socket.send_text(caller.subject)
+        await socket.close()
+
     return app
+
+
+def test_a_websocket_has_a_caller_or_does_not_open() -> None:
+    at = gate()
+    with trusted(at) as mint, TestClient(_app(at)) as client:
+        with client.websocket_connect("/talk", headers=mint.headers("read")) as socket:
+            assert socket.receive_text() == "1001"
+        with pytest.raises(WebSocketDisconnect) as closed, client.websocket_connect("/talk"):
+            pass
+        assert closed.value.code == 1008
 
 
 def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:

@@ -4,14 +4,17 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, cast
 
-from fastapi import FastAPI, Request, Response, Security
+from fastapi import FastAPI, Request, Response, Security, WebSocketException
 from fastapi.openapi.models import HTTPBearer, OAuth2, OAuthFlowAuthorizationCode, OAuthFlows
+from fastapi.requests import HTTPConnection
 from fastapi.security.base import SecurityBase
 
 from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.adapters.running import Running
 from valetkey.sdk.caller import Caller
+
+_POLICY = 1008  # RFC 6455 section 7.4.1; before it is accepted, servers make it a 403
 
 Dependency = Callable[..., Coroutine[object, object, Caller]]
 
@@ -66,11 +69,14 @@ class Require:
         self._scheme.needs(needs)
         scheme = Security(self._scheme, scopes=needs[:1])
 
-        async def caller(request: Request, _: Annotated[None, scheme]) -> Caller:
-            fields = request.headers.getlist("authorization")
+        # HTTPConnection: a WebSocket asks for its caller, too.
+        async def caller(connection: HTTPConnection, _: Annotated[None, scheme]) -> Caller:
+            fields = connection.headers.getlist("authorization")
             try:
                 return await self._running.admit(fields, *needs)
             except Refused as refused:
+                if connection.scope["type"] == "websocket":
+                    raise WebSocketException(_POLICY) from None
                 raise _Denied(refused.refusal, needs) from None
 
         return caller

@@ -1,5 +1,7 @@
 """What an authorization server says about itself (RFC 8414; OpenID Connect Discovery)."""
 
+import asyncio
+import ssl
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -7,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from valetkey.kernel.refusal import Mistake
-from valetkey.sdk.fetch import Door, Unreachable
+from valetkey.sdk.fetch import Door, Fetcher, Unreachable
 from valetkey.sdk.upstream.issuer import Issuer
 
 
@@ -52,6 +54,20 @@ async def discover(issuer: str, door: Door) -> ServerMetadata:
             raise Mistake(f"{url} speaks for another issuer than {issuer}")
         return said
     raise Unreachable(f"no metadata of the issuer {issuer}")
+
+
+def find_issuer(url: str, tls: ssl.SSLContext | None = None) -> Issuer:
+    """The issuer called `url`, as its own metadata describe it, for a program that starts.
+
+    It blocks for 10 seconds at most. Raises Unreachable and Mistake as `discover`; whoever wants
+    to start while the issuer is away writes the addresses down instead.
+    """
+
+    async def find() -> Issuer:
+        async with Fetcher(tls) as door:
+            return (await discover(url, door)).as_issuer()
+
+    return asyncio.run(find())
 
 
 def _addresses(issuer: str) -> tuple[str, str]:
