@@ -54,3 +54,17 @@ def test_no_log_format_has_the_query(file: str, says: str) -> None:
     assert says in text
     assert "$request_uri" not in text
     assert '$request"' not in text
+
+
+def test_names_that_only_look_like_ours_are_kept_away() -> None:
+    assert "aliasHeadersStrategy: delete\n" in (DEPLOY / "traefik/traefik.yml").read_text()
+    caddy = (DEPLOY / "caddy/Caddyfile").read_text()
+    assert all(f"request_header -X{between}Valetkey*\n" in caddy for between in "-_.")
+    envoy = (DEPLOY / "envoy/envoy.yaml").read_text()
+    assert "headers_with_underscores_action: REJECT_REQUEST\n" in envoy
+    nginx = "".join(each.read_text() for each in (DEPLOY / "nginx").iterdir())
+    assert not [
+        each
+        for each in ("underscores_in_headers on", "ignore_invalid_headers off")
+        if each in nginx
+    ]

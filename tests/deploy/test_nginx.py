@@ -72,7 +72,8 @@ def test_identity_that_the_caller_made_up_does_not_pass(site: Site) -> None:
     forged = {
         spelled: "forged"
         for name in set(names)
-        for spelled in (name, name.lower(), name.replace("-", "_"), name.upper().replace("-", "_"))
+        for between in ("-", "_", ".")
+        for spelled in (name.replace("-", between), name.upper().replace("-", between))
         if "required" not in name.lower()
     }
     seen = site.get("/app", site.token("notes:read"), **forged).json()
