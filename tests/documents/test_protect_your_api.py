@@ -114,7 +114,7 @@ def token(issuer: str, scope: str) -> str:
 def ask(url: str, bearer: str = "") -> tuple[int, str, Any]:
     """One request; status, challenge and body of the answer."""
     headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-    for _ in range(100):
+    for _ in range(300):
         try:
             with urlopen(Request(url, headers=headers), timeout=10) as answer:
                 return answer.status, "", json.load(answer)

@@ -5,13 +5,15 @@ import os
 import subprocess
 import sys
 import warnings
-from threading import Thread, active_count
+from threading import Thread
 
 import pytest
 
 from tests.sdk.adapters.stories import gate
 from valetkey.kernel.refusal import Refused
+from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.adapters.running import Background, Running
+from valetkey.sdk.protect import Protection
 from valetkey.sdk.testing import Mint, trusted
 
 
@@ -58,24 +60,33 @@ def test_whom_a_gate_trusts_may_change_while_it_is_at_work() -> None:
 def test_many_threads_share_one_loop_and_closing_ends_it() -> None:
     at = gate()
     background = Background(at)
+    made: list[Protection] = []
     admitted: list[str] = []
     with trusted(at) as mint:
-        before = active_count()
+
+        def make(_: Gate) -> Protection:
+            made.append(mint.protection())
+            return made[-1]
 
         def call() -> None:
             admitted.append(background.admit(_fields(mint), "read").subject)
 
+        at.replace(make)
         threads = [Thread(target=call) for _ in range(16)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert len(admitted) == 16
-        assert active_count() == before + 1
+        assert len(made) == 1
+        own = background._thread
+        assert own is not None
+        assert own.is_alive()
         background.close()
         background.close()
-        assert active_count() == before
+        assert not own.is_alive()
         call()
+        assert len(made) == 2
         background.close()
 
 

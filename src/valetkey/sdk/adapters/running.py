@@ -13,6 +13,8 @@ from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.protect import Protection
 
+_CLOSE_WITHIN = 5.0  # seconds
+
 
 class Running:
     """The protection of the running event loop, made and followed from the first request on."""
@@ -96,7 +98,9 @@ class Background:
             self._loop = self._thread = None
         if loop is None or thread is None:
             return
-        asyncio.run_coroutine_threadsafe(self._running.close(), loop).result()
+        # Nothing that hangs may keep an interpreter from ending.
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._running.close(), loop).result(_CLOSE_WITHIN)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
