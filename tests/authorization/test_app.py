@@ -43,7 +43,9 @@ def test_a_keyring_of_another_database_is_said_at_the_start(tmp_path: Path) -> N
         keyring_path(it.settings).write_text(Keyring.fresh(SYSTEM.random).text())
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
         for _ in range(2):
-            with pytest.raises(Mistake, match="restore the keyring"):
+            with pytest.raises(
+                Mistake, match="is not the keyring that this database was made with"
+            ):
                 await prepare(it.settings, runtime)
             with pytest.raises(Mistake, match="restore the keyring"):
                 await composition.build(it.settings, runtime, SCOPES)
@@ -93,5 +95,16 @@ def test_a_fault_says_nothing_about_the_inside(tmp_path: Path) -> None:
         broken = await it.exchange("web", code)
         broken.refused(500, "server_error")
         assert "vouchers" not in broken.body.decode()
+
+    run(tmp_path, story)
+
+
+def test_a_database_without_its_keyring_gets_no_other(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        path = keyring_path(it.settings)
+        path.unlink()
+        with pytest.raises(Mistake, match="and no keyring at"):
+            await prepare(it.settings, SYSTEM)
+        assert not path.exists()
 
     run(tmp_path, story)

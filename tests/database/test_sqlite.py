@@ -5,6 +5,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,7 @@ import pytest
 
 from valetkey.database.engine import Connection, ConstraintViolated, DatabaseUnavailable, Row
 from valetkey.database.sqlite import SQLite
+from valetkey.database.sqlite_connection import open_writer
 from valetkey.kernel.refusal import Mistake
 
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY)"
@@ -248,3 +250,12 @@ def test_a_closed_database_is_one_file(tmp_path: Path) -> None:
 
     asyncio.run(story())
     assert [file.name for file in tmp_path.iterdir()] == ["a.db"]
+
+
+def test_many_may_open_a_new_database_at_once(tmp_path: Path) -> None:
+    def open_it(path: Path) -> None:
+        open_writer(path, patience=5.0).close()
+
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(40):
+            list(threads.map(open_it, [tmp_path / f"{number}.db"] * 8))

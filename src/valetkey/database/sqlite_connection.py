@@ -1,6 +1,8 @@
 """One SQLite connection: how it is opened, and what a transaction sees of it."""
 
+import contextlib
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from valetkey.database.statement import Storable, storable
 # Bytes to which the write-ahead log is cut back once it has been copied into the database.
 _LOG_KEPT = 64 * 1024 * 1024
 _STATEMENTS_KEPT = 500
+_PAUSE = 0.01
 
 _UNAVAILABLE = (
     apsw.BusyError,
@@ -53,13 +56,24 @@ def open_writer(path: Path, *, patience: float) -> apsw.Connection:
     """The connection that writes; waits `patience` seconds for others while it opens."""
     create_file(path)
     raw = _open(path, apsw.SQLITE_OPEN_READWRITE, patience)
-    raw.pragma("journal_mode", "WAL")
+    _keep_a_log(raw, patience)
     # FULL: a commit is on disk before anybody hears of it. NORMAL would lose the last ones.
     raw.pragma("synchronous", "FULL")
     raw.pragma("foreign_keys", "ON")
     raw.pragma("wal_autocheckpoint", 1000)
     raw.pragma("journal_size_limit", _LOG_KEPT)
     return raw
+
+
+def _keep_a_log(raw: apsw.Connection, patience: float) -> None:
+    # When many open a new database at once, SQLite refuses this switch without waiting: two that
+    # wait for each other would wait for ever.
+    for _ in range(round(patience / _PAUSE)):
+        with contextlib.suppress(apsw.BusyError):
+            raw.pragma("journal_mode", "WAL")
+            return
+        time.sleep(_PAUSE)
+    raw.pragma("journal_mode", "WAL")
 
 
 def open_reader(path: Path, *, patience: float) -> apsw.Connection:

@@ -97,7 +97,8 @@ def test_the_record_of_a_wrong_redirect_uri_leaves_out_what_may_be_secret() -> N
     with pytest.raises(Refused) as caught:
         prove({"redirect_uri": "https://evil.test/cb?token=s3cret#s3cret"}, WEB)
     assert caught.value.refusal.received == "'https://evil.test/cb'"
-    assert caught.value.refusal.expected == "https://app.example/cb"
+    expected = f"one of the redirect URIs of {WEB.id}: https://app.example/cb"
+    assert caught.value.refusal.expected == expected
 
 
 def test_the_record_of_a_wrong_redirect_uri_can_be_stored_and_shown() -> None:

@@ -62,6 +62,7 @@ class ClientAuthentication:
         Refused with `invalid_client` in the same words whatever was wrong, `invalid_request` for
         two proofs at once, and `slow_down` for a failure after too many others from one place.
         """
+        now = presented.now
         recognised = [method for method in METHODS if method.recognises(presented)]
         # Header and body are one method and still two places.
         twice = presented.basic is not None and "client_secret" in presented.parameters
@@ -75,14 +76,24 @@ class ClientAuthentication:
         client = await self._directory.find(client_id) if client_id else None
         # An unknown client costs the same work as a wrong secret.
         verdict = method.proves(presented, client or _NOBODY, self._fingerprints)
+        if client and isinstance(verdict, Refusal) and self._may_look_again(client_id, place, now):
+            client = await self._directory.find_again(client_id)
+            verdict = method.proves(presented, client or _NOBODY, self._fingerprints)
         if client is None:
             verdict = not_proven("unknown", "a registered client", "another id")
-        elif require_live(standing_of(client), presented.now):
+        elif require_live(standing_of(client), now):
             verdict = not_proven("disabled", "a client that is switched on", "a disabled one")
         if isinstance(verdict, Refusal) or client is None:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
-            raise Refused(self._count(client_id, place, presented.now) or refusal)
+            raise Refused(self._count(client_id, place, now) or refusal)
         return Authenticated(client, method.name, verdict)
+
+    def _may_look_again(self, client_id: str, place: str, now: Instant) -> bool:
+        # Its secret may be a moment old, from another process; guesses may not cost a look each.
+        return not (
+            self._failures.of_client.peek((client_id, place), now)
+            or self._failures.of_place.peek(place, now)
+        )
 
     def _count(self, client_id: str, place: str, now: Instant) -> Refusal | None:
         # Who proves it is never made to wait: secrets of 256 bits are not found by trying, and a

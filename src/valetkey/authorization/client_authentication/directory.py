@@ -34,6 +34,15 @@ class ClientDirectory:
             self._known[client_id] = client
         return client
 
+    async def find_again(self, client_id: str) -> Client | None:
+        """The client as the database has it now, for whoever is about to refuse it.
+
+        Another process may have changed it less than a second ago.
+        """
+        self._known.pop(client_id, None)
+        self._changed = -1
+        return await self.find(client_id)
+
     async def _compare(self) -> None:
         changed = self._store.engine.changed()
         if changed == self._changed:

@@ -10,7 +10,7 @@ from valetkey.authorization.model.profile import ProfileName
 from valetkey.authorization.protocol.client_metadata import ClientRules
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
-from valetkey.config.paths import credential_path, keyring_path
+from valetkey.config.paths import credential_path, database_file, keyring_path
 from valetkey.config.settings import Settings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
@@ -18,7 +18,7 @@ from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secr
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
-from valetkey.kernel.secret import Prefix, Secret, fresh_secret
+from valetkey.kernel.secret import Prefix, Secret, fresh_secret, from_base64url
 from valetkey.kernel.url import origin
 
 SCHEMA = "valetkey.authorization.storage.schema"
@@ -57,6 +57,26 @@ class Foundation:
         """The keeper of people."""
         return AccountKeeper(self.runtime.random)
 
+    async def require_own_keyring(self) -> None:
+        """Raise Mistake unless this is the keyring that the database began with.
+
+        With another one every secret and every session in it would be dead, quietly.
+        """
+        print_ = from_base64url(self.keyring.fingerprint_key.of("keyring", "mark")) or b""
+        mark = int.from_bytes(print_[:7], "big")
+        if await self.store.write(lambda tx: tx.signing_keys.belongs_to(mark)):
+            return
+        place = (
+            "the keyring in the environment"
+            if self.settings.authorization.keyring_text is not None
+            else str(keyring_path(self.settings))
+        )
+        raise Mistake(
+            f"{place} is not the keyring that this database was made with; put that one back: "
+            "valetkey key restore FILE",
+            "authorization.keyring",
+        )
+
     async def keep_keys(self, now: Instant) -> None:
         """Make and retire signing keys as is due.
 
@@ -73,11 +93,7 @@ def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, st
 
     Raises Mistake where the keyring cannot be used.
     """
-    text = settings.authorization.keyring_text
-    if text is not None:
-        keyring = Keyring.parse(text.reveal())
-    else:
-        keyring = create_or_read(keyring_path(settings), runtime.random)
+    keyring = _keyring(settings, runtime)
     engine = connect(settings.authorization.database, directory=settings.source.directory)
     store = Store(engine, runtime.random)
     plan = KeyPlan(settings.tokens.signing_key_lifetime, settings.tokens.key_publication)
@@ -93,6 +109,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
     foundation = lay_foundation(settings, runtime, {})
     try:
         await migrate(foundation.store.engine, SCHEMA)
+        await foundation.require_own_keyring()
         now = runtime.now()
         await foundation.keep_keys(now)
         credential = _credential(settings, runtime)
@@ -100,6 +117,20 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
         await foundation.store.write(lambda tx: keep_registered(tx, registrar, credential, now))
     finally:
         await foundation.store.engine.close()
+
+
+def _keyring(settings: Settings, runtime: Runtime) -> Keyring:
+    text = settings.authorization.keyring_text
+    if text is not None:
+        return Keyring.parse(text.reveal())
+    path, database = keyring_path(settings), database_file(settings, settings.authorization)
+    if database is not None and database.exists() and not path.exists():
+        raise Mistake(
+            f"there is a database, {database}, and no keyring at {path}; put the one back that "
+            "belongs to it: valetkey key restore FILE",
+            "authorization.keyring",
+        )
+    return create_or_read(path, runtime.random)
 
 
 def _credential(settings: Settings, runtime: Runtime) -> Secret:

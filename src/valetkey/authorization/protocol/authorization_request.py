@@ -306,7 +306,7 @@ def _login_hint(text: str) -> str:
 
 
 def _unproven(description: str, check: str, client: Client, received: str) -> NoReturn:
-    registered = ", ".join(client.redirect_uris) or "no redirect URI is registered"
+    registered = f"one of the redirect URIs of {client.id}: {', '.join(client.redirect_uris)}"
     raise Refused(
         Refusal(ErrorCode.INVALID_REQUEST, description, check, registered[:2_000], received)
     )

@@ -88,6 +88,16 @@ class SigningKeys:
         self._bump()
         return moved == 1
 
+    def belongs_to(self, mark: int) -> bool:
+        """Whether the keyring of this mark is the one this database began with; the first is."""
+        self.db.run(
+            "INSERT INTO revision (name, number) VALUES ('keyring', :mark)"
+            " ON CONFLICT (name) DO NOTHING",
+            mark=mark,
+        )
+        row = self.db.row("SELECT number FROM revision WHERE name = 'keyring'")
+        return row is not None and row[0] == mark
+
     def reseal(self, kid: str, before: str, sealed: str) -> bool:
         """Exchange the sealed private half for the same, sealed with another key."""
         resealed = self.db.run(

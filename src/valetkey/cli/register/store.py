@@ -79,6 +79,9 @@ def with_store(
         engine = foundation.store.engine
         try:
             await migrate(engine, SCHEMAS["authorization"])
+            # A keyring that is only tried on is judged by whoever tries it.
+            if settings.authorization.keyring_text is None:
+                await foundation.require_own_keyring()
             return await work(Opened(foundation, SYSTEM.now()))
         finally:
             await engine.close()

@@ -11,7 +11,7 @@ from valetkey.authorization.endpoints.visitor.pending import (
     Pending,
     address,
     decides_again,
-    find_client,
+    find_and_prove,
     judge,
     open_interaction,
 )
@@ -20,7 +20,6 @@ from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
     UNSUPPORTED,
     ResponseType,
-    prove,
     understood,
 )
 from valetkey.authorization.protocol.authorization_response import success_url
@@ -78,8 +77,7 @@ class Authorize:
                 )
             )
         interaction = self._begin(request, _values(form if len(form) else query))
-        client = await find_client(self.site, interaction.parameters.get("client_id"))
-        returns = prove(interaction.parameters, client)
+        client, returns = await find_and_prove(self.site, interaction.parameters)
         url = decides_again(self.site, interaction)
         if len(url) > LONGEST:
             return self.site.back(returns, _TOO_LONG, client, request.at)

@@ -1,11 +1,13 @@
 """A pending request: the sealed interaction in the address, opened and judged again."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
+    ReturnAddress,
     parse,
     plausible_client_id,
     prove,
@@ -42,6 +44,17 @@ async def find_client(site: Site, client_id: str | None) -> Client:
     """The client that this parameter names; refused if it is unknown or disabled."""
     plausible = plausible_client_id(client_id)
     return require_client(None if plausible is None else await site.directory.find(plausible))
+
+
+async def find_and_prove(site: Site, parameters: Mapping[str, str]) -> tuple[Client, ReturnAddress]:
+    """The client, and where its answer may go; refused like `find_client` and `prove`."""
+    client = await find_client(site, parameters.get("client_id"))
+    try:
+        return client, prove(parameters, client)
+    except Refused:
+        # It may have registered the address a moment ago, with another process.
+        client = require_client(await site.directory.find_again(client.id))
+        return client, prove(parameters, client)
 
 
 def sealed_in(request: Request) -> str:
@@ -87,8 +100,7 @@ async def open_pending(site: Site, request: Request) -> Pending | Response:
 
 async def judge(site: Site, request: Request, interaction: Interaction) -> Pending | Response:
     """The same for an interaction at hand: everything about it is judged anew."""
-    client = await find_client(site, interaction.parameters.get("client_id"))
-    returns = prove(interaction.parameters, client)
+    client, returns = await find_and_prove(site, interaction.parameters)
     try:
         asked = parse(
             interaction.parameters,
