@@ -74,6 +74,11 @@ def _refusals(ask: Ask, mint: Mint) -> None:
         Mint(AUDIENCE, mint.issuer).token("read"),
     ):
         _problem(ask("/notes", {"Authorization": f"Bearer {token}"}), 401, "invalid_token")
+    for odd in ("Bearer", "Bearer  x", "Bearer x y", "Bearer " + "x" * 17_000, "bearer ==="):
+        _problem(ask("/notes", {"Authorization": odd}), 401, "invalid_token")
+    for other in ("Basic YTpi", "DPoP x", "x"):
+        answer = ask("/notes", {"Authorization": other})
+        assert (answer.status, answer.header("www-authenticate")) == (401, challenge)
     _problem(ask("/notes", mint.headers("notes:write")), 403, "insufficient_scope")
     _problem(ask("/notes", {"Authorization": "Bearer a, Bearer b"}), 401, "invalid_token")
 
