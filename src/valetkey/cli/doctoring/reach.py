@@ -52,8 +52,9 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
             yield good(about, f"{server.url} answers, and writes")
         for finding in _from_headers(name, answer):
             yield finding
-        if finding := await asyncio.to_thread(_vouched, name, server.url):
-            yield finding
+        unvouched = await asyncio.to_thread(_vouched, name, server.url)
+        if unvouched is not None:
+            yield unvouched
         if name == "authorization":
             yield await _issuer(settings, context)
 
