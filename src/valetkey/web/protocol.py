@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 
 from valetkey.kernel.refusal import STATUS, ErrorCode
 from valetkey.web import log
-from valetkey.web.connection.exchange import Exchange, Message
+from valetkey.web.connection.exchange import Exchange, Left, Message
 from valetkey.web.connection.gate import Gate, objection
 from valetkey.web.exchange import json_response, wire
 from valetkey.web.router import TARGET_BYTES, App
@@ -292,11 +292,11 @@ class HttpProtocol(asyncio.Protocol):
     def begin(self, exchange: Exchange, status: int, headers: RawPairs) -> None:
         """Write the head of an answer whose length nobody knows."""
         if exchange is not self._current:
-            raise ConnectionAbortedError
+            raise Left
         exchange.streaming = True
         if self._over:
             self._cut(exchange)
-            raise ConnectionAbortedError
+            raise Left
         framing: RawPairs = [(b"transfer-encoding", b"chunked")]
         if exchange.scope["http_version"] == "1.0":
             # The end of such an answer is the end of the connection.
@@ -309,19 +309,19 @@ class HttpProtocol(asyncio.Protocol):
     async def pour(self, exchange: Exchange, piece: bytes) -> None:
         """Write a piece of the body, and wait until the client has room for more."""
         if exchange is not self._current:
-            raise ConnectionAbortedError
+            raise Left
         if piece:
             whole = exchange.scope["http_version"] == "1.0"
             self._transport.write(piece if whole else b"%x\r\n%b\r\n" % (len(piece), piece))
         if self._stuck:
             self._room = self.loop.create_future()
-            await self._room
-            self._room = None
+            try:
+                await self._room
+            finally:
+                self._room = None
 
     def end(self, exchange: Exchange) -> None:
         """Say that the pieces were all, and go on to what comes next."""
-        if exchange is not self._current:
-            return
         exchange.streaming = False
         if exchange.scope["http_version"] != "1.0":
             self._transport.write(b"0\r\n\r\n")

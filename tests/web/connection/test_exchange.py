@@ -4,9 +4,11 @@ import asyncio
 import re
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +31,7 @@ class Streams:
 
     began: int = 0
     ended: int = 0
+    asked: threading.Event = field(default_factory=threading.Event)
     change: threading.Condition = field(default_factory=threading.Condition)
 
     def _count(self, *, began: int = 0, ended: int = 0) -> None:
@@ -63,6 +66,17 @@ class Streams:
         yield b"begun"
         raise RuntimeError("canary")
 
+    async def _stubborn(self) -> AsyncGenerator[bytes]:
+        self._count(began=1)
+        yield b"first"
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        self._count(ended=1)
+        yield b"last words"
+
+    async def stubborn(self, _: Request) -> Response:
+        return Response(200, stream=self._stubborn())
+
     async def three(self, _: Request) -> Response:
         return Response(200, b"zero ", stream=self._three())
 
@@ -75,8 +89,15 @@ class Streams:
     async def failing(self, _: Request) -> Response:
         return Response(200, stream=self._failing())
 
+    async def late(self, _: Request) -> Response:
+        self.asked.set()
+        await asyncio.sleep(0.5)
+        return Response(200, stream=self._endless(b"first", 60))
+
     def app(self) -> App:
         endpoints = {
+            "/late": self.late,
+            "/stubborn": self.stubborn,
             "/three": self.three,
             "/waiting": self.waiting,
             "/flood": self.flood,
@@ -148,6 +169,61 @@ def test_the_stream_ends_at_once_when_the_client_goes(
         connection.recv(4_096)
         assert streams.one_begins_within(5)
     assert streams.all_end_within(2)
+
+
+def test_who_says_that_it_will_say_no_more_is_gone(server: RunningServer, streams: Streams) -> None:
+    with opened(server, "/waiting") as connection:
+        assert streams.one_begins_within(5)
+        connection.shutdown(socket.SHUT_WR)
+        assert streams.all_end_within(2)
+
+
+def test_who_had_said_everything_before_still_hears_the_answer(server: RunningServer) -> None:
+    with opened(server, "/late") as connection:
+        connection.shutdown(socket.SHUT_WR)
+        heard = b""
+        while b"first" not in heard:
+            more = connection.recv(4_096)
+            assert more
+            heard += more
+        assert b"\r\nconnection: close\r\n" in heard
+
+
+def test_a_stream_that_goes_on_after_the_client_is_written_nowhere(
+    server: RunningServer, streams: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(server, "/stubborn") as connection:
+        connection.recv(4_096)
+        assert streams.one_begins_within(5)
+    assert streams.all_end_within(2)
+    assert exchange_bytes(server.port, LAST).endswith(b"0\r\n\r\n")
+    assert "failed" not in capsys.readouterr().err
+
+
+def test_for_who_went_before_it_began_nothing_begins(
+    server: RunningServer, streams: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(server, "/late") as connection:
+        assert streams.asked.wait(5)
+        # A reset, where closing alone could mean that the client still listens.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    time.sleep(1)
+    assert streams.began == 0
+    assert "failed" not in capsys.readouterr().err
+
+
+def test_when_the_server_stops_nothing_begins(
+    streams: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExitStack() as stack:
+        with RunningServer(streams.app()) as running:
+            connection = stack.enter_context(opened(running, "/late"))
+            assert streams.asked.wait(5)
+            stopped = time.monotonic()
+        assert time.monotonic() - stopped < 5
+        assert connection.recv(4_096) == b""
+    assert streams.began == 0
+    assert "failed" not in capsys.readouterr().err
 
 
 def test_a_client_that_does_not_read_is_not_written_into_memory(

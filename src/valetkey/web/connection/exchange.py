@@ -14,6 +14,10 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
+class Left(Exception):
+    """The client went away, or the server stops: nobody is there for the next piece."""
+
+
 class Wire(Protocol):
     """What an exchange needs of its connection."""
 
@@ -32,11 +36,11 @@ class Wire(Protocol):
         ...
 
     def begin(self, exchange: "Exchange", status: int, headers: RawPairs) -> None:
-        """Write the head of an answer whose body comes piece by piece."""
+        """Write the head of an answer whose body comes piece by piece. Raises Left."""
         ...
 
     async def pour(self, exchange: "Exchange", piece: bytes) -> None:
-        """Write a piece, and wait until the client has room. Raises ConnectionAbortedError."""
+        """Write a piece, and wait until the client has room. Raises Left."""
         ...
 
     def end(self, exchange: "Exchange") -> None:
@@ -94,9 +98,8 @@ class Exchange:
     async def _run(self, app: Application) -> None:
         try:
             await app(self.scope, self._receive, self._send)
-        except ConnectionAbortedError:
-            # Between two pieces the client went away: nothing failed.
-            return
+        except Left:
+            pass  # nothing failed
         except Exception as failure:  # noqa: BLE001 - whatever failed, the client is not left waiting
             log.error("application.failed", failure)
         self.connection.fail(self)
