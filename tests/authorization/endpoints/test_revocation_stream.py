@@ -128,7 +128,10 @@ def test_the_stream_is_resumed_where_it_stopped(servers: Servers) -> None:
     with follow(servers) as stream:
         event(stream)
         servers.clock.forward(seconds(2 * OVERLAP))
-        while "data" in (alive := event(stream)) or int(alive["id"]) < servers.clock.now() - 31:
+        while (
+            "data" in (alive := event(stream))
+            or int(alive["id"]) < servers.clock.now() - OVERLAP - 1
+        ):
             pass
     revoke(servers, "new")
     with follow(servers, alive["id"]) as stream:

@@ -8,7 +8,7 @@ from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import days
+from valetkey.kernel.moment import Instant, days
 
 
 async def _subjects(it: Service, after: str = "") -> tuple[list[str], str]:
@@ -19,7 +19,7 @@ async def _subjects(it: Service, after: str = "") -> tuple[list[str], str]:
     return [each["id"] for each in told], answer.text("cursor")
 
 
-def test_a_follower_hears_of_everything_and_of_the_last_half_minute_again(tmp_path: Path) -> None:
+def test_a_follower_hears_of_everything_and_of_the_last_moments_again(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         assert await _subjects(it) == ([], str(it.clock.now - OVERLAP))
         await it.write(lambda tx: tx.revocations.add(RevokedKind.TOKEN, "one", it.clock.now))
@@ -87,5 +87,16 @@ def test_the_largest_cursor_is_past_everything(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         assert (await _subjects(it, "9" * 12))[0] == []
         assert (await it.feed("9" * 12 + ".token.~")).status == 200
+
+    run(tmp_path, story)
+
+
+def test_a_server_whose_clock_is_a_minute_behind_is_not_missed(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        _, cursor = await _subjects(it)
+        # As another server writes it, whose clock may be as wrong as S30 lets it.
+        behind = Instant(it.clock.now - 60)
+        await it.write(lambda tx: tx.revocations.add(RevokedKind.GRANT, "gr_1", behind))
+        assert (await _subjects(it, cursor))[0] == ["gr_1"]
 
     run(tmp_path, story)

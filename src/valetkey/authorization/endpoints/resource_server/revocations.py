@@ -1,7 +1,8 @@
 """GET /oauth/revocations: what a resource server must refuse although its signature is good.
 
 Entries come in the order of time. A follower asks again with the cursor it got last. The newest
-half minute is told again each time, because a slow transaction may have been overtaken.
+minute and a half is told again each time: a slow transaction may have been overtaken, and servers
+whose clocks differ write into each other's past.
 """
 
 import re
@@ -23,8 +24,9 @@ from valetkey.web.form import read_query
 PAGE = 1_000
 """Entries in one answer."""
 
-OVERLAP = 30
-"""Seconds that are told again."""
+OVERLAP = 90
+"""Seconds that are told again: by 60 clocks may differ (specification S30), 30 a transaction may
+take."""
 
 _CURSOR = re.compile(r"([0-9]{1,12})(?:\.([a-z]{1,10})\.([\x21-\x7e]{1,120}))?")
 
