@@ -8,6 +8,7 @@ import pytest
 
 from tests.resource.api import Answer, Api, api
 from valetkey.kernel.key import KeySet
+from valetkey.web.exchange import Headers, Request
 
 IDENTITY = {
     "x-valetkey-subject",
@@ -201,6 +202,22 @@ def test_what_a_caller_sends_only_makes_it_harder(tmp_path: Path) -> None:
                 assert answer.status == status
             more = await call("GET", "/forward-auth?scope=read", x_valetkey_required_scope="other")
             assert more.status == 403
+
+    asyncio.run(story())
+
+
+def test_every_header_that_asks_for_a_scope_counts(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            answer = call.app._exact["/forward-auth"].methods["GET"]
+            token = call.issuer.token("a b").encode()
+            for scopes, status in (((b"a", b"b"), 200), ((b"a", b"c"), 403)):
+                fields = [(b"x-valetkey-required-scope", scope) for scope in scopes]
+                headers = Headers([(b"authorization", b"Bearer " + token), *fields])
+                request = Request(
+                    "GET", "/forward-auth", headers=headers, at=call.issuer.clock.now()
+                )
+                assert (await answer(request)).status == status
 
     asyncio.run(story())
 
