@@ -295,3 +295,24 @@ def test_a_token_that_ended_opens_nothing(tmp_path: Path) -> None:
         assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
 
     run(tmp_path, story)
+
+
+def test_only_the_record_that_was_expected_is_changed(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        token = await _user_token(it, "account:read account:write")
+        read = (await it.ask(token, "account", "read")).json["record"]
+        changes = {"name": "First"}
+        first = await it.ask(token, "account", "change", changes=changes, expected=read)
+        assert first.status == 200
+        for verb in ("change", "replace"):
+            late = await it.ask(token, "account", verb, changes={"name": "Late"}, expected=read)
+            late.refused(409, "conflict")
+        own = await it.client("self", grant_types=_OWN)
+        mine = (await it.token(own.id, grant_type="client_credentials")).text("access_token")
+        record = (await it.ask(mine, "client", "read")).json["record"]
+        for status, text in ((200, "one"), (409, "two")):
+            said = {"changes": {"description": text}, "expected": record}
+            assert (await it.ask(mine, "client", "change", **said)).status == status
+        assert (await it.ask(token, "account", "read")).json["record"] == first.json["record"]
+
+    run(tmp_path, story)

@@ -28,13 +28,17 @@ Changes = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the caller of an API wants, and the token that may open it. Never printed."""
+    """What the caller of an API wants, and the token that may open it. Never printed.
+
+    A change is made only to the record that was `expected`, where one is named.
+    """
 
     access_token: str
     object: str
     verb: str
     id: str = ""
     changes: Changes = field(default_factory=dict[str, builtins.object])
+    expected: Changes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ class Records:
         user = None if read.uid is None else tx.users.find_to_change(Uid(read.uid))
         if user is None:
             return _gone()
+        if wanted.expected not in (None, account_record(user)):
+            return _overtaken()
         missing = wanted.verb == "replace" and changes.name is msgspec.UNSET
         if missing:
             return Rejected((Fault("name", "is missing: PUT gives every field"),))
@@ -141,6 +147,8 @@ class Records:
         client = tx.clients.find_to_change(read.client_id)
         if client is None:
             return _gone()
+        if wanted.expected not in (None, client_record(client)):
+            return _overtaken()
         uris = _redirect_uris(client, changes)
         if isinstance(uris, Rejected):
             return uris
@@ -289,6 +297,12 @@ def _insufficient(needed: str, scope: Scope) -> Refusal:
         "record.scope",
         needed,
         str(scope),
+    )
+
+
+def _overtaken() -> Refusal:
+    return Refusal(
+        ErrorCode.CONFLICT, "the record was changed meanwhile; read it again", "record.overtaken"
     )
 
 

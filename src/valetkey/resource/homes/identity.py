@@ -1,6 +1,6 @@
 """Identity: what the authorization server holds about users and clients, asked over HTTP."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -26,6 +26,12 @@ AWAY = Refusal(
 )
 """503; what this server holds itself goes on being served."""
 
+_OVERTAKEN = Refusal(
+    ErrorCode.CONFLICT,
+    "others change this all the time; read it again and try once more",
+    "identity.overtaken",
+)
+_TRIES = 10
 _OK = 200
 _CODES: Mapping[str, ErrorCode] = MappingProxyType(
     {
@@ -53,6 +59,8 @@ class Question:
     verb: Verb
     id: str = ""
     changes: Document | None = None
+    expected: Document | None = None
+    """The record that the changes are for; another is not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,8 @@ class Identity:
             asked["id"] = question.id
         if question.changes is not None:
             asked["changes"] = question.changes
+        if question.expected is not None:
+            asked["expected"] = question.expected
         try:
             answer = await self.fetch.post_json(
                 self.url, msgspec.json.encode(asked), self.credential
@@ -156,35 +166,70 @@ class IdentityRecords:
         self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
     ) -> Record:
         """Put `fields` in place of everything that can be written."""
-        await self._check(visit, id, preconditions)
-        return _only(await self._ask(visit, Verb.REPLACE, id, fields))
+        return await self._write(visit, Verb.REPLACE, id, preconditions, lambda _: fields)
 
     async def change(
         self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
     ) -> Record:
         """Make what `patch` says of it; only the fields that change are sent."""
-        await self._check(visit, id, preconditions)
-        changes = patch.alone(self.kind)
-        if changes is None:
-            now = msgspec.json.decode((await self.find(visit, id)).body, type=dict[str, object])
-            before = self.kind.known(now)
+        alone = patch.alone(self.kind)
+        if alone is not None:
+            return await self._write(visit, Verb.CHANGE, id, preconditions, lambda _: alone)
+
+        def changes(record: Document) -> Document:
+            before = self.kind.known(record)
             after = patch.applied(self.kind, before)
-            changes = {name: after[name] for name in after if after[name] != before.get(name)}
-        return _only(await self._ask(visit, Verb.CHANGE, id, changes))
+            return {name: after[name] for name in after if after[name] != before.get(name)}
+
+        return await self._write(visit, Verb.CHANGE, id, preconditions, changes, reads=True)
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         """End it."""
         await self._check(visit, id, preconditions)
         await self._ask(visit, Verb.DELETE, id)
 
+    async def _write(
+        self,
+        visit: Visit,
+        verb: Verb,
+        id: str,
+        preconditions: Preconditions,
+        changes: Callable[[Document], Document],
+        *,
+        reads: bool = False,
+    ) -> Record:
+        """Write what `changes` makes of the record, and only to the record it was made of."""
+        for _ in range(_TRIES):
+            before: Document | None = None
+            if reads or preconditions != NO_PRECONDITIONS:
+                found = await self.find(visit, id)
+                preconditions.check(found.etag)
+                before = msgspec.json.decode(found.body, type=dict[str, object])
+            try:
+                told = await self._ask(visit, verb, id, changes(before or {}), before)
+            except Declined as declined:
+                # Somebody was faster: what they made of it may no longer be what was asked for.
+                if declined.refusal.code is ErrorCode.CONFLICT:
+                    continue
+                raise
+            return _only(told)
+        raise Refused(_OVERTAKEN)
+
     async def _check(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         if preconditions != NO_PRECONDITIONS:
             preconditions.check((await self.find(visit, id)).etag)
 
     async def _ask(
-        self, visit: Visit, verb: Verb, id: str = "", changes: Document | None = None
+        self,
+        visit: Visit,
+        verb: Verb,
+        id: str = "",
+        changes: Document | None = None,
+        expected: Document | None = None,
     ) -> Told:
-        return await self.identity.ask(Question(visit.token, self.kind.name, verb, id, changes))
+        return await self.identity.ask(
+            Question(visit.token, self.kind.name, verb, id, changes, expected)
+        )
 
 
 def _only(told: Told) -> Record:
