@@ -71,3 +71,9 @@ def test_the_wide_scopes_are_about_users_data_only() -> None:
     assert notes.OBJECT.scopes(Verb.LIST) == ("notes:read", "read")
     assert notes.OBJECT.scopes(Verb.DELETE) == ("notes:write", "write")
     assert client.OBJECT.scopes(Verb.REPLACE) == ("client:write",)
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    assert _OBJECT.created({"title": "a", "stars": 4.0})["stars"] == 4
+    errors = _errors(_OBJECT.created, {"title": "a", "stars": 4.5})
+    assert [error.pointer for error in errors] == ["/stars"]

@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime
 from email.utils import format_datetime
 from http import HTTPStatus
 
+import msgspec
+
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
@@ -183,6 +185,9 @@ class Operations:
         return _with(response, ("allow", ", ".join(sorted(methods))))
 
     async def _list(self, request: Request, visit: Visit) -> Response:
+        if request.method == "POST":
+            # Nothing to repeat, but a key that is none is a mistake here as well.
+            read_idempotency_key(request, visit.caller.client_id)
         kind, now = self.kind, visit.now
         asked = self.pages.read(request.query, kind, visit.owner, now)
         listed = await self.records.page(visit, asked)
@@ -210,9 +215,10 @@ class Operations:
         etag = ("etag", record.etag)
         preference = read_preference(request.headers)
         headers = (location, etag, *_PRIVATE, *applied(preference))
+        body = record.body
         if preference is Preference.MINIMAL:
-            return Response(HTTPStatus.CREATED, b"", headers)
-        return Response(HTTPStatus.CREATED, record.body, (_JSON, *headers))
+            body = msgspec.json.encode({"id": record.id})
+        return Response(HTTPStatus.CREATED, body, (_JSON, *headers))
 
     async def _replace(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)

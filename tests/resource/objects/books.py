@@ -31,7 +31,8 @@ TASK = """{
     "labels": {"type": "array", "items": {"$ref": "#/$defs/label"}, "default": []},
     "place": {
       "type": "object",
-      "properties": {"room": {"type": "string"}, "floor": {"type": "integer"}}
+      "properties": {"room": {"type": "string"}, "floor": {"type": "integer"}},
+      "additionalProperties": false
     },
     "code": {"type": "string", "pattern": "^(a+)+$"}
   },

@@ -25,7 +25,7 @@ SONGS = """{
     "reads": "read your songs",
     "writes": "change your songs",
     "sort": ["title", "stars", "length", "changed_at"],
-    "filter": ["title", "live", "stars"]
+    "filter": ["title", "live", "stars", "length"]
   }
 }"""
 
@@ -99,7 +99,7 @@ def test_a_list_can_name_values(tmp_path: Path) -> None:
         async with songs(tmp_path) as call:
             await _sing(
                 call,
-                {"title": "x", "live": True, "stars": 1},
+                {"title": "x", "live": True, "stars": 1, "length": 0.001},
                 {"title": "y", "live": True, "stars": 2},
                 {"title": "x", "live": False, "stars": 2},
             )
@@ -110,6 +110,8 @@ def test_a_list_can_name_values(tmp_path: Path) -> None:
                 ("stars=2&live=true", 1),
                 ("live=true&stars=2&title=y&sort=-title", 1),
                 ("stars=-0", 0),
+                ("length=1e-3", 1),
+                ("length=0.001", 1),
             ):
                 answer = await call("GET", f"/v2/songs?{query}")
                 assert len(answer.json["items"]) == count, query
@@ -134,7 +136,7 @@ def test_changes_move_an_object_in_its_lists(tmp_path: Path) -> None:
 def test_long_texts_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
-            titles = [f"{'t' * 200}{number}" for number in range(5)]
+            titles = [f"{'t' * 150}{number}" for number in range(5)]
             await _sing(call, *({"title": title} for title in titles))
             assert (await walk(call, f"/v2/songs?limit=2&title={titles[3]}"))[0] == [titles[3]]
             assert sorted((await walk(call, "/v2/songs?limit=2&sort=title"))[0]) == titles
@@ -152,7 +154,10 @@ def test_long_texts_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
         "sort=title,stars",
         "sort=title;DROP",
         "sort=title&sort=stars",
-        "length=1",
+        "length=1e999",
+        "length=NaN",
+        "length=.5",
+        "lengths=1",
         "stars=1.5",
         "stars=x",
         "stars=",
@@ -161,7 +166,7 @@ def test_long_texts_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
         "stars=" + "9" * 50,
         "live=1",
         "live=TRUE",
-        "title=" + "x" * 1_001,
+        "title=" + "x" * 201,
         "title[]=x",
         "title=x&title=y",
         "title%00=x",
@@ -198,6 +203,16 @@ def test_a_cursor_continues_its_own_list_alone(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_list_of_one_number_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with songs(tmp_path) as call:
+            await _sing(call, *({"title": str(n), "length": 1.5e-7} for n in range(3)))
+            found, pages = await walk(call, "/v2/songs?limit=1&length=1.5e-7")
+            assert (found, pages) == (["0", "1", "2"], 3)
+
+    asyncio.run(story())
+
+
 def test_what_few_fit_is_still_found_page_by_page(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
@@ -212,7 +227,7 @@ def test_what_few_fit_is_still_found_page_by_page(tmp_path: Path) -> None:
 def test_lists_that_are_declared_later_hold_what_was_there(tmp_path: Path) -> None:
     async def story() -> None:
         plain = SONGS.replace('["title", "stars", "length", "changed_at"]', "[]")
-        plain = plain.replace('["title", "live", "stars"]', "[]")
+        plain = plain.replace('["title", "live", "stars", "length"]', "[]")
         async with songs(tmp_path, plain) as call:
             await _sing(call, {"title": "b"}, {"title": "a"})
             assert (await call("GET", "/v2/songs?sort=title")).status == 400

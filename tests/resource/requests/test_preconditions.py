@@ -98,6 +98,7 @@ def test_a_malformed_key_is_refused(tmp_path: Path, key: str) -> None:
         async with api(tmp_path) as call:
             answer = await call("POST", "/v2/notes", {"title": "x"}, idempotency_key=key)
             assert answer.status == 400
+            assert (await call("POST", "/v2/notes", idempotency_key=key)).status == 400
 
     asyncio.run(story())
 

@@ -5,15 +5,18 @@ from dataclasses import dataclass
 
 from valetkey.resource.documentation import examples, parts, schemas
 from valetkey.resource.documentation.actions import Action, actions
+from valetkey.resource.requests.paging import LONGEST
 from valetkey.resource.requests.representation import JSON, JSON_PATCH, MERGE_PATCH
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
+from valetkey.resource.shapes.scalar import LARGEST, Scalar
 from valetkey.resource.shapes.shape import Document
 from valetkey.resource.storage.lists import CREATED
 
+_NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 _READING = (400, 401, 403, 404, 406, 429, 503)
 _WRITING = (*_READING, 413, 415)
 _OF_VERB = {
-    Verb.LIST: (400, 401, 403, 406, 429, 503),
+    Verb.LIST: (400, 401, 403, 406, 414, 429, 503),
     Verb.READ: _READING,
     Verb.CREATE: (400, 401, 403, 406, 413, 415, 422, 429, 503),
     Verb.REPLACE: (*_WRITING, 412),
@@ -178,7 +181,11 @@ def _parameters(action: Action) -> list[Document]:
 def _scalar(schema: Document) -> Document:
     """A field's type as a query says it: any value of that type may be asked for."""
     scalar = schemas.scalar(schema)
-    return {"type": scalar} if scalar != "string" else {"type": "string", "maxLength": 1_000}
+    if scalar is Scalar.INTEGER:
+        return {"type": scalar, "minimum": -LARGEST, "maximum": LARGEST}
+    if scalar is not Scalar.STRING:
+        return {"type": scalar}
+    return {"type": "string", "maxLength": LONGEST, "pattern": _NO_CONTROLS}
 
 
 def _body(action: Action) -> Document:
@@ -216,7 +223,8 @@ def _answers(action: Action) -> dict[str, Document]:
     match action.verb:
         case Verb.CREATE:
             location = {"Location": parts.HEADERS["Location"]}
-            return {"201": {**shown, "headers": {**etag, **location}}}
+            content = {JSON: {**_shown(action, name), "schema": _whole_or_id(name)}}
+            return {"201": {**shown, "headers": {**etag, **location}, "content": content}}
         case Verb.LIST:
             link = {"Link": parts.HEADERS["Link"]}
             return {"200": {**shown, "headers": {**etag, **link}}, "304": _SAME}
@@ -224,6 +232,11 @@ def _answers(action: Action) -> dict[str, Document]:
             return {"200": shown, "304": _SAME}
         case _:
             return {"200": shown, "204": {"description": "Changed, as little as you prefer."}}
+
+
+def _whole_or_id(name: str) -> Document:
+    only = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+    return {"anyOf": [{"$ref": f"#/components/schemas/{name}"}, only]}
 
 
 _SAME: Document = {"description": "What you have is still so."}

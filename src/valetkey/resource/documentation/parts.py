@@ -1,9 +1,10 @@
 """Parts of the OpenAPI document that do not depend on any object: problems, parameters, headers."""
 
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 
 from valetkey.kernel.refusal import ErrorCode
-from valetkey.resource.requests.paging import LONGEST, MOST, USUAL
+from valetkey.resource.requests.paging import LONGEST_CURSOR, MOST, USUAL
 from valetkey.resource.shapes.shape import Document
 
 PROBLEM: Document = {
@@ -35,28 +36,29 @@ PROBLEM: Document = {
     "required": ["type", "title", "status", "detail", "code", "reference"],
 }
 
-_TAG = r'(W/)?"[!#-~]*"'
-_TAGS = rf"^(\*|{_TAG}(, ?{_TAG}){{0,20}})$"
+_TAGS = r'^(\*|(W/)?"[!#-~]*")$'
 
 
 def _parameter(name: str, where: str, description: str, schema: Document) -> Document:
     return {"name": name, "in": where, "description": description, "schema": schema}
 
 
-def _header(name: str, description: str, schema: Document) -> Document:
-    return _parameter(name, "header", description, schema)
+def _header(name: str, description: str, schema: Document, example: str) -> Document:
+    return {**_parameter(name, "header", description, schema), "example": example}
 
 
 PARAMETERS: Mapping[str, Document] = {
     "if_match": _header(
         "If-Match",
         "The ETag of what you read; the change is made only to that.",
-        {"type": "string", "pattern": _TAGS, "maxLength": 2_000, "examples": ['"1"']},
+        {"type": "string", "pattern": _TAGS},
+        '"1"',
     ),
     "if_none_match": _header(
         "If-None-Match",
         "The ETag of what you have; 304 if it is still so.",
-        {"type": "string", "pattern": _TAGS, "maxLength": 2_000, "examples": ['"1"']},
+        {"type": "string", "pattern": _TAGS},
+        '"1"',
     ),
     "idempotency_key": _header(
         "Idempotency-Key",
@@ -64,13 +66,14 @@ PARAMETERS: Mapping[str, Document] = {
         {
             "type": "string",
             "pattern": "^[!-~]{1,255}$",
-            "examples": ["6d5a8c4e-shopping"],
         },
+        "6d5a8c4e-shopping",
     ),
     "prefer": _header(
         "Prefer",
-        "`return=minimal` for an answer without a body (RFC 7240).",
-        {"enum": ["return=minimal", "return=representation"]},
+        "`return=minimal` for an answer without what you know (RFC 7240).",
+        {"type": "string"},
+        "return=minimal",
     ),
 }
 """The headers that a request may have."""
@@ -86,7 +89,7 @@ def in_query(sorts: Iterable[str], filters: Mapping[str, Document]) -> list[Docu
     """What a list takes."""
     by = [*sorts, *(f"-{each}" for each in sorts)]
     limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
-    cursor = {"type": "string", "minLength": 1, "maxLength": LONGEST}
+    cursor = {"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": LONGEST_CURSOR}
     return [
         _parameter("limit", "query", "How many at most.", limit),
         _parameter("sort", "query", "The order; with - the other way round.", {"enum": by}),
@@ -136,6 +139,7 @@ STATUSES: Mapping[int, str] = {
     409: "A patch does not fit what is there.",
     412: "It was changed since you read it.",
     413: "The body has more than 1 MiB.",
+    414: "The address has more than 8 KiB.",
     415: "The body is of another type.",
     422: "The Idempotency-Key was used with another body.",
     428: "If-Match is needed.",
@@ -147,6 +151,9 @@ STATUSES: Mapping[int, str] = {
 
 def problem(status: int) -> Document:
     """The answer of this status."""
+    if status == HTTPStatus.REQUEST_URI_TOO_LONG:
+        # Said before anybody looks at the request, and so in fewer words.
+        return {"description": STATUSES[status]}
     made: dict[str, object] = {
         "description": STATUSES[status],
         "content": {

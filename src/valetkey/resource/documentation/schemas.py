@@ -64,13 +64,14 @@ def replaced(kind: ResourceObject) -> Document:
 def patched(kind: ResourceObject) -> Document:
     """What a merge patch says: any of the fields; null removes what can be removed."""
     fields = published(kind.fields.schema)
-    removable = kind.fields.defaults.keys() if kind.home is not Home.HERE else None
+    if kind.home is Home.HERE:
+        made = _partly({**fields, "required": sorted(kind.fields.required)})
+        return {"type": "object", "properties": properties(made), "additionalProperties": False}
+    removable = kind.fields.defaults
     return {
         "type": "object",
         "properties": {
-            name: _or_null(schema)
-            if (name in removable if removable is not None else name not in kind.fields.required)
-            else schema
+            name: _or_null(schema) if name in removable else schema
             for name, schema in properties(fields).items()
         },
         "additionalProperties": False,
@@ -119,6 +120,27 @@ def _always(kind: ResourceObject, name: str) -> bool:
 def scalar(schema: Document) -> Scalar:
     """What a field holds that lists are filtered by."""
     return scalar_of(schema) or Scalar.STRING
+
+
+def _partly(schema: Document) -> dict[str, object]:
+    """What changes a value of this schema: objects by their fields, all else as a whole."""
+    made = dict(schema)
+    for several in ("anyOf", "allOf", "oneOf"):
+        if isinstance(made.get(several), list):
+            made[several] = [_partly(each) for each in cast("list[Document]", made[several])]
+    if isinstance(made.get("properties"), dict):
+        kept = made.pop("required", [])
+        made["properties"] = {
+            name: _partly(each)
+            if isinstance(kept, list) and name in kept
+            else _or_null(_partly(each))
+            for name, each in properties(made).items()
+        }
+    if isinstance(made.get("additionalProperties"), dict):
+        made["additionalProperties"] = _or_null(
+            _partly(cast("Document", made["additionalProperties"]))
+        )
+    return made
 
 
 def _or_null(schema: Document) -> Document:

@@ -25,13 +25,15 @@ MOST = 200
 LIFETIME: Lifetime = days(1)
 """How long a cursor can be used."""
 
-LONGEST = 1_000
+LONGEST = 200
 """Characters of a value that is filtered by."""
+
+LONGEST_CURSOR = 1_000
+"""Characters of a cursor, and more than any has."""
 
 RESERVED = ("limit", "cursor", "sort")
 
 _LIMIT = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
-_CURSOR = 1_500
 
 Value = str | int | float | bool
 
@@ -100,7 +102,7 @@ class Pages:
         self, cursor: str, asked: Asked, kind: ResourceObject, owner: Owner, now: Instant
     ) -> Place:
         content = None
-        if len(cursor) <= _CURSOR:
+        if len(cursor) <= LONGEST_CURSOR:
             content = self._sealer.open(cursor, _context(asked, kind, owner))
         if content is None:
             raise _refused("this cursor was not given out for this list", "query.cursor")
@@ -136,10 +138,7 @@ def _filters(form: Form, kind: ResourceObject) -> tuple[tuple[str, Value], ...]:
 
 
 def _text(value: Value) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    # Never 1e-05, which a query may not say.
-    return f"{value:.15f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _context(asked: Asked, kind: ResourceObject, owner: Owner) -> str:

@@ -9,6 +9,8 @@ import msgspec
 from valetkey.resource.shapes.inline import inlined
 from valetkey.resource.shapes.shape import Document, FieldError, pointer, unknown
 
+_EXACT = 2**53
+
 
 class DataclassShape:
     """The fields of a dataclass; a default is what a field has when it is left out."""
@@ -39,7 +41,7 @@ class DataclassShape:
                 errors.append(unknown(name))
                 continue
             try:
-                values[name] = msgspec.convert(value, type=cast("type", self._types[name]))
+                values[name] = msgspec.convert(_whole(value), type=cast("type", self._types[name]))
             except msgspec.ValidationError as error:
                 errors.append(_error(name, str(error)))
         return errors, values
@@ -53,6 +55,17 @@ def _defaults(record: type) -> Iterator[tuple[str, object]]:
             value = field.default_factory()
         if value is not MISSING and value is not msgspec.UNSET:
             yield field.name, cast("object", msgspec.to_builtins(value))
+
+
+def _whole(value: object) -> object:
+    """`value` with 1 for each 1.0, which is the same number in JSON."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+    if isinstance(value, list):
+        return [_whole(each) for each in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in cast("dict[str, object]", value).items()}
+    return value
 
 
 def _error(name: str, message: str) -> FieldError:

@@ -3,10 +3,14 @@
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from math import inf, isfinite
 from typing import cast
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
-_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]{1,25}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+LARGEST = 10**15 - 1
+"""Whole numbers that a query can say lie between this and its negative."""
+
 _TRUTH = {"true": True, "false": False}
 _NULL = {"type": "null"}
 
@@ -27,7 +31,8 @@ class Scalar(StrEnum):
             case Scalar.INTEGER:
                 return int(text) if _WHOLE.fullmatch(text) else None
             case Scalar.NUMBER:
-                return float(text) if _NUMBER.fullmatch(text) else None
+                number = float(text) if _NUMBER.fullmatch(text) else inf
+                return number if isfinite(number) else None
             case Scalar.BOOLEAN:
                 return _TRUTH.get(text)
 
