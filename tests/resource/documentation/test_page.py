@@ -20,7 +20,8 @@ _SITE = Site("Acme", "https://api.example", "https://auth.example")
 
 
 def _objects(directory: Path) -> tuple[ResourceObject, ...]:
-    ended = TASK.replace('"reads"', '"deprecated": "2026-01-01", "sunset": "2027-01-01", "reads"')
+    more = '"requires_if_match": true, "deprecated": "2026-01-01", "sunset": "2027-01-01", '
+    ended = TASK.replace('"reads"', f'{more}"reads"')
     write_objects(directory, books_py=BOOK, tasks_json=ended)
     resource = ResourceSettings(objects="objects")
     return objects_of(Settings(resource=resource, source=Source(directory=directory)))
@@ -98,4 +99,7 @@ def test_the_programs_are_programs(tmp_path: Path) -> None:
             assert words[0] == "curl"
             assert words[-1].startswith("https://api.example/v2/")
             ast.parse(python.text)
+            demanded = kind.name == "tasks" and action.has_preconditions
+            for program in (curl, python, javascript):
+                assert ("If-Match" in program.text) is demanded
             assert javascript.text.count("(") == javascript.text.count(")")

@@ -10,6 +10,7 @@ from valetkey.resource.resource_object import Verb
 from valetkey.resource.shapes.shape import Document
 
 _ID = "ID"
+_TAG = '"1"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,16 @@ def _body(action: Action) -> Document | None:
     return (action.example or {}) if action.has_body else None
 
 
+def _says_what(action: Action) -> bool:
+    """Whether it would be refused without saying which state it changes."""
+    return action.kind.requires_if_match and action.has_preconditions
+
+
 def _curl(action: Action, target: str) -> str:
     lines = ["curl" if action.method == "GET" else f"curl --request {action.method}"]
     lines.append('--header "Authorization: Bearer $TOKEN"')
+    if _says_what(action):
+        lines.append(f"--header 'If-Match: {_TAG}'")
     body = _body(action)
     if body is not None:
         lines.append(f"--header 'Content-Type: {_type_of(action)}'")
@@ -52,7 +60,7 @@ def _python(action: Action, target: str) -> str:
         "",
         f"answer = requests.{action.method.lower()}(",
         f'    "{target}",',
-        '    headers={"Authorization": f"Bearer {token}"},',
+        _python_headers(action),
     ]
     body = _body(action)
     if body is not None:
@@ -67,17 +75,23 @@ def _python(action: Action, target: str) -> str:
     return "\n".join(lines)
 
 
+def _python_headers(action: Action) -> str:
+    match = f", \"If-Match\": '{_TAG}'" if _says_what(action) else ""
+    return f'    headers={{"Authorization": f"Bearer {{token}}"{match}}},'
+
+
 def _javascript(action: Action, target: str) -> str:
     lines = [f'const answer = await fetch("{target}", {{']
     body = _body(action)
     if action.method != "GET":
         lines.append(f'  method: "{action.method}",')
+    lines += ["  headers: {", "    Authorization: `Bearer ${token}`,"]
+    if _says_what(action):
+        lines.append(f"    \"If-Match\": '{_TAG}',")
     if body is None:
-        lines.append("  headers: { Authorization: `Bearer ${token}` },")
+        lines.append("  },")
     else:
         lines += [
-            "  headers: {",
-            "    Authorization: `Bearer ${token}`,",
             f'    "Content-Type": "{_type_of(action)}",',
             "  },",
             f"  body: JSON.stringify({json.dumps(body, ensure_ascii=False)}),",
