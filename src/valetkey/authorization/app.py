@@ -60,7 +60,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
     door = _door(foundation, directory)
     minter = Minter(foundation.issuer, foundation.keys)
-    upkeep = Upkeep(store, decisions, foundation.keys, runtime)
+    upkeep = Upkeep(store, decisions, foundation.keys, runtime, settings.log.keep_events)
     try:
         await foundation.keep_keys(runtime.now())
     except BaseException:

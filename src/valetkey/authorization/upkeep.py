@@ -9,7 +9,7 @@ from valetkey.authorization.model.decision import Decision
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
-from valetkey.kernel.moment import Instant, days, hours
+from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.runtime import Runtime
 
 BATCH = 500
@@ -25,6 +25,7 @@ _GRANT_MEMORY = days(3)
 """So long after its end a grant is there for those who ask why."""
 
 _IDLE_BUCKET = days(1)
+_YEAR = days(365)
 _DECISIONS = 200_000
 """Records kept of refusals, of each kind; a flood of refusals is not worth a disk."""
 
@@ -43,7 +44,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),
 )
-"""Every table whose rows end; what is not here is kept for ever, on purpose."""
+"""Every table whose rows end. Events end when the operator says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Upkeep:
     decisions: DecisionQueue
     keys: SigningKeyRing
     runtime: Runtime
+    keep_events: Lifetime = _YEAR
 
     async def write_decisions(self) -> None:
         """Write what waits, every tenth of a second."""
@@ -77,7 +79,10 @@ class Upkeep:
         """Delete what expired, a little at a time."""
         while True:
             await asyncio.sleep(_SWEEP_EVERY)
-            await sweep_all(self.store, self.runtime.now(), SWEEPS)
+            await sweep_all(self.store, self.runtime.now(), (*SWEEPS, self._sweep_events))
+
+    def _sweep_events(self, tx: Transaction, now: Instant) -> int:
+        return tx.events.sweep(Instant(now - self.keep_events), BATCH)
 
     async def keep_keys(self) -> None:
         """Publish and retire signing keys when it is time."""

@@ -273,6 +273,9 @@ class LogSettings:
     level: Annotated[LogLevel, rules.choice(LogLevel)] = LogLevel.INFO
     """From how important an event is told."""
 
+    keep_events: Annotated[Lifetime, rules.lifetime("1d", "3650d")] = days(365)
+    """How long the audit log in the database is kept: who was given what, and when it ended."""
+
     format: Annotated[LogFormat, rules.choice(LogFormat)] = LogFormat.AUTO
     """`json` for machines, `text` for people; `auto` is text on a terminal."""
 

@@ -323,6 +323,8 @@ class StorageConformance:
         memory.write(lambda tx: tx.events.add(ClientEnabled("printer"), NOW))
         (event,) = memory.read(lambda tx: tx.events.page(Instant(0), "", 10))
         assert (event.name, event.client_id, event.uid) == ("client.enabled", "printer", None)
+        assert memory.write(lambda tx: tx.events.sweep(NOW, 10)) == 0
+        assert memory.write(lambda tx: tx.events.sweep(LATER, 10)) == 1
 
 
 def _two_after(place: tuple[Instant, str, str], tx: Transaction) -> Sequence[RevocationRecord]:

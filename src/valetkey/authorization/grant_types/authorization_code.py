@@ -156,10 +156,11 @@ def _spent(tx: Transaction, voucher: Voucher, now: Instant) -> Refusal:
             f"before {voucher.expires_at}",
             f"at {now}",
         )
-    tx.events.add(CodeReplayed(voucher.client_id, voucher.grant_id), now)
     found = tx.grants.find(voucher.grant_id)
+    # Once: the hundredth replay changes nothing, and must not fill the log.
     if found is not None and tx.grants.revoke(voucher.grant_id, now, "code_replayed"):
         grant = found.grant
+        tx.events.add(CodeReplayed(voucher.client_id, voucher.grant_id), now)
         tx.events.add(GrantRevoked(grant.uid, grant.client_id, grant.id, "code_replayed"), now)
     return Refusal(
         ErrorCode.INVALID_GRANT,

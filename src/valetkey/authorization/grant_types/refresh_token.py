@@ -132,8 +132,8 @@ def _not_current(
         opened = open_with(presented.text, previous.sealed, _place(grant))
         if opened is not None:
             return _repeat(tx, request, presented, scope, opened.decode())
-    tx.events.add(RefreshTokenReused(grant.client_id, grant.id), now)
     if tx.grants.revoke(grant.id, now, "refresh_token_reused"):
+        tx.events.add(RefreshTokenReused(grant.client_id, grant.id), now)
         event = GrantRevoked(grant.uid, grant.client_id, grant.id, "refresh_token_reused")
         tx.events.add(event, now)
     return Refusal(

@@ -54,6 +54,15 @@ class Events:
             data=msgspec.json.encode(event).decode(),
         )
 
+    def sweep(self, before: Instant, limit: int) -> int:
+        """Delete at most `limit` of those written before `before`."""
+        return self.db.run(
+            "DELETE FROM events WHERE id IN"
+            " (SELECT id FROM events WHERE at < :before ORDER BY at, id LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+
     def page(self, at: Instant, after: str, limit: int) -> Sequence[EventRecord]:
         """At most `limit` in the order of time, beginning after that place."""
         rows = self.db.rows(
