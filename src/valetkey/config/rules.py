@@ -261,7 +261,7 @@ def _show_networks(value: object) -> list[str]:
 
 FLAG = Rule("true or false", _flag, _flag_from_text, lambda value: value)
 FOLDER = text(4_096, 'the path of a directory, or "" for none')
-PATH = text(4_096, 'a path, or "" for the usual place')
+PATH = text(4_096, 'a path, or "" for none, or for the usual one')
 COLOUR = text(7, 'a colour, such as "#2456d6"', _colour)
 LINK = text(2_000, 'an https address, or "" for none', _link)
 SERVER_URL = text(200, 'a URL such as "https://auth.example.com", without a path', _server_url)

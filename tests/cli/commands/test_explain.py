@@ -62,3 +62,10 @@ def test_an_unknown_reference_is_a_failure_and_a_wrong_one_a_mistake(tmp_path: P
     wrong = valetkey("explain", "VK-7F3K", here=tmp_path)
     assert wrong.code == 2
     assert "looks like" in wrong.err
+
+
+def test_in_the_wrong_folder_it_says_so(tmp_path: Path) -> None:
+    ran = valetkey("explain", "VK-7F3K-9QXM-2RTD", here=tmp_path)
+    assert ran.code == 2
+    assert "there is no database here" in ran.err
+    assert not (tmp_path / "valetkey").exists()

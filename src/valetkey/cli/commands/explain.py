@@ -54,6 +54,9 @@ def command(reference: str, config: Path | None, as_json: bool) -> int:
     Example: valetkey explain VK-7F3K-9QXM-2RTD
     """
     settings = options.settings_of(config)
+    begun = any(is_begun(settings, server) for _, server in servers(settings))
+    if settings.source.file is None and not begun:
+        raise Mistake("there is no database here; name the configuration with --config FILE")
     told = asyncio.run(_find(settings, _plain(reference)))
     if told is None:
         say.error(
