@@ -1,6 +1,8 @@
 """The real program as an operator runs it: `valetkey apply`, then `valetkey serve`, then load."""
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -178,10 +180,13 @@ def cpu_seconds(pids: Sequence[int]) -> list[float]:
 
 
 def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    # Below the ports that the system gives to outgoing connections: a server that was killed
+    # must find its own port free again.
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 def _answers(url: str) -> bool:
