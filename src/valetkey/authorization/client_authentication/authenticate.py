@@ -1,6 +1,6 @@
 """Exactly one method proves which client is asking (RFC 6749 section 2.3)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.method import (
@@ -9,21 +9,11 @@ from valetkey.authorization.client_authentication.method import (
     not_proven,
 )
 from valetkey.authorization.client_authentication.registry import METHODS
-from valetkey.authorization.model.client import (
-    AccessTokenFormat,
-    ApplicationType,
-    AuthenticationMethod,
-    Client,
-    ClientSecret,
-    ClientType,
-)
-from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.model.client import ClientSecret, client_without_rights
 from valetkey.authorization.protocol.liveness import require_live, standing_of
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint, FingerprintKey
 from valetkey.web.rate_limit import Buckets
 
@@ -113,30 +103,8 @@ def spend_mark(tx: Transaction, proven: Authenticated) -> Refusal | None:
     return not_proven("assertion.replayed", "an assertion not used before", "a used one")
 
 
-_NOBODY = Client(
-    id="",
-    name="",
-    description="",
-    type=ClientType.CONFIDENTIAL,
-    application_type=ApplicationType.WEB,
-    profile_name=ProfileName.CLASSIC,
-    access_token_format=AccessTokenFormat.JWT,
-    access_token_lifetime=None,
-    authentication_method=AuthenticationMethod.CLIENT_SECRET,
-    redirect_uris=(),
-    grant_types=frozenset(),
-    scope=Scope(),
-    default_scope=Scope(),
-    required_scope=Scope(),
-    key_set=KeySet(),
-    requires_pkce=True,
-    rotates_refresh_token=True,
-    ends_with_session=False,
-    logo_uri="",
-    policy_uri="",
-    tos_uri="",
-    created_at=Instant(0),
-    changed_at=Instant(0),
+_NOBODY = replace(
+    client_without_rights("", Instant(0)),
     disabled_at=Instant(0),
     secrets=(ClientSecret("", Fingerprint("no secret has this fingerprint"), None),),
 )

@@ -1,22 +1,14 @@
 """The registration of the resource server: made and kept by the authorization server itself."""
 
+from dataclasses import replace
+
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.deeds.clients import Registrar
-from valetkey.authorization.model.client import (
-    RESOURCE_SERVER,
-    AccessTokenFormat,
-    ApplicationType,
-    AuthenticationMethod,
-    Client,
-    ClientType,
-)
+from valetkey.authorization.model.client import RESOURCE_SERVER, Client, client_without_rights
 from valetkey.authorization.model.event import ClientRegistered
-from valetkey.authorization.model.profile import ProfileName
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.key import KeySet
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import Mistake
-from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret, same
 
 _OVERLAP = days(1)
@@ -48,29 +40,8 @@ def keep_registered(
 
 
 def _resource_server(now: Instant) -> Client:
-    return Client(
-        id=RESOURCE_SERVER,
+    return replace(
+        client_without_rights(RESOURCE_SERVER, now),
         name="Resource server",
         description="Holds what users let clients read and change",
-        type=ClientType.CONFIDENTIAL,
-        application_type=ApplicationType.WEB,
-        profile_name=ProfileName.MODERN,
-        access_token_format=AccessTokenFormat.JWT,
-        access_token_lifetime=None,
-        authentication_method=AuthenticationMethod.CLIENT_SECRET,
-        redirect_uris=(),
-        grant_types=frozenset(),
-        scope=Scope(),
-        default_scope=Scope(),
-        required_scope=Scope(),
-        key_set=KeySet(),
-        requires_pkce=True,
-        rotates_refresh_token=False,
-        ends_with_session=False,
-        logo_uri="",
-        policy_uri="",
-        tos_uri="",
-        created_at=now,
-        changed_at=now,
-        disabled_at=None,
     )

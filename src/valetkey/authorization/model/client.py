@@ -151,3 +151,33 @@ class Client:
         if not self.redirect_uris:
             return ""
         return origin(self.redirect_uris[0]).partition("://")[2] or self.redirect_uris[0]
+
+
+def client_without_rights(client_id: str, now: Instant) -> Client:
+    """A confidential client with no name, no grant type and no scope; say the rest by `replace`."""
+    return Client(
+        id=client_id,
+        name="",
+        description="",
+        type=ClientType.CONFIDENTIAL,
+        application_type=ApplicationType.WEB,
+        profile_name=ProfileName.MODERN,
+        access_token_format=AccessTokenFormat.JWT,
+        access_token_lifetime=None,
+        authentication_method=AuthenticationMethod.CLIENT_SECRET,
+        redirect_uris=(),
+        grant_types=frozenset(),
+        scope=Scope(),
+        default_scope=Scope(),
+        required_scope=Scope(),
+        key_set=KeySet(),
+        requires_pkce=True,
+        rotates_refresh_token=False,
+        ends_with_session=False,
+        logo_uri="",
+        policy_uri="",
+        tos_uri="",
+        created_at=now,
+        changed_at=now,
+        disabled_at=None,
+    )
