@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.testing.server import Servers
 
 _FOLDER = Path(__file__).parent / "pictures"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.resource.api import Api, api
 from tests.sdk.issuer import API
-from valetkey.kernel import jwt
+from valetkey.kernel.jose import jwt
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.resource_object import OwnedBy
 

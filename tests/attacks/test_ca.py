@@ -11,10 +11,10 @@ from tests.attacks.world import Answer, World, basic, secret_of
 from tests.attacks.world import world as begin
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.foundation import lay_foundation
-from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel import jwt
-from valetkey.kernel.key import Algorithm, SigningKey
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm, SigningKey
 from valetkey.kernel.secret import Secret
 from valetkey.resource.scopes import SCOPES
 

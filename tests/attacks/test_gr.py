@@ -12,8 +12,8 @@ from tests.attacks.world import CALLBACK, PASSWORD, SCOPES, Answer, World, secre
 from tests.attacks.world import world as begin
 from valetkey.authorization.deeds.clients import Registrar, metadata_of
 from valetkey.authorization.deeds.foundation import lay_foundation
-from valetkey.authorization.model.client import Client
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours, minutes, seconds
 from valetkey.testing.person import Page, Person

@@ -11,7 +11,7 @@ from tests.attacks.raw import only, request, say
 from tests.attacks.world import CALLBACK, PASSWORD, Answer, World, basic, secret_of
 from valetkey.authorization.model.decision import Decision
 from valetkey.config.load import Mistakes, load
-from valetkey.kernel import jwt
+from valetkey.kernel.jose import jwt
 from valetkey.kernel.refusal import Mistake
 
 _ENDPOINTS = ("/oauth/token", "/token", "/oauth/introspect", "/oauth/revoke")

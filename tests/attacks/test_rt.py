@@ -7,7 +7,7 @@ import pytest
 
 from tests.attacks.world import PASSWORD, Answer, World
 from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days, seconds
 from valetkey.testing.person import Person

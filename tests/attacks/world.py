@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 
 import requests
 
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, PasswordSettings, Settings
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.testing.person import Page, Person
 from valetkey.testing.server import Servers
 

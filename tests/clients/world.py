@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urldefrag
 
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import PasswordSettings, Settings
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.testing.person import Page, Person
 from valetkey.testing.server import Servers
 

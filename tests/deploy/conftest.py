@@ -14,7 +14,7 @@ import requests
 from tests.clients.programs import find_nginx
 from tests.deploy.nginx import DEPLOY, checked, free_port, running
 from tests.sdk.certificate import self_signed
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.testing.server import Servers
 
 CLIENT, SECRET = "printer", "a-secret-of-the-printer-with-more-than-32"

@@ -18,8 +18,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.documents.pages import blocks
-from valetkey.kernel.access_token import AccessToken
-from valetkey.kernel.key import KeySet, SigningKey
+from valetkey.kernel.jose.access_token import AccessToken
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 

@@ -14,7 +14,7 @@ from tests.sdk.issuer import SECRET, Clock, Issuer
 from valetkey.config.settings import ResourceSettings, Settings, Source
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
-from valetkey.kernel.key import KeySet, SigningKey
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import CLIENT_ID, build, prepare

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.resource.api import Answer, Api, api
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose.key import KeySet
 from valetkey.web.exchange import Headers, Request
 
 IDENTITY = {

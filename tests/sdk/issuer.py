@@ -12,8 +12,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from valetkey.kernel.access_token import AccessToken
-from valetkey.kernel.key import KeySet, SigningKey
+from valetkey.kernel.jose.access_token import AccessToken
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from tests.sdk.issuer import API, SECRET, Clock, Issuer
-from valetkey.kernel.access_token import DPOP, Binding
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.access_token import DPOP, Binding
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Secret

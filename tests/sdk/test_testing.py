@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from valetkey.kernel.access_token import DPOP, Binding
+from valetkey.kernel.jose.access_token import DPOP, Binding
 from valetkey.kernel.moment import seconds
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.runtime import SYSTEM

@@ -14,7 +14,7 @@ import pytest
 import requests
 from playwright.sync_api import Browser, Page, expect
 
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, ResourceSettings, Settings
 from valetkey.testing.server import Servers
 

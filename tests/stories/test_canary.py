@@ -25,8 +25,8 @@ from tests.attacks.raw import Reply, request, say
 from tests.cli.running import valetkey
 from tests.stories.canary import Canaries, files, processes, tables
 from tests.stories.serving import CALLBACK, Serving, serving
-from valetkey.kernel import jwt
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
 from valetkey.testing.person import Page, Person

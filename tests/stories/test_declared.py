@@ -6,7 +6,7 @@ from pathlib import Path
 import requests
 
 from tests.resource.objects.books import BOOK, write_objects
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import ResourceSettings, Settings
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers

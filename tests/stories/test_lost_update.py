@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 import requests
 
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.testing.server import Servers
 

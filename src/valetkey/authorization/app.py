@@ -36,10 +36,10 @@ from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
-from valetkey.authorization.upkeep import Upkeep
+from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
-from valetkey.kernel.key import Algorithm
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.runtime import Runtime
 from valetkey.web.offload import Busy, Offload
 from valetkey.web.router import App, Body, Route

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.kernel.access_token import Binding
+from valetkey.kernel.jose.access_token import Binding
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from valetkey.kernel.access_token import Binding
+from valetkey.kernel.jose.access_token import Binding
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from valetkey.kernel.access_token import AccessToken, Binding
-from valetkey.kernel.key import KeySet, SigningKey
+from valetkey.kernel.jose.access_token import AccessToken, Binding
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant, Lifetime, hours, later
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope

@@ -18,9 +18,9 @@ from typing import Self, TypeVar
 from valetkey.authorization import app as authorization
 from valetkey.authorization.deeds.foundation import lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
-from valetkey.authorization.model.client import Client
-from valetkey.authorization.model.user import User
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings, Source

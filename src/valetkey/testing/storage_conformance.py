@@ -11,18 +11,18 @@ from functools import partial
 
 import pytest
 
-from valetkey.authorization.model.client import ClientSecret
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.decision import Decision
 from valetkey.authorization.model.event import ClientEnabled
+from valetkey.authorization.model.register.client import ClientSecret
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
-from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.access_tokens import ReferenceToken
-from valetkey.authorization.storage.clients import revision
 from valetkey.authorization.storage.grants import Rotation
+from valetkey.authorization.storage.register.clients import revision
 from valetkey.authorization.storage.revocations import RevocationRecord, RevokedKind
-from valetkey.authorization.storage.throttles import Limit
+from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.scope import Scope

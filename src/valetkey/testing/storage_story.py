@@ -8,22 +8,22 @@ from threading import Barrier
 from typing import TypeVar
 
 from valetkey.authorization.deeds.foundation import SCHEMA
-from valetkey.authorization.model.client import (
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
     Client,
     ClientType,
 )
-from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope

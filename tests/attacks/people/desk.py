@@ -7,8 +7,8 @@ from typing import TypeVar
 from tests.attacks.world import World
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
-from valetkey.authorization.model.client import Client
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM

@@ -6,7 +6,7 @@ import pytest
 
 from tests.attacks.tokens.jose import AccessTokens, Assertions, Target, key_of
 from tests.attacks.world import World
-from valetkey.kernel.key import SigningKey
+from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import minutes
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tests.attacks.world import Answer, World
 from valetkey.authorization.deeds.foundation import lay_foundation
-from valetkey.kernel.key import SigningKey
+from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.secret import to_base64url
 from valetkey.resource.scopes import SCOPES
 

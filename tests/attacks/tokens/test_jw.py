@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.hashes import SHA256, SHA384
 
 from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Signer, Target, forge
 from tests.attacks.world import World
-from valetkey.kernel import jwt
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.secret import to_base64url
 
 _N = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # order of P-256

@@ -15,9 +15,9 @@ from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Target, 
 from tests.attacks.world import PASSWORD, World, secret_of
 from tests.attacks.world import world as begin
 from valetkey.authorization.deeds.foundation import lay_foundation
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.key import Algorithm, SigningKey
+from valetkey.kernel.jose.key import Algorithm, SigningKey
 from valetkey.kernel.moment import minutes, seconds
 from valetkey.kernel.secret import to_base64url
 from valetkey.resource.scopes import SCOPES

@@ -18,7 +18,7 @@ from tests.attacks.raw import HARDENED, Reply, only, request, say
 from tests.attacks.world import Answer, World, basic, secret_of
 from tests.cli.running import PROGRAM, clean_environment
 from tests.sdk.certificate import self_signed
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, LimitSettings, Settings
 from valetkey.testing.server import Servers
 

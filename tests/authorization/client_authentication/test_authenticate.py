@@ -14,7 +14,7 @@ from valetkey.authorization.client_authentication.client_secret import read_basi
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.method import Basic, Presented
 from valetkey.authorization.client_authentication.registry import METHODS
-from valetkey.authorization.model.client import AuthenticationMethod
+from valetkey.authorization.model.register.client import AuthenticationMethod
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.form import Form
 

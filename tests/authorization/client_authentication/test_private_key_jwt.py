@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import Answer, Service, run
-from valetkey.authorization.upkeep import SWEEPS, sweep_all
-from valetkey.kernel import jwt
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.authorization.upkeep.upkeep import SWEEPS, sweep_all
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 KEY = SigningKey.generate(Algorithm.ES256)

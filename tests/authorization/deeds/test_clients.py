@@ -9,10 +9,10 @@ import pytest
 from tests.authorization.endpoints.world import CALLBACK, SECRET, Service, run
 from valetkey.authorization.deeds.clients import changed_fields, metadata_of
 from valetkey.authorization.deeds.resource_server import keep_registered
-from valetkey.authorization.model.client import RESOURCE_SERVER, Client
-from valetkey.authorization.protocol.client_metadata import ClientMetadata, Fault
+from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import days
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret

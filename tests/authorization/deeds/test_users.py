@@ -8,7 +8,7 @@ import pytest
 
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.deeds.users import UserRecord, fresh_uid, withdraw
-from valetkey.authorization.model.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM
 

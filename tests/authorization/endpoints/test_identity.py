@@ -14,7 +14,7 @@ from tests.authorization.endpoints.world import (
     basic,
     run,
 )
-from valetkey.authorization.model.user import Uid
+from valetkey.authorization.model.account.user import Uid
 
 _OWN = ("client_credentials",)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import CREDENTIAL, Service, run
-from valetkey.authorization.model.client import RESOURCE_SERVER
+from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.access_token import AccessToken
+from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 

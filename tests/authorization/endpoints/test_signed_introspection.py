@@ -9,7 +9,7 @@ from joserfc.jwk import KeySet, KeySetSerialization
 
 from tests.authorization.endpoints.world import CREDENTIAL, SECRET, Answer, Service, run
 from valetkey.authorization.endpoints.client.introspection import SIGNED
-from valetkey.authorization.model.client import RESOURCE_SERVER
+from valetkey.authorization.model.register.client import RESOURCE_SERVER
 
 
 async def ask(

@@ -11,8 +11,8 @@ from tests.authorization.endpoints.world import (
     basic,
     run,
 )
-from valetkey.kernel import jwt
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import hours
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import fresh_id

@@ -14,13 +14,13 @@ from valetkey.authorization import app as composition
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.grant_types.authorization_code import CODE
-from valetkey.authorization.model.client import RESOURCE_SERVER, Client
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.model.user import Uid
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import Answer, Service, run
-from valetkey.authorization.model.client import ClientType
+from valetkey.authorization.model.register.client import ClientType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
 

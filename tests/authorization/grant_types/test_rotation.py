@@ -22,7 +22,7 @@ from valetkey.authorization.deeds.foundation import SCHEMA
 from valetkey.authorization.grant_types import refresh_token
 from valetkey.authorization.grant_types.family import fingerprint_of, spell
 from valetkey.authorization.grant_types.grant_type import Fresh, TokenRequest
-from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
 from valetkey.database.connect import connect

@@ -11,9 +11,9 @@ from tests.authorization.visitor.browser import Browser
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model import event as module
-from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event import EVENTS, Event
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened

@@ -2,21 +2,21 @@
 
 from dataclasses import replace
 
-from valetkey.authorization.model.client import (
+from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
     Client,
     ClientType,
 )
-from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
     parse,
     prove,
     understood,
 )
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 

@@ -17,8 +17,8 @@ from tests.authorization.protocol.samples import (
     asked,
     parameters,
 )
-from valetkey.authorization.model.client import CLIENT_SCOPE, Client
-from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
+from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
     UNSUPPORTED,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.authorization.protocol.samples import IMPLICIT, NATIVE, NOW, PKCE, WEB, asked
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
-from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
 from valetkey.authorization.protocol.interaction import (
     Ask,

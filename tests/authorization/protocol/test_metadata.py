@@ -6,8 +6,8 @@ from pathlib import Path
 from tests.authorization.endpoints.world import SCOPES, Service, run
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.grant_types import grant_types
-from valetkey.authorization.model.user import User
-from valetkey.kernel.key import Algorithm
+from valetkey.authorization.model.account.user import User
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.authorization.visitor.browser import PASSWORD
 from tests.authorization.visitor.world import ALICE, NOON, World, run
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings

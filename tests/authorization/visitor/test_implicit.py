@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.authorization.visitor.browser import usual
 from tests.authorization.visitor.world import API, ISSUER, NOON, WEB, World, run
-from valetkey.authorization.model.client import AccessTokenFormat
+from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
-from valetkey.kernel import access_token
+from valetkey.kernel.jose import access_token
 
 IMPLICIT = replace(WEB, id="imp1", grant_types=frozenset({"implicit", "refresh_token"}))
 

@@ -12,15 +12,15 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.endpoints.visitor.routes import routes
 from valetkey.authorization.endpoints.visitor.site import Site
-from valetkey.authorization.model.client import (
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
     Client,
     ClientType,
 )
-from valetkey.authorization.model.profile import ProfileName
-from valetkey.authorization.model.user import Uid, User
+from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
@@ -32,7 +32,7 @@ from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours, minutes, seconds
 from valetkey.kernel.runtime import SYSTEM, Runtime

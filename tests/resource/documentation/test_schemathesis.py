@@ -12,7 +12,7 @@ import requests
 from tests.architecture.tree import ROOT
 from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.requests.test_lists import SONGS
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import ResourceSettings, Settings
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers

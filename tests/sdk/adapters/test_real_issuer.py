@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 from flask import Flask
 
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.paths import credential_path
 from valetkey.kernel.secret import Secret
 from valetkey.sdk import Caller, Credential, Gate

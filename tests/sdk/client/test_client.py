@@ -11,7 +11,7 @@ import pytest
 
 from tests.sdk.client.endpoint import Strict, strict
 from tests.sdk.issuer import Clock
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from tests.sdk.issuer import Clock, Issuer
-from valetkey.kernel.key import KeySet, SigningKey
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.fetch import Fetcher
 from valetkey.sdk.upstream.key_source import FRESH, REST, KeySource

@@ -1,6 +1,6 @@
 """Tokens that were verified a moment ago."""
 
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.sdk.caller import Caller

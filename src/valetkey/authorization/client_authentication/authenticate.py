@@ -9,7 +9,7 @@ from valetkey.authorization.client_authentication.method import (
     not_proven,
 )
 from valetkey.authorization.client_authentication.registry import METHODS
-from valetkey.authorization.model.client import ClientSecret, client_without_rights
+from valetkey.authorization.model.register.client import ClientSecret, client_without_rights
 from valetkey.authorization.protocol.liveness import require_live, standing_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -11,7 +11,7 @@ from valetkey.authorization.client_authentication.method import (
     Presented,
     not_proven,
 )
-from valetkey.authorization.model.client import AuthenticationMethod, Client
+from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.kernel.secret import FingerprintKey, same

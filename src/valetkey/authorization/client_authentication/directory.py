@@ -1,7 +1,7 @@
 """The register of clients as this process knows it: bounded, current to the last revision."""
 
-from valetkey.authorization.model.client import Client
-from valetkey.authorization.storage.clients import revision
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.storage.register.clients import revision
 from valetkey.authorization.storage.transaction import Store
 
 _MOST = 10_000

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal

@@ -1,7 +1,7 @@
 """No proof: public clients only name themselves (RFC 6749 section 3.2.1)."""
 
 from valetkey.authorization.client_authentication.method import Method, Presented, not_proven
-from valetkey.authorization.model.client import AuthenticationMethod, Client
+from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.secret import FingerprintKey

@@ -1,10 +1,10 @@
 """A signed assertion (RFC 7521 section 4.2, RFC 7523 section 3, OpenID Core section 9)."""
 
 from valetkey.authorization.client_authentication.method import Method, Presented, not_proven
-from valetkey.authorization.model.client import AuthenticationMethod, Client
+from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
-from valetkey.kernel import jwt
-from valetkey.kernel.key import Algorithm
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant, minutes, seconds
 from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.kernel.secret import FingerprintKey, from_base64url

@@ -4,14 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
-from valetkey.authorization.model.client import (
-    AccessTokenFormat,
-    ApplicationType,
-    AuthenticationMethod,
-    Client,
-    ClientSecret,
-    ClientType,
-)
 from valetkey.authorization.model.event import (
     ClientChanged,
     ClientDisabled,
@@ -20,11 +12,23 @@ from valetkey.authorization.model.event import (
     ClientSecretIssued,
     GrantRevoked,
 )
-from valetkey.authorization.model.profile import ProfileName
-from valetkey.authorization.protocol.client_metadata import ClientMetadata, ClientRules, Fault
+from valetkey.authorization.model.register.client import (
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    Client,
+    ClientSecret,
+    ClientType,
+)
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.register.client_metadata import (
+    ClientMetadata,
+    ClientRules,
+    Fault,
+)
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id

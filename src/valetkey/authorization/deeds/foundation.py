@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.model.profile import ProfileName
-from valetkey.authorization.protocol.client_metadata import ClientRules
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.register.client_metadata import ClientRules
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.config.paths import credential_path, database_file, keyring_path

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.deeds.clients import Registrar
-from valetkey.authorization.model.client import RESOURCE_SERVER, Client, client_without_rights
 from valetkey.authorization.model.event import ClientRegistered
+from valetkey.authorization.model.register.client import (
+    RESOURCE_SERVER,
+    Client,
+    client_without_rights,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import Mistake

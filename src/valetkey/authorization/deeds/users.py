@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
 from valetkey.authorization.model.event import (
     GrantRevoked,
     PasswordChanged,
@@ -12,8 +13,7 @@ from valetkey.authorization.model.event import (
     UserEnabled,
     UserRegistered,
 )
-from valetkey.authorization.model.user import LARGEST_UID, Uid, User, fold
-from valetkey.authorization.protocol.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import fresh_id

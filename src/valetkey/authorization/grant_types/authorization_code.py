@@ -9,7 +9,7 @@ from valetkey.authorization.grant_types.grant_type import (
     outside_scope,
     wrong_target,
 )
-from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.event import (
     CodeRedeemed,
@@ -17,8 +17,8 @@ from valetkey.authorization.model.event import (
     CodeSpoiled,
     GrantRevoked,
 )
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.standing import Standing
-from valetkey.authorization.model.user import User
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.liveness import require_live

@@ -6,8 +6,8 @@ from valetkey.authorization.grant_types.grant_type import (
     outside_scope,
     wrong_target,
 )
-from valetkey.authorization.model.client import CLIENT_SCOPE
 from valetkey.authorization.model.event import AccessTokenIssued
+from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.liveness import require_live, standing_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token

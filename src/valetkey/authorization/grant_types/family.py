@@ -1,8 +1,8 @@
 """A grant and its refresh tokens: how a family begins and how its tokens are spelt."""
 
 from valetkey.authorization.grant_types.grant_type import TokenRequest
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.user import User
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Prefix, Secret, well_formed

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from valetkey.authorization.model.client import Client
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
 from valetkey.kernel.moment import Instant

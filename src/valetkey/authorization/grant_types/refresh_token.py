@@ -9,7 +9,7 @@ from valetkey.authorization.grant_types.grant_type import (
     outside_scope,
     wrong_target,
 )
-from valetkey.authorization.model.client import GrantTypeName
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event import (
     GrantRevoked,
     RefreshTokenRepeated,
@@ -17,7 +17,7 @@ from valetkey.authorization.model.event import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.grants import Rotation, StandingGrant
 from valetkey.authorization.storage.transaction import Transaction

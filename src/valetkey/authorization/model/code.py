@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from valetkey.authorization.model.user import Uid
+from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant
 
 

@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.model.user import Uid
+from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What was allowed, and how the client looked when it was."""
+    """What was allowed, and how the client looked when it was; `claims` are single ones."""
 
     uid: Uid
     client_id: str
     scope: Scope
     appearance: str
     given_at: Instant
+    claims: frozenset[str] = frozenset()

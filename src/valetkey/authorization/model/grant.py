@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.model.user import Uid
+from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
@@ -11,7 +11,9 @@ from valetkey.kernel.scope import Scope
 class Grant:
     """One authorization, given once, ended once. Its refresh tokens are one family: this row.
 
-    `session_id` is empty unless the grant ends with the session it was given in.
+    `session_id` is empty unless the grant ends with the session it was given in; `sid` and `methods`
+    say in which session that was and how its person had signed in, wherever there was one. `claims`
+    is what the request's `claims` parameter asked of userinfo, "" for nothing.
     """
 
     id: str
@@ -30,3 +32,6 @@ class Grant:
     generation: int = 0
     revoked_at: Instant | None = None
     revoked_because: str | None = None
+    sid: str = ""
+    methods: tuple[str, ...] = ()
+    claims: str = ""

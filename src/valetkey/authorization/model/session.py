@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.model.user import Uid
+from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn
 
-from valetkey.authorization.model.client import CLIENT_SCOPE, Client, GrantTypeName
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client, GrantTypeName
 from valetkey.authorization.protocol.pkce import check_challenge
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
     Prompt,

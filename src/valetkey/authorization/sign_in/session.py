@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event import GrantRevoked, SessionEnded, SessionStarted
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later, minutes

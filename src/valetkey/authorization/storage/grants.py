@@ -1,12 +1,13 @@
 """What users let clients do: grants (a family of refresh tokens is one row), and consents."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.standing import Standing
-from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.revocations import Revocations, RevokedKind
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
@@ -57,10 +58,10 @@ class Grants:
         issued = self.db.run(
             "INSERT INTO grants (id, client_id, uid, session_id, scope, audience, grant_type,"
             " auth_time, created_at, last_used_at, expires_at, refresh_print, refresh_expires_at,"
-            " generation)"
+            " generation, sid, methods, claims)"
             " VALUES (:id, :client_id, :uid, :session_id, :scope, :audience, :grant_type,"
             " :auth_time, :created_at, :last_used_at, :expires_at, :refresh_print,"
-            " :refresh_expires_at, :generation)"
+            " :refresh_expires_at, :generation, :sid, :methods, :claims)"
             " ON CONFLICT (id) DO NOTHING",
             id=grant.id,
             client_id=grant.client_id,
@@ -76,6 +77,9 @@ class Grants:
             refresh_print=grant.refresh_print,
             refresh_expires_at=grant.refresh_expires_at,
             generation=grant.generation,
+            sid=grant.sid,
+            methods=" ".join(grant.methods),
+            claims=grant.claims,
         )
         return issued == 1
 
@@ -85,7 +89,7 @@ class Grants:
             "SELECT g.id, g.client_id, g.uid, g.session_id, g.scope, g.audience, g.grant_type,"
             " g.auth_time, g.created_at, g.last_used_at, g.expires_at, g.refresh_print,"
             " g.refresh_expires_at, g.generation, g.revoked_at, g.revoked_because,"
-            " g.previous_print, g.successor, g.rotated_at,"
+            " g.sid, g.methods, g.claims, g.previous_print, g.successor, g.rotated_at,"
             " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at"
             " FROM grants g JOIN clients c ON c.id = g.client_id JOIN users u ON u.uid = g.uid"
             " LEFT JOIN sessions s ON s.id = g.session_id WHERE g.id = :id",
@@ -98,7 +102,7 @@ class Grants:
         rows = self.db.rows(
             "SELECT id, client_id, uid, session_id, scope, audience, grant_type, auth_time,"
             " created_at, last_used_at, expires_at, refresh_print, refresh_expires_at, generation,"
-            " revoked_at, revoked_because"
+            " revoked_at, revoked_because, sid, methods, claims"
             " FROM grants WHERE uid = :uid AND revoked_at IS NULL AND expires_at > :now"
             " ORDER BY created_at, id",
             uid=uid,
@@ -111,7 +115,7 @@ class Grants:
         rows = self.db.rows(
             "SELECT id, client_id, uid, session_id, scope, audience, grant_type, auth_time,"
             " created_at, last_used_at, expires_at, refresh_print, refresh_expires_at, generation,"
-            " revoked_at, revoked_because"
+            " revoked_at, revoked_because, sid, methods, claims"
             " FROM grants WHERE client_id = :client_id AND revoked_at IS NULL"
             " AND expires_at > :now ORDER BY created_at, id",
             client_id=client_id,
@@ -181,27 +185,36 @@ class Consents:
     def find(self, uid: Uid, client_id: str) -> Consent | None:
         """What the user lets the client do, and how the client looked then."""
         row = self.db.row(
-            "SELECT scope, appearance, given_at FROM consents"
+            "SELECT scope, appearance, given_at, claims FROM consents"
             " WHERE uid = :uid AND client_id = :client_id",
             uid=uid,
             client_id=client_id,
         )
         if row is None:
             return None
-        return Consent(uid, client_id, Scope(tuple(row[0].split())), row[1], Instant(row[2]))
+        return Consent(
+            uid,
+            client_id,
+            Scope(tuple(row[0].split())),
+            row[1],
+            Instant(row[2]),
+            frozenset(json.loads(row[3])),
+        )
 
     def put(self, consent: Consent) -> None:
         """Remember it in place of the one before."""
         self.db.send(
-            "INSERT INTO consents (uid, client_id, scope, appearance, given_at)"
-            " VALUES (:uid, :client_id, :scope, :appearance, :given_at)"
+            "INSERT INTO consents (uid, client_id, scope, appearance, given_at, claims)"
+            " VALUES (:uid, :client_id, :scope, :appearance, :given_at, :claims)"
             " ON CONFLICT (uid, client_id) DO UPDATE"
-            " SET scope = :scope, appearance = :appearance, given_at = :given_at",
+            " SET scope = :scope, appearance = :appearance, given_at = :given_at,"
+            " claims = :claims",
             uid=consent.uid,
             client_id=consent.client_id,
             scope=str(consent.scope),
             appearance=consent.appearance,
             given_at=consent.given_at,
+            claims=json.dumps(sorted(consent.claims)),
         )
 
     def forget(self, uid: Uid, client_id: str) -> None:
@@ -231,6 +244,9 @@ def _grant(row: Row) -> Grant:
         generation=row[13],
         revoked_at=row[14],
         revoked_because=row[15],
+        sid=row[16],
+        methods=tuple(row[17].split()),
+        claims=row[18],
     )
 
 
@@ -238,15 +254,15 @@ def _standing_grant(row: Row) -> StandingGrant:
     grant = _grant(row)
     bound = bool(grant.session_id)
     previous = None
-    if row[16] is not None and row[17] is not None:
-        previous = Previous(Fingerprint(row[16]), row[17], Instant(row[18]))
+    if row[19] is not None and row[20] is not None:
+        previous = Previous(Fingerprint(row[19]), row[20], Instant(row[21]))
     standing = Standing(
-        client_disabled=row[19] is not None,
-        user_disabled=row[20] is not None,
+        client_disabled=row[22] is not None,
+        user_disabled=row[23] is not None,
         grant_revoked=grant.revoked_at is not None,
         grant_ends_at=grant.expires_at,
         # A session that was swept away has ended.
-        session_ended=bound and (row[21] is not None or row[22] is None),
-        session_ends_at=row[22] if bound else None,
+        session_ended=bound and (row[24] is not None or row[25] is None),
+        session_ends_at=row[25] if bound else None,
     )
     return StandingGrant(grant, standing, previous)

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from valetkey.authorization.storage.access_tokens import AccessTokens
-from valetkey.authorization.storage.clients import Clients
 from valetkey.authorization.storage.grants import Consents, Grants
 from valetkey.authorization.storage.records import Decisions, Events
+from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.revocations import Revocations
-from valetkey.authorization.storage.sessions import Sessions
+from valetkey.authorization.storage.sign_in.sessions import Sessions
+from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
-from valetkey.authorization.storage.throttles import Throttles
 from valetkey.authorization.storage.users import Users
 from valetkey.authorization.storage.vouchers import Vouchers
 from valetkey.database.engine import Connection, Engine, T

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from valetkey.authorization.model.client import AccessTokenFormat, Client
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import AccessTokenFormat, Client
 from valetkey.authorization.storage.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime

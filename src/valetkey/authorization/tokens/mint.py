@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.tokens.issue import Granted
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
-from valetkey.kernel.access_token import AccessToken
+from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 

@@ -9,7 +9,7 @@ from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
-from valetkey.kernel import access_token
+from valetkey.kernel.jose import access_token
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope

@@ -10,9 +10,9 @@ from valetkey.authorization.model.event import (
     SigningKeyWithdrawn,
 )
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
-from valetkey.authorization.storage.clients import revision
+from valetkey.authorization.storage.register.clients import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.kernel.key import Algorithm, KeySet, PublicKey, SigningKey
+from valetkey.kernel.jose.key import Algorithm, KeySet, PublicKey, SigningKey
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.seal import Sealer
 

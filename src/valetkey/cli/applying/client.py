@@ -10,8 +10,8 @@ from valetkey.authorization.deeds.clients import (
     metadata_of,
     secret_faults,
 )
-from valetkey.authorization.model.client import AuthenticationMethod, Client
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.model.register.client import AuthenticationMethod, Client
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
-from valetkey.authorization.model.user import fold
+from valetkey.authorization.model.account.user import fold
 from valetkey.config.agreement import Problem
 from valetkey.config.load import Mistakes
 from valetkey.config.rules import quoted

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from valetkey.authorization.protocol.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.cli.applying.file import Wanted
 from valetkey.config.agreement import Problem
 from valetkey.config.rules import quoted

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
-from valetkey.authorization.model.user import LARGEST_UID, Uid, User, fold
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
 from valetkey.authorization.sign_in.password import hash_password, password_problem, prepare, verify
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted

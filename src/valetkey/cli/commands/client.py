@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds.clients import metadata_of
-from valetkey.authorization.model.client import (
+from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
@@ -15,8 +15,8 @@ from valetkey.authorization.model.client import (
     ClientType,
     GrantTypeName,
 )
-from valetkey.authorization.model.profile import ProfileName
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import clients

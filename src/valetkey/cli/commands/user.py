@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds.users import UserRecord
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import passwords

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
-from valetkey.authorization.model.client import RESOURCE_SERVER, Client, GrantTypeName
+from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, GrantTypeName
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
-from valetkey.authorization.storage.clients import QuerySighting
+from valetkey.authorization.storage.register.clients import QuerySighting
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.doctoring.finding import Finding, bad, good, mind
 from valetkey.cli.register import clients, keys

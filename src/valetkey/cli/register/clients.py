@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from valetkey.authorization.model.client import Client, GrantTypeName
-from valetkey.authorization.model.profile import ProfileName
-from valetkey.authorization.storage.clients import QuerySighting
+from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.storage.register.clients import QuerySighting
 from valetkey.cli.register.moments import shown
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake

@@ -8,9 +8,9 @@ import click
 
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.model.client import Client
-from valetkey.authorization.model.user import LARGEST_UID, Uid, User
-from valetkey.authorization.protocol.client_metadata import Fault
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import say
 from valetkey.cli.register.store import Opened

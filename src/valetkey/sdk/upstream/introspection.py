@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from valetkey.kernel.access_token import read_bindings
+from valetkey.kernel.jose.access_token import read_bindings
 from valetkey.kernel.moment import Instant, Lifetime, later, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.refusal import Refused
 from valetkey.sdk.fetch import Door, Unreachable

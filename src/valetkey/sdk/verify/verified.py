@@ -2,7 +2,7 @@
 
 from hashlib import sha256
 
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.caller import Caller
 

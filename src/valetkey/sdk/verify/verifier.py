@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from valetkey.kernel import access_token
-from valetkey.kernel.access_token import AccessToken, Binding
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose import access_token
+from valetkey.kernel.jose.access_token import AccessToken, Binding
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Prefix, well_formed

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from valetkey.authorization.protocol.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.notes_printer.pages import notes, page, worry
 from valetkey.kernel.moment import hours

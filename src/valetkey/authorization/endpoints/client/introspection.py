@@ -12,11 +12,11 @@ from valetkey.authorization.client_authentication.method import Authenticated, n
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
 from valetkey.authorization.grant_types.family import fingerprint_of, take_apart
-from valetkey.authorization.model.client import RESOURCE_SERVER
+from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
-from valetkey.kernel import jwt
+from valetkey.kernel.jose import jwt
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import FingerprintKey, same

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.method import not_proven
 from valetkey.authorization.endpoints.client.door import Asked, Door
-from valetkey.authorization.model.client import RESOURCE_SERVER
+from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.kernel.refusal import Refused
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from valetkey.authorization.endpoints.visitor.pending import Pending
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types.authorization_code import CODE
-from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event import (
@@ -19,6 +18,7 @@ from valetkey.authorization.model.event import (
     ConsentGiven,
 )
 from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,

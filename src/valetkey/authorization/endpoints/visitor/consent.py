@@ -18,7 +18,7 @@ from valetkey.authorization.endpoints.visitor.site import (
     asking_app,
     shown_person,
 )
-from valetkey.authorization.model.client import GrantTypeName
+from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.pages.visitor.consent import (
     Change,
     ChangedPart,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
-from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
     ReturnAddress,

@@ -10,7 +10,7 @@ from valetkey.authorization.endpoints.visitor.pending import (
     sealed_in,
 )
 from valetkey.authorization.endpoints.visitor.site import HOME, SIGN_IN, Site, asking_app
-from valetkey.authorization.model.user import User
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.visitor.sign_in import SignInPage
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.session import (

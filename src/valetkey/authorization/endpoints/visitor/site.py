@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.pages.page import Page, content_security_policy, render
 from valetkey.authorization.pages.who import AskingApp, SignedInPerson

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.client import (
+from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
@@ -12,9 +12,10 @@ from valetkey.authorization.model.client import (
     ClientSecret,
     ClientType,
 )
-from valetkey.authorization.model.profile import ProfileName
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.database.engine import Connection, Row
-from valetkey.kernel.key import KeySet
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
@@ -40,8 +41,8 @@ class Clients:
             "SELECT id, name, description, type, application_type, profile, access_token_format,"
             " access_token_lifetime, authentication_method, redirect_uris, grant_types, scope,"
             " default_scope, required_scope, key_set, requires_pkce, rotates_refresh_token,"
-            " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at, disabled_at"
-            " FROM clients WHERE id = :id",
+            " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at, disabled_at,"
+            " openid FROM clients WHERE id = :id",
             id=client_id,
         )
         return None if row is None else _client(row, self._secrets(client_id))
@@ -81,12 +82,12 @@ class Clients:
             " access_token_format, access_token_lifetime, authentication_method, redirect_uris,"
             " grant_types, scope, default_scope, required_scope, key_set, requires_pkce,"
             " rotates_refresh_token, ends_with_session, logo_uri, policy_uri, tos_uri, created_at,"
-            " changed_at, disabled_at)"
+            " changed_at, disabled_at, openid)"
             " VALUES (:id, :name, :description, :type, :application_type, :profile,"
             " :access_token_format, :access_token_lifetime, :authentication_method,"
             " :redirect_uris, :grant_types, :scope, :default_scope, :required_scope, :key_set,"
             " :requires_pkce, :rotates_refresh_token, :ends_with_session, :logo_uri, :policy_uri,"
-            " :tos_uri, :created_at, :changed_at, :disabled_at)"
+            " :tos_uri, :created_at, :changed_at, :disabled_at, :openid)"
             " ON CONFLICT (id) DO NOTHING",
             created_at=client.created_at,
             **_columns(client),
@@ -107,7 +108,7 @@ class Clients:
             " requires_pkce = :requires_pkce, rotates_refresh_token = :rotates_refresh_token,"
             " ends_with_session = :ends_with_session, logo_uri = :logo_uri,"
             " policy_uri = :policy_uri, tos_uri = :tos_uri, changed_at = :changed_at,"
-            " disabled_at = :disabled_at"
+            " disabled_at = :disabled_at, openid = :openid"
             " WHERE id = :id",
             **_columns(client),
         )
@@ -117,12 +118,13 @@ class Clients:
     def add_secret(self, client_id: str, secret: ClientSecret, now: Instant) -> None:
         """Let the client authenticate with one more secret."""
         self.db.run(
-            "INSERT INTO client_secrets (id, client_id, fingerprint, created_at, expires_at)"
-            " VALUES (:id, :client_id, :fingerprint, :now, :expires_at)",
+            "INSERT INTO client_secrets (id, client_id, fingerprint, created_at, expires_at,"
+            " sealed) VALUES (:id, :client_id, :fingerprint, :now, :expires_at, :sealed)",
             id=secret.id,
             client_id=client_id,
             fingerprint=secret.fingerprint,
             expires_at=secret.expires_at,
+            sealed=secret.sealed or None,
             now=now,
         )
         self._bump()
@@ -170,11 +172,13 @@ class Clients:
 
     def _secrets(self, client_id: str) -> tuple[ClientSecret, ...]:
         rows = self.db.rows(
-            "SELECT id, fingerprint, expires_at FROM client_secrets WHERE client_id = :client_id"
+            "SELECT id, fingerprint, expires_at, sealed FROM client_secrets WHERE client_id = :client_id"
             " ORDER BY created_at DESC, id",
             client_id=client_id,
         )
-        return tuple(ClientSecret(row[0], Fingerprint(row[1]), row[2]) for row in rows)
+        return tuple(
+            ClientSecret(row[0], Fingerprint(row[1]), row[2], row[3] or "") for row in rows
+        )
 
     def _bump(self) -> None:
         self.db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
@@ -211,6 +215,7 @@ def _columns(client: Client) -> dict[str, object]:
         "tos_uri": client.tos_uri,
         "changed_at": client.changed_at,
         "disabled_at": client.disabled_at,
+        "openid": client.openid.encode(),
     }
 
 
@@ -241,4 +246,5 @@ def _client(row: Row, secrets: tuple[ClientSecret, ...]) -> Client:
         changed_at=Instant(row[22]),
         disabled_at=None if row[23] is None else Instant(row[23]),
         secrets=secrets,
+        openid=OpenIdRegistration.decode(row[24]),
     )

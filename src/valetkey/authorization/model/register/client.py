@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from valetkey.authorization.model.profile import PROFILES, Profile, ProfileName
-from valetkey.kernel.key import KeySet
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.register.profile import PROFILES, Profile, ProfileName
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
@@ -61,11 +62,15 @@ class GrantTypeName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClientSecret:
-    """One of a client's secrets, as its fingerprint; two may live side by side."""
+    """One of a client's secrets, as its fingerprint; two may live side by side.
+
+    `sealed` is the secret itself, for a client that signs with it; "" for every other.
+    """
 
     id: str
     fingerprint: Fingerprint
     expires_at: Instant | None
+    sealed: str = ""
 
     def is_live(self, now: Instant) -> bool:
         """Whether it still authenticates."""
@@ -101,6 +106,7 @@ class Client:
     changed_at: Instant
     disabled_at: Instant | None
     secrets: tuple[ClientSecret, ...] = ()
+    openid: OpenIdRegistration = OpenIdRegistration.NOTHING
 
     @property
     def is_public(self) -> bool:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.model.user import Uid
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from valetkey.authorization.model.profile import ProfileName
-from valetkey.authorization.protocol.client_metadata import ClientMetadata, ClientRules
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, ClientRules
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import days, seconds
 
 _KEY = SigningKey.generate(Algorithm.ES256)

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
-from valetkey.kernel import jwt
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from valetkey.authorization.model.client import (
+from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
     AccessTokenFormat,
     ApplicationType,
@@ -11,8 +11,8 @@ from valetkey.authorization.model.client import (
     ClientType,
     GrantTypeName,
 )
-from valetkey.authorization.model.profile import PROFILES, ProfileName
-from valetkey.kernel.key import KeySet
+from valetkey.authorization.model.register.profile import PROFILES, ProfileName
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.url import check_redirect_uri, origin

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from valetkey.kernel import access_token, jwt
-from valetkey.kernel.access_token import DPOP, MUTUAL_TLS, AccessToken, Binding
-from valetkey.kernel.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose import access_token, jwt
+from valetkey.kernel.jose.access_token import DPOP, MUTUAL_TLS, AccessToken, Binding
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope

@@ -4,6 +4,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import NewType
 
+from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.kernel.moment import Instant
 
 Uid = NewType("Uid", int)
@@ -24,6 +25,7 @@ class User:
     created_at: Instant
     changed_at: Instant
     disabled_at: Instant | None
+    claims: StandardClaims = StandardClaims.NOTHING
 
     @property
     def subject(self) -> str:

@@ -7,7 +7,15 @@ import pytest
 from joserfc.jwk import import_key
 
 from tests.vectors.rows import rows
-from valetkey.kernel.key import LONGEST, MOST, Algorithm, KeySet, PublicKey, SigningKey, thumbprint
+from valetkey.kernel.jose.key import (
+    LONGEST,
+    MOST,
+    Algorithm,
+    KeySet,
+    PublicKey,
+    SigningKey,
+    thumbprint,
+)
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import from_base64url, to_base64url
 

@@ -1,0 +1,1 @@
+"""Clients and everything they registered."""

@@ -1,0 +1,66 @@
+-- OpenID Connect: what clients registered for it, what people's records say, and who must hear of
+-- a session's end.
+
+-- What a client registered, as one JSON object: read with the client and never searched.
+ALTER TABLE clients ADD COLUMN openid TEXT NOT NULL DEFAULT '{}';
+
+-- The secret itself, sealed, for clients that sign with it (client_secret_jwt, HS256).
+ALTER TABLE client_secrets ADD COLUMN sealed TEXT;
+
+-- The standard claims, as one JSON object.
+ALTER TABLE users ADD COLUMN claims TEXT NOT NULL DEFAULT '{}';
+
+-- The single claims that were allowed, as a JSON array of names.
+ALTER TABLE consents ADD COLUMN claims TEXT NOT NULL DEFAULT '[]';
+
+-- The session a grant was given in, how its person had signed in, and the claims request.
+ALTER TABLE grants ADD COLUMN sid TEXT NOT NULL DEFAULT '';
+ALTER TABLE grants ADD COLUMN methods TEXT NOT NULL DEFAULT '';
+ALTER TABLE grants ADD COLUMN claims TEXT NOT NULL DEFAULT '';
+
+-- The apps that were told of a session by an ID token.
+CREATE TABLE participants (
+    session_id TEXT   NOT NULL,
+    client_id  TEXT   NOT NULL REFERENCES clients (id),
+    since      BIGINT NOT NULL,
+    PRIMARY KEY (session_id, client_id)
+);
+CREATE INDEX participants_of_client ON participants (client_id);
+
+-- The outbox: what must reach another server at least once.
+CREATE TABLE deliveries (
+    id           TEXT   PRIMARY KEY,
+    kind         TEXT   NOT NULL,
+    client_id    TEXT   NOT NULL,
+    target       TEXT   NOT NULL,
+    payload      TEXT   NOT NULL,
+    attempts     BIGINT NOT NULL,
+    due_at       BIGINT NOT NULL,
+    leased_until BIGINT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    expires_at   BIGINT NOT NULL
+);
+CREATE INDEX deliveries_due ON deliveries (due_at);
+CREATE INDEX deliveries_expiring ON deliveries (expires_at);
+
+-- Clients that registered themselves, and the token by which they manage their registration.
+CREATE TABLE registrations (
+    client_id      TEXT   PRIMARY KEY REFERENCES clients (id),
+    token_print    TEXT   NOT NULL,
+    metadata_print TEXT   NOT NULL,
+    created_at     BIGINT NOT NULL,
+    last_used_at   BIGINT
+);
+CREATE INDEX registrations_alike ON registrations (metadata_print) WHERE last_used_at IS NULL;
+CREATE INDEX registrations_unused ON registrations (created_at) WHERE last_used_at IS NULL;
+
+-- Initial access tokens (RFC 7591 section 3): who may register, and how often.
+CREATE TABLE invitations (
+    token_print TEXT   PRIMARY KEY,
+    id          TEXT   NOT NULL,
+    note        TEXT   NOT NULL,
+    uses_left   BIGINT NOT NULL,
+    created_at  BIGINT NOT NULL,
+    expires_at  BIGINT NOT NULL
+);
+CREATE INDEX invitations_expiring ON invitations (expires_at);

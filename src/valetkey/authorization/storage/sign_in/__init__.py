@@ -1,0 +1,1 @@
+"""What is remembered of browsers and of attempts to sign in."""
