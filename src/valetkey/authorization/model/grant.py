@@ -11,9 +11,9 @@ from valetkey.kernel.scope import Scope
 class Grant:
     """One authorization, given once, ended once. Its refresh tokens are one family: this row.
 
-    `session_id` is empty unless the grant ends with the session it was given in; `sid` and `methods`
-    say in which session that was and how its person had signed in, wherever there was one. `claims`
-    is what the request's `claims` parameter asked of userinfo, "" for nothing.
+    `session_id` is empty unless the grant ends with the session it was given in; `sid` says which
+    session that was in any case, and `methods` how its person had signed in. `claims` is what the
+    request's `claims` parameter asked of userinfo, "" for nothing.
     """
 
     id: str

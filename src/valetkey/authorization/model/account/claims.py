@@ -50,11 +50,9 @@ class StandardClaims:
     @staticmethod
     def decode(text: str) -> "StandardClaims":
         """What `encode` wrote, or an older version of it."""
-        return (
-            StandardClaims.NOTHING
-            if text == "{}"
-            else msgspec.json.decode(text, type=StandardClaims)
-        )
+        if text == "{}":
+            return StandardClaims.NOTHING
+        return msgspec.json.decode(text, type=StandardClaims)
 
 
 StandardClaims.NOTHING = StandardClaims()

@@ -1,4 +1,4 @@
-"""What a client registered for OpenID Connect (OpenID Registration section 2 and its neighbours)."""
+"""What a client registered for OpenID Connect (OpenID Connect Registration section 2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -59,11 +59,9 @@ class OpenIdRegistration:
     @staticmethod
     def decode(text: str) -> "OpenIdRegistration":
         """What `encode` wrote, or an older version of it."""
-        return (
-            OpenIdRegistration.NOTHING
-            if text == "{}"
-            else msgspec.json.decode(text, type=OpenIdRegistration)
-        )
+        if text == "{}":
+            return OpenIdRegistration.NOTHING
+        return msgspec.json.decode(text, type=OpenIdRegistration)
 
 
 OpenIdRegistration.NOTHING = OpenIdRegistration()
