@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import Service, run
-from valetkey.authorization import upkeep as module
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.upkeep import upkeep as module
 from valetkey.authorization.upkeep.upkeep import BATCH, SWEEPS, Upkeep, sweep_all
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.moment import Instant, days, hours, minutes

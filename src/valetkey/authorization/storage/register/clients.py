@@ -41,8 +41,8 @@ class Clients:
             "SELECT id, name, description, type, application_type, profile, access_token_format,"
             " access_token_lifetime, authentication_method, redirect_uris, grant_types, scope,"
             " default_scope, required_scope, key_set, requires_pkce, rotates_refresh_token,"
-            " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at, disabled_at,"
-            " openid FROM clients WHERE id = :id",
+            " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at,"
+            " disabled_at, openid FROM clients WHERE id = :id",
             id=client_id,
         )
         return None if row is None else _client(row, self._secrets(client_id))
@@ -172,8 +172,8 @@ class Clients:
 
     def _secrets(self, client_id: str) -> tuple[ClientSecret, ...]:
         rows = self.db.rows(
-            "SELECT id, fingerprint, expires_at, sealed FROM client_secrets WHERE client_id = :client_id"
-            " ORDER BY created_at DESC, id",
+            "SELECT id, fingerprint, expires_at, sealed FROM client_secrets"
+            " WHERE client_id = :client_id ORDER BY created_at DESC, id",
             client_id=client_id,
         )
         return tuple(
