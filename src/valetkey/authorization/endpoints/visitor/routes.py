@@ -1,7 +1,7 @@
 """The pages' routes: which address is whose."""
 
+from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.visitor.assets import asset_routes
-from valetkey.authorization.endpoints.visitor.authorize import Authorize
 from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
 from valetkey.authorization.endpoints.visitor.errors import ErrorPages
 from valetkey.authorization.endpoints.visitor.home import HomeEndpoint

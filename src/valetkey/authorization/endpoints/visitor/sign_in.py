@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from valetkey.authorization.endpoints.visitor.pending import (
+from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     decides_again,
     open_pending,

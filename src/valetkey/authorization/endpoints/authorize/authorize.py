@@ -6,8 +6,8 @@ Decides; the pages only collect, and send the browser back here to have it decid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from valetkey.authorization.endpoints.visitor.answer import Issued, Told, answer
-from valetkey.authorization.endpoints.visitor.pending import (
+from valetkey.authorization.endpoints.authorize.answer import Issued, Told, answer
+from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     address,
     decides_again,

@@ -6,7 +6,7 @@ comes of it.
 
 from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.visitor.pending import Pending
+from valetkey.authorization.endpoints.authorize.pending import Pending
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.code import CodePayload

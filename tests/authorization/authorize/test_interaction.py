@@ -16,9 +16,9 @@ from tests.authorization.visitor.world import (
     World,
     run,
 )
-from valetkey.authorization.endpoints.visitor.answer import Told, answer
-from valetkey.authorization.endpoints.visitor.authorize import Authorize
-from valetkey.authorization.endpoints.visitor.pending import Pending, judge
+from valetkey.authorization.endpoints.authorize.answer import Told, answer
+from valetkey.authorization.endpoints.authorize.authorize import Authorize
+from valetkey.authorization.endpoints.authorize.pending import Pending, judge
 from valetkey.authorization.protocol.interaction import Interaction, SignIn
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import T

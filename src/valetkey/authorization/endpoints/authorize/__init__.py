@@ -1,0 +1,1 @@
+"""The authorization endpoint: a request, what a person makes of it, and the one answer."""
