@@ -1,0 +1,260 @@
+"""Claims: what each scope asks for, and the `claims` parameter (OpenID Connect Core section 5)."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import ClassVar, NoReturn, cast
+
+import msgspec
+
+from valetkey.authorization.model.account.claims import Address
+from valetkey.authorization.model.account.user import User
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.strict_json import read_object
+
+OPENID = "openid"
+"""The scope without which nothing here happens (Core section 3.1.2.1)."""
+
+OFFLINE_ACCESS = "offline_access"
+"""The scope of whoever goes on after its person signed out (Core section 11)."""
+
+IDENTITY_SCOPES: Mapping[str, str] = MappingProxyType(
+    {
+        OPENID: "know that it is you who signs in",
+        "profile": "read your name and your public profile",
+        "email": "read your e-mail address",
+        "address": "read your postal address",
+        "phone": "read your phone number",
+        OFFLINE_ACCESS: "go on with all this while you are signed out",
+    }
+)
+"""What can be asked for about a person at this server itself; never scopes of an API.
+
+Each sentence starts with a verb: "Notes Printer wants to …".
+"""
+
+CLAIMS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "profile": (
+            "name",
+            "family_name",
+            "given_name",
+            "middle_name",
+            "nickname",
+            "preferred_username",
+            "profile",
+            "picture",
+            "website",
+            "gender",
+            "birthdate",
+            "zoneinfo",
+            "locale",
+            "updated_at",
+        ),
+        "email": ("email", "email_verified"),
+        "address": ("address",),
+        "phone": ("phone_number", "phone_number_verified"),
+    }
+)
+"""What each scope asks for (Core section 5.4)."""
+
+PERSONAL_CLAIMS = frozenset(name for names in CLAIMS_OF.values() for name in names)
+"""Everything a record says about its person."""
+
+SIGN_IN_CLAIMS = ("sub", "auth_time", "acr", "amr")
+"""What can be asked for about a sign-in."""
+
+LONGEST = 4_096
+"""Characters in a `claims` parameter."""
+
+PASSWORD = "pwd"
+"""The method of who typed a password (RFC 8176 section 2)."""
+
+ACRS: Mapping[tuple[str, ...], str] = MappingProxyType({(PASSWORD,): "urn:valetkey:acr:password"})
+"""The authentication context class of each way to sign in; `acr_values_supported` is derived."""
+
+NO_ACR = "0"
+"""The class of a sign-in that belongs to no other: nobody should rely on it (Core section 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How one claim is asked for. Of values only strings are kept, which is all that is compared.
+
+    `value` is "" for any.
+    """
+
+    essential: bool = False
+    value: str = ""
+    values: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The values one of which is asked for; empty for any."""
+        return (self.value, *self.values) if self.value else self.values
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsRequest:
+    """Claims asked for one by one (Core section 5.5), of userinfo and of the ID token.
+
+    Only claims that this server knows; the others are ignored, as the section says.
+    """
+
+    EMPTY: ClassVar["ClaimsRequest"]
+
+    userinfo: Mapping[str, Wish]
+    id_token: Mapping[str, Wish]
+
+    @staticmethod
+    def parse(text: str) -> "ClaimsRequest":
+        """What the parameter says; "" asks for nothing.
+
+        Refused with `invalid_request` above 4,096 characters and for anything that is not of the
+        form of Core section 5.5.
+        """
+        if not text:
+            return ClaimsRequest.EMPTY
+        if len(text) > LONGEST:
+            _refuse("long", f"claims has more than {LONGEST} characters")
+        said = read_object(text.encode("utf-8", "surrogatepass"))
+        if said is None:
+            _refuse("json", "claims must be a JSON object")
+        return ClaimsRequest(_wishes(said, "userinfo"), _wishes(said, "id_token"))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The personal claims asked for, which their person must allow."""
+        return PERSONAL_CLAIMS.intersection((*self.userinfo, *self.id_token))
+
+    @property
+    def subject(self) -> str:
+        """The only `sub` that the answer may be about; "" for whoever it is (Core section 5.5)."""
+        return self.id_token.get("sub", _ANY).value or self.userinfo.get("sub", _ANY).value
+
+    def only(self, names: Collection[str]) -> "ClaimsRequest":
+        """The same without the personal claims that are not among `names`."""
+
+        def kept(wishes: Mapping[str, Wish]) -> Mapping[str, Wish]:
+            return {
+                name: wish
+                for name, wish in wishes.items()
+                if name not in PERSONAL_CLAIMS or name in names
+            }
+
+        return ClaimsRequest(kept(self.userinfo), kept(self.id_token))
+
+    def encode(self) -> str:
+        """As `parse` reads it again; "" when nothing is asked for."""
+        said = {
+            name: {claim: _spell(wish) for claim, wish in wishes.items()}
+            for name, wishes in (("userinfo", self.userinfo), ("id_token", self.id_token))
+            if wishes
+        }
+        return msgspec.json.encode(said).decode() if said else ""
+
+
+ClaimsRequest.EMPTY = ClaimsRequest(MappingProxyType({}), MappingProxyType({}))
+_ANY = Wish()
+
+
+def claims_of_scope(scope: Collection[str]) -> tuple[str, ...]:
+    """The names of the claims that this scope asks for."""
+    return tuple(name for each, names in CLAIMS_OF.items() if each in scope for name in names)
+
+
+def user_claims(user: User, names: Collection[str]) -> dict[str, object]:
+    """What the user's record says of these names; what it does not say is left out."""
+    found: dict[str, object] = {}
+    for name, say in _SAID.items():
+        if name in names and (said := say(user)) is not None:
+            found[name] = said
+    return found
+
+
+def acr_of(methods: tuple[str, ...]) -> str:
+    """The authentication context class of a sign-in by these methods."""
+    return ACRS.get(methods, NO_ACR)
+
+
+def _text(name: str) -> Callable[[User], object]:
+    def say(user: User) -> object:
+        return getattr(user.claims, name) or None
+
+    return say
+
+
+def _address(user: User) -> object:
+    address = user.claims.address
+    names = [each.name for each in fields(Address)]
+    return {name: said for name in names if (said := getattr(address, name))} or None
+
+
+def _phone_verified(user: User) -> object:
+    return user.claims.phone_number_verified if user.claims.phone_number else None
+
+
+_SAID: Mapping[str, Callable[[User], object]] = {
+    "name": lambda user: user.name or None,
+    **{name: _text(name) for name in ("family_name", "given_name", "middle_name", "nickname")},
+    "preferred_username": lambda user: user.username,
+    **{name: _text(name) for name in ("profile", "picture", "website", "gender", "birthdate")},
+    **{name: _text(name) for name in ("zoneinfo", "locale")},
+    "updated_at": lambda user: user.changed_at,
+    "email": lambda user: user.email,
+    # An address that nobody proved must not be taken for an identity (security 14).
+    "email_verified": lambda user: user.email_verified_at is not None,
+    "address": _address,
+    "phone_number": _text("phone_number"),
+    "phone_number_verified": _phone_verified,
+}
+
+
+def _wishes(said: Mapping[str, object], member: str) -> Mapping[str, Wish]:
+    wishes = said.get(member, {})
+    if not isinstance(wishes, dict):
+        _refuse(member, "the members userinfo and id_token of claims must be objects")
+    named = cast("dict[str, object]", wishes)
+    return MappingProxyType(
+        {
+            name: _wish(wish)
+            for name, wish in named.items()
+            if name in PERSONAL_CLAIMS or name in SIGN_IN_CLAIMS
+        }
+    )
+
+
+def _wish(said: object) -> Wish:
+    if said is None:
+        return Wish()
+    if not isinstance(said, dict):
+        _refuse("wish", "claims must ask for each claim with null or with an object")
+    members = cast("dict[str, object]", said)
+    essential, value, values = (
+        members.get("essential", False),
+        members.get("value", ""),
+        members.get("values", []),
+    )
+    if not isinstance(essential, bool) or not isinstance(values, list):
+        _refuse("wish", "in claims, essential is true or false and values an array")
+    listed = cast("list[object]", values)
+    return Wish(
+        essential,
+        value if isinstance(value, str) else "",
+        tuple(each for each in listed if isinstance(each, str)),
+    )
+
+
+def _spell(wish: Wish) -> dict[str, object] | None:
+    if wish == _ANY:
+        return None
+    said: dict[str, object] = {"essential": True} if wish.essential else {}
+    if wish.value:
+        said["value"] = wish.value
+    if wish.values:
+        said["values"] = list(wish.values)
+    return said
+
+
+def _refuse(check: str, description: str) -> NoReturn:
+    raise Refused(Refusal(ErrorCode.INVALID_REQUEST, description, f"claims.{check}"))

@@ -1,0 +1,133 @@
+"""ID tokens: what a client learns about a sign-in, signed (OpenID Connect Core section 2)."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from hashlib import sha256, sha512
+from typing import Protocol
+
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.claims import (
+    ClaimsRequest,
+    acr_of,
+    claims_of_scope,
+    user_claims,
+)
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.moment import Instant, Lifetime, later
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import to_base64url
+
+
+_NO_SCOPE = Scope()
+
+
+class Signs(Protocol):
+    """Whoever signs, and encrypts, what is for one client."""
+
+    async def sign(
+        self,
+        claims: Mapping[str, object],
+        client: Client,
+        now: Instant,
+        *,
+        typ: str = "JWT",
+        algorithm: str,
+        encryption_alg: str = "",
+        encryption_enc: str = "",
+    ) -> str:
+        """The claims as a JWT by this algorithm, encrypted where `encryption_alg` says so."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who signed in, when, how and for whom; `sid` is "" where there is no session.
+
+    Without an access token there is no userinfo, so that everything which the scope asks for goes
+    into the ID token (Core section 5.4).
+    """
+
+    user: User
+    client: Client
+    auth_time: Instant
+    methods: tuple[str, ...] = ()
+    sid: str = ""
+    nonce: str = ""
+    claims: ClaimsRequest = ClaimsRequest.EMPTY
+    scope: Scope = _NO_SCOPE
+    without_access_token: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IdTokens:
+    """Makes ID tokens."""
+
+    issuer: str
+    signer: Signs
+    subjects: Subjects
+    lifetime: Lifetime
+
+    async def mint(
+        self,
+        identity: Identity,
+        now: Instant,
+        *,
+        access_token: str = "",
+        code: str = "",
+        state: str = "",
+    ) -> str:
+        """The ID token, bound to what is sent along with it; "" for what is not.
+
+        Raises Refused where the client's algorithm has no key.
+        """
+        registered = identity.client.openid
+        algorithm = registered.id_token_signed_response_alg
+        claims = self._claims(identity, now)
+        for name, text in (("at_hash", access_token), ("c_hash", code), ("s_hash", state)):
+            if text:
+                claims[name] = half_hash(text, algorithm)
+        return await self.signer.sign(
+            claims,
+            identity.client,
+            now,
+            algorithm=algorithm,
+            encryption_alg=registered.id_token_encrypted_response_alg,
+            encryption_enc=registered.id_token_encrypted_response_enc,
+        )
+
+    def _claims(self, identity: Identity, now: Instant) -> dict[str, object]:
+        claims: dict[str, object] = {
+            "iss": self.issuer,
+            "sub": self.subjects.of(identity.user, identity.client),
+            "aud": identity.client.id,
+            "iat": now,
+            "exp": later(now, self.lifetime),
+            "auth_time": identity.auth_time,
+            "acr": acr_of(identity.methods),
+        }
+        if identity.methods:
+            claims["amr"] = list(identity.methods)
+        if identity.sid:
+            claims["sid"] = identity.sid
+        if identity.nonce:
+            claims["nonce"] = identity.nonce
+        return claims | user_claims(identity.user, _asked(identity))
+
+
+def half_hash(text: str, algorithm: str) -> str:
+    """The left half of the hash that goes with the algorithm (Core section 3.1.3.6).
+
+    All algorithms here hash with SHA-256, but EdDSA, whose curve comes with SHA-512.
+    """
+    hashed = sha512 if algorithm == Algorithm.EDDSA else sha256
+    digest = hashed(text.encode()).digest()
+    return to_base64url(digest[: len(digest) // 2])
+
+
+def _asked(identity: Identity) -> Collection[str]:
+    asked = set(identity.claims.id_token)
+    if identity.without_access_token:
+        asked.update(claims_of_scope(identity.scope))
+    return asked
