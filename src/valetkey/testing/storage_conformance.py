@@ -263,6 +263,34 @@ class StorageConformance:
         assert not memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))
         assert memory.write(lambda tx: tx.sessions.sweep(Instant(NOW + 600), 10)) == 1
 
+    def test_a_participant_is_remembered_while_the_session_lives(self, memory: Memory) -> None:
+        """Once, however often it is told; never again after the end; swept with the session."""
+        told = memory.contend(lambda tx, _: tx.participants.add("se_1", "printer", NOW))
+        assert told == [True] * THREADS
+        assert list(memory.read(lambda tx: tx.participants.of("se_1"))) == ["printer"]
+        assert not memory.write(lambda tx: tx.participants.add("se_2", "printer", NOW))
+        assert memory.write(lambda tx: tx.sessions.end("se_1", NOW))
+        assert not memory.write(lambda tx: tx.participants.add("se_1", "printer", NOW))
+        assert memory.write(lambda tx: tx.participants.sweep(Instant(NOW + 599), 10)) == 0
+        assert memory.write(lambda tx: tx.participants.sweep(Instant(NOW + 600), 10)) == 1
+
+    def test_nobody_is_told_of_a_session_unseen_by_who_ends_it(self, memory: Memory) -> None:
+        """Either the client is among those that hear of the end, or it was never told."""
+
+        def work(tx: Transaction, number: int) -> tuple[str, ...] | bool:
+            if number % 2:
+                return tx.participants.add("se_1", f"app-{number}", NOW)
+            return tuple(tx.participants.of("se_1")) if tx.sessions.end("se_1", NOW) else ()
+
+        def everyone(tx: Transaction) -> None:
+            for number in range(THREADS):
+                tx.clients.register(client(f"app-{number}"))
+
+        memory.write(everyone)
+        told = memory.contend(work)
+        heard = {name for each in told if isinstance(each, tuple) for name in each}
+        assert heard == {f"app-{n}" for n, each in enumerate(told) if each is True}
+
     def test_a_consent_is_one_for_each_pair(self, memory: Memory) -> None:
         """The latest counts."""
         first = Consent(_ADA, "printer", Scope.of("read"), "as it looked", NOW)

@@ -1,14 +1,16 @@
-"""The two cookies of a browser: whose session it is, and which browser (security 22)."""
+"""The cookies of a browser: whose session, which browser, a mark for scripts (security 22)."""
 
 from dataclasses import dataclass
 
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Prefix, Secret, well_formed
-from valetkey.web.exchange import Request
+from valetkey.web.exchange import Pairs, Request
 
 Header = tuple[str, str]
 
 BROWSER = "browser"
 """The purpose under which browser cookies are fingerprinted."""
+
+_STATE = "browser-state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,15 @@ class Cookies:
         """The cookie that interactions and forms are bound to."""
         return "__Host-browser" if self.secure else "browser"
 
+    @property
+    def state_name(self) -> str:
+        """The cookie that tells scripts of our own frame whether the session is still the same."""
+        return "__Host-browser-state" if self.secure else "browser-state"
+
+    def browser_state(self, session_id: str) -> str:
+        """What stands for this session in `session_state` (Session Management section 4.2)."""
+        return self.key.of(_STATE, session_id)
+
     def session(self, request: Request) -> str:
         """The session cookie, "" for none that could be one."""
         return _read(request, self.session_name, Prefix.SESSION)
@@ -40,13 +51,19 @@ class Cookies:
         """What an interaction keeps of the browser it began in."""
         return self.key.of(BROWSER, browser) if browser else None
 
-    def set_session(self, cookie: Secret) -> Header:
+    def begin(self, cookie: Secret, session_id: str) -> Pairs:
         """Remember the session until the browser is closed or the server ends it."""
-        return self._set(self.session_name, cookie.reveal())
+        state = self._set_state(self.browser_state(session_id))
+        return self._set(self.session_name, cookie.reveal()), state
 
-    def clear_session(self) -> Header:
+    def end(self) -> Pairs:
         """Forget the session."""
-        return self._set(self.session_name, "", "; Max-Age=0")
+        state = self._set_state("", "; Max-Age=0")
+        return self._set(self.session_name, "", "; Max-Age=0"), state
+
+    def set_session(self, cookie: Secret) -> Header:
+        """Remember the session alone: `begin` is what a sign-in needs."""
+        return self._set(self.session_name, cookie.reveal())
 
     def set_browser(self, cookie: Secret) -> Header:
         """Recognise the browser until it is closed."""
@@ -56,6 +73,12 @@ class Cookies:
         # Lax, not Strict: people come to the authorization endpoint from other sites.
         secure = "; Secure" if self.secure else ""
         return "set-cookie", f"{name}={value}; Path=/{more}; HttpOnly; SameSite=Lax{secure}"
+
+    def _set_state(self, value: str, more: str = "") -> Header:
+        # None: the frame that reads it stands in the page of another site. Browsers take that
+        # from https only; on loopback the other site is the same one, on another port.
+        how = "SameSite=None; Secure" if self.secure else "SameSite=Lax"
+        return "set-cookie", f"{self.state_name}={value}; Path=/{more}; {how}"
 
 
 def _read(request: Request, name: str, prefix: Prefix) -> str:

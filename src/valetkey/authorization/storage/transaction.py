@@ -8,6 +8,7 @@ from valetkey.authorization.storage.grants import Consents, Grants
 from valetkey.authorization.storage.records import Decisions, Events
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.revocations import Revocations
+from valetkey.authorization.storage.sign_in.participants import Participants
 from valetkey.authorization.storage.sign_in.sessions import Sessions
 from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
@@ -37,6 +38,11 @@ class Transaction:
     def sessions(self) -> Sessions:
         """Browsers in which someone is signed in."""
         return Sessions(self.db)
+
+    @property
+    def participants(self) -> Participants:
+        """Apps that were told of a session."""
+        return Participants(self.db)
 
     @property
     def consents(self) -> Consents:

@@ -43,4 +43,4 @@ class SignOutEndpoint:
             await self.site.store.write(
                 lambda tx: end_session(tx, session, request.at, "signed_out")
             )
-        return self.site.goes_to(SIGN_OUT, self.site.cookies.clear_session())
+        return self.site.goes_to(SIGN_OUT, *self.site.cookies.end())

@@ -23,9 +23,11 @@ CREATE TABLE participants (
     session_id TEXT   NOT NULL,
     client_id  TEXT   NOT NULL REFERENCES clients (id),
     since      BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
     PRIMARY KEY (session_id, client_id)
 );
 CREATE INDEX participants_of_client ON participants (client_id);
+CREATE INDEX participants_expiring ON participants (expires_at);
 
 -- The outbox: what must reach another server at least once.
 CREATE TABLE deliveries (

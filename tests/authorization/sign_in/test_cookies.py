@@ -1,0 +1,37 @@
+"""What browsers are given to keep."""
+
+from valetkey.authorization.sign_in.cookies import Cookies
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import FingerprintKey, Prefix, fresh_secret
+
+KEY = FingerprintKey(b"k" * 32)
+
+
+def test_the_mark_of_a_session_is_readable_by_scripts_and_by_frames_elsewhere() -> None:
+    cookies = Cookies(secure=True, key=KEY)
+    session, mark = cookies.begin(fresh_secret(Prefix.SESSION, SYSTEM.random), "se_1")
+    assert session[1].endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
+    value = cookies.browser_state("se_1")
+    assert mark[1] == f"__Host-browser-state={value}; Path=/; SameSite=None; Secure"
+
+
+def test_on_loopback_without_tls_the_mark_stays_within_the_site() -> None:
+    cookies = Cookies(secure=False, key=KEY)
+    _, mark = cookies.begin(fresh_secret(Prefix.SESSION, SYSTEM.random), "se_1")
+    assert mark[1] == f"browser-state={cookies.browser_state('se_1')}; Path=/; SameSite=Lax"
+
+
+def test_the_mark_differs_for_each_session_and_does_not_show_it() -> None:
+    cookies = Cookies(secure=True, key=KEY)
+    marks = {cookies.browser_state(each) for each in ("se_1", "se_2", "")}
+    assert len(marks) == 3
+    assert all("se_" not in mark for mark in marks)
+
+
+def test_signing_out_takes_both_cookies_back() -> None:
+    cookies = Cookies(secure=True, key=KEY)
+    assert [header[1].partition("; ")[0] for header in cookies.end()] == [
+        "__Host-session=",
+        "__Host-browser-state=",
+    ]
+    assert all("; Max-Age=0" in header[1] for header in cookies.end())
