@@ -107,7 +107,7 @@ async def build(settings: Settings, runtime: Runtime) -> App:
         base = f"{url}/v2/{kind.name}"
         return Operations(kind, records, protection, problems, pages, base, allowances)
 
-    upkeep = Upkeep(engine, runtime, decisions)
+    upkeep = Upkeep(engine, runtime, decisions, settings.log.keep_events)
 
     async def close() -> None:
         await protection.close()

@@ -16,6 +16,15 @@ from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.preconditions import OTHER_BODY, Preconditions
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.shapes.shape import Document
+from valetkey.resource.storage.events import (
+    Event,
+    Events,
+    ObjectChanged,
+    ObjectCreated,
+    ObjectDeleted,
+    ObjectReplaced,
+    done,
+)
 from valetkey.resource.storage.idempotency_keys import (
     REMEMBERED,
     IdempotencyKey,
@@ -138,6 +147,7 @@ class OwnRecords:
                     return _answered(keys, key)
             self._objects(db, visit).add(new)
             self._enter(db, visit, new)
+            self._tell(db, visit, ObjectCreated, new_id, new.version)
             return record
 
         return await self.engine.write(work)
@@ -146,16 +156,18 @@ class OwnRecords:
         self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
     ) -> Record:
         """Put `fields` in place of everything. Raises Refused (404, 412)."""
-        return await self._write(visit, id, lambda _: fields, preconditions)
+        return await self._write(visit, id, lambda _: fields, preconditions, ObjectReplaced)
 
     async def change(
         self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
     ) -> Record:
         """Make what `patch` says of it. Raises Refused (404, 409, 412) and Invalid."""
         kind = self.kind
-        return await self._write(
-            visit, id, lambda before: patch.applied(kind, kind.known(before)), preconditions
-        )
+
+        def changed(before: Document) -> Document:
+            return patch.applied(kind, kind.known(before))
+
+        return await self._write(visit, id, changed, preconditions, ObjectChanged)
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         """Delete it; its id is never given again. Raises Refused (404, 412)."""
@@ -163,16 +175,23 @@ class OwnRecords:
         def work(db: Connection) -> None:
             objects = self._objects(db, visit)
             for _ in range(_TRIES):
-                if objects.remove(_the(objects, id, preconditions)):
+                before = _the(objects, id, preconditions)
+                if objects.remove(before):
                     if self.kind.orders:
                         Lists(db, self.kind.name, visit.owner).drop(id)
+                    self._tell(db, visit, ObjectDeleted, id, before.version + 1)
                     return
             raise Refused(_CONTENDED)
 
         await self.engine.write(work)
 
     async def _write(
-        self, visit: Visit, id: str, change: Change, preconditions: Preconditions
+        self,
+        visit: Visit,
+        id: str,
+        change: Change,
+        preconditions: Preconditions,
+        event: type[Event],
     ) -> Record:
         def work(db: Connection) -> Record:
             objects = self._objects(db, visit)
@@ -186,6 +205,7 @@ class OwnRecords:
                 after = objects.change(before, document, visit.now)
                 if after is not None:
                     self._enter(db, visit, after, before)
+                    self._tell(db, visit, event, id, after.version)
                     return _record(after)
             raise Refused(_CONTENDED)
 
@@ -204,6 +224,11 @@ class OwnRecords:
         if before is not None:
             lists.drop(now.id)
         lists.put(now.id, entries)
+
+    def _tell(
+        self, db: Connection, visit: Visit, event: type[Event], id: str, version: int
+    ) -> None:
+        Events(db).add(done(event, self.kind.name, id, version, visit.caller), visit.now)
 
     def _objects(self, db: Connection, visit: Visit) -> Objects:
         return Objects(db, self.kind.name, visit.owner)

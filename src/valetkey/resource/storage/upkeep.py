@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Overloaded
+from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.runtime import Runtime
 from valetkey.resource.storage.decisions import Decision, DecisionQueue, Decisions
+from valetkey.resource.storage.events import Events
 from valetkey.resource.storage.kept import Sweep
 
 T = TypeVar("T")
@@ -19,6 +21,7 @@ UNAVAILABLE = (DatabaseUnavailable, Overloaded)
 _EVERY = 1.0
 _SWEEP_EVERY = 15  # rounds
 _BATCH = 500
+_YEAR = days(365)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Upkeep:
     engine: Engine
     runtime: Runtime
     decisions: DecisionQueue
+    keep_events: Lifetime = _YEAR
 
     async def run(self) -> None:
         """Write decision records each second, remove what expired; until cancelled."""
@@ -48,9 +52,13 @@ class Upkeep:
     async def sweep(self) -> None:
         """Remove everything that expired, in batches."""
         now = self.runtime.now()
+        forgotten = Instant(now - self.keep_events)
         gone = _BATCH
         while gone >= _BATCH:
             gone = await self.engine.write(lambda db: Sweep(db).everything(now, _BATCH))
+        gone = _BATCH
+        while gone >= _BATCH:
+            gone = await self.engine.write(lambda db: Events(db).sweep(forgotten, _BATCH))
 
 
 def forgiving(

@@ -1,0 +1,162 @@
+"""Events: who made, changed or deleted which object; written with the change, never its content."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+from valetkey.sdk.caller import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that was done to an object. `name` is noun.past_participle.
+
+    `version` is the one that the change made. `uid` is the user for whom the client acted, None
+    where it acted for itself.
+    """
+
+    name: ClassVar[str]
+    object: str
+    id: str
+    version: int
+    uid: str | None
+    client_id: str
+    token_id: str
+    grant_id: str | None
+
+
+class ObjectCreated(Event):
+    """An object was made; `object` says of which kind."""
+
+    __slots__ = ()
+    name = "object.created"
+
+
+class ObjectReplaced(Event):
+    """All that callers write of an object was put in place of what was there (PUT)."""
+
+    __slots__ = ()
+    name = "object.replaced"
+
+
+class ObjectChanged(Event):
+    """Some of an object was changed (PATCH)."""
+
+    __slots__ = ()
+    name = "object.changed"
+
+
+class ObjectDeleted(Event):
+    """An object was deleted; its id is never given again."""
+
+    __slots__ = ()
+    name = "object.deleted"
+
+
+EVENTS: tuple[type[Event], ...] = (ObjectCreated, ObjectReplaced, ObjectChanged, ObjectDeleted)
+
+
+def done(event: type[Event], object: str, id: str, version: int, caller: Caller) -> Event:
+    """That `caller` did this."""
+    return event(
+        object, id, version, caller.user, caller.client_id, caller.token_id, caller.grant_id
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An event as it was written. Object and version name it, once and for all."""
+
+    at: Instant
+    id: str
+    version: int
+    name: str
+    object: str
+    uid: str | None
+    client_id: str
+    token_id: str
+    grant_id: str | None
+
+
+FIRST = (Instant(-1), "", 0)
+"""Before all events: instant, object and version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The audit log: only ever added to, in the transaction that made the change."""
+
+    db: Connection
+
+    def add(self, event: Event, now: Instant) -> None:
+        """Write it down."""
+        self.db.send(
+            "INSERT INTO events (at, object_id, version, name, object, uid, client_id, token_id,"
+            " grant_id) VALUES (:at, :object_id, :version, :name, :object, :uid, :client_id,"
+            " :token_id, :grant_id)",
+            at=now,
+            object_id=event.id,
+            version=event.version,
+            name=event.name,
+            object=event.object,
+            uid=event.uid,
+            client_id=event.client_id,
+            token_id=event.token_id,
+            grant_id=event.grant_id,
+        )
+
+    def page(
+        self, after: tuple[Instant, str, int], limit: int, object: str = ""
+    ) -> Sequence[EventRecord]:
+        """At most `limit` behind that place in the order of time; only of one kind, if named."""
+        rows = self.db.rows(
+            "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"
+            " FROM events WHERE (at, object_id, version) > (:at, :object_id, :version)"
+            " AND (:every = 1 OR object = :object)"
+            " ORDER BY at, object_id, version LIMIT :limit",
+            at=after[0],
+            object_id=after[1],
+            version=after[2],
+            every=int(not object),
+            object=object,
+            limit=limit,
+        )
+        return [_record(row) for row in rows]
+
+    def newest(self, limit: int, object: str = "") -> Sequence[EventRecord]:
+        """The last `limit`, in the order of time."""
+        rows = self.db.rows(
+            "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"
+            " FROM events WHERE (:every = 1 OR object = :object)"
+            " ORDER BY at DESC, object_id DESC, version DESC LIMIT :limit",
+            every=int(not object),
+            object=object,
+            limit=limit,
+        )
+        return [_record(row) for row in reversed(rows)]
+
+    def find(self, object_id: str, version: int) -> EventRecord | None:
+        """The event that made this version; reads all of them to find it."""
+        row = self.db.row(
+            "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"
+            " FROM events WHERE object_id = :object_id AND version = :version",
+            object_id=object_id,
+            version=version,
+        )
+        return None if row is None else _record(row)
+
+    def sweep(self, before: Instant, limit: int) -> int:
+        """Delete at most `limit` of those written before `before`."""
+        return self.db.run(
+            "DELETE FROM events WHERE (at, object_id, version) IN"
+            " (SELECT at, object_id, version FROM events WHERE at < :before"
+            " ORDER BY at, object_id, version LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+
+
+def _record(row: Row) -> EventRecord:
+    return EventRecord(Instant(row[0]), *row[1:])
