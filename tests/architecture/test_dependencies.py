@@ -15,7 +15,7 @@ OWNERS = {
     "click": ("cli/*",),
     "cryptography": ("kernel/*", "authorization/sign_in/password*.py"),
     "httptools": ("web/listen.py", "web/protocol.py"),
-    "httpx2": ("sdk/fetch.py", "web/fetch.py"),
+    "httpx2": ("sdk/fetch.py", "fetch/door.py"),
     "jinja2": ("authorization/pages/page.py",),
     "jsonschema_rs": ("resource/shapes/json_schema.py",),
     "msgspec": ANYWHERE,
@@ -34,7 +34,7 @@ BROUGHT = {
 }
 CHOSEN_BY_UVICORN = {"httptools", "uvloop"}  # by name, so that no file of ours need import them
 
-SERVER = ("authorization", "cli", "config", "database", "resource", "testing", "web")
+SERVER = ("authorization", "cli", "config", "database", "fetch", "resource", "testing", "web")
 SERVER_ONLY = ("apsw", "click", "jinja2", "psycopg", "structlog", "uvicorn", "uvloop")
 IMPORT_THE_SDK = """
 import importlib, pkgutil, sys

@@ -247,6 +247,19 @@ class LimitSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """What the authorization server may ask of other servers, at addresses that clients chose."""
+
+    allow: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
+    """Networks inside that clients' servers may be in; there http and other ports are fine as well.
+    Empty: only https on port 443 of addresses out in the world, or any client could make this
+    server knock at doors that only it can reach."""
+
+    ca_file: Annotated[str, rules.PATH] = ""
+    """PEM file with certificates to trust beside those of the system, for private networks."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrandSettings:
     """What people recognise on the pages."""
 
@@ -306,6 +319,7 @@ class Settings:
     sessions: SessionSettings = SessionSettings()
     passwords: PasswordSettings = PasswordSettings()
     limits: LimitSettings = LimitSettings()
+    fetch: FetchSettings = FetchSettings()
     brand: BrandSettings = BrandSettings()
     log: LogSettings = LogSettings()
     source: Source = Source()

@@ -37,8 +37,11 @@ _LONGEST_NAME = 253
 
 
 @dataclass(frozen=True, slots=True)
-class _Web:
-    """An http or https URL, taken apart."""
+class Web:
+    """An http or https URL, taken apart: `rest` is its path and query, "" for neither.
+
+    `host` is a name, an IPv4 address, or an IPv6 address in brackets.
+    """
 
     scheme: str
     host: str
@@ -46,9 +49,11 @@ class _Web:
     rest: str
 
     def is_loopback(self) -> bool:
+        """Whether it names this machine."""
         return self.host in _LOOPBACK
 
     def origin(self) -> str:
+        """Scheme, host and unusual port."""
         usual = 443 if self.scheme == "https" else 80
         return f"{self.scheme}://{self.host}" + ("" if self.port == usual else f":{self.port}")
 
@@ -65,12 +70,12 @@ def check_redirect_uri(text: str, *, native: bool, own_origins: Collection[str] 
         if not native:
             raise _refused("scheme", "only native apps may use a private scheme")
         return
-    web = _take_apart(text)
+    web = take_apart(text)
     if web is None:
         raise _refused("form", "it must be an absolute https URL in lower case, without user name")
     if web.scheme == "http" and not web.is_loopback():
         raise _refused("http", "http is only for 127.0.0.1, [::1] and localhost; use https")
-    if _place(web) in {_place(own) for own in map(_take_apart, own_origins) if own}:
+    if _place(web) in {_place(own) for own in map(take_apart, own_origins) if own}:
         raise _refused("own", "it leads back to this server")
 
 
@@ -94,7 +99,7 @@ def check_server_url(text: str, setting: str = "") -> None:
     """
     web = None
     if len(text) <= LONGEST and text.isascii():
-        web = _take_apart(text)
+        web = take_apart(text)
     if web is None or "?" in web.rest:
         message = "a server's URL looks like https://auth.example.com, in lower case"
         raise Mistake(message, setting)
@@ -114,7 +119,7 @@ def origin(url: str) -> str:
     private = _PRIVATE.fullmatch(url)
     if private is not None:
         return f"{private[1]}:"
-    web = _take_apart(url)
+    web = take_apart(url)
     if web is None:
         raise _refused("form", "it must be an absolute URL")
     return web.origin()
@@ -140,6 +145,20 @@ def encode_pairs(pairs: Iterable[tuple[str, str]]) -> str:
     return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in pairs)
 
 
+def take_apart(text: str) -> Web | None:
+    """The http or https URL that `text` is; None unless everybody reads it alike.
+
+    Lower case, no user name, no fragment, a port up to 65535, no odd spelling of an address.
+    """
+    match = _WEB.fullmatch(text)
+    if match is None or not _is_host(match[2]):
+        return None
+    port = int(match[3] or (443 if match[1] == "https" else 80))
+    if port > _LAST_PORT:
+        return None
+    return Web(match[1], match[2], port, match[4])
+
+
 def _check_characters(text: str) -> None:
     if not text or len(text) > LONGEST:
         raise _refused("length", f"it must have between 1 and {LONGEST} bytes")
@@ -151,16 +170,6 @@ def _check_characters(text: str) -> None:
         raise _refused("wildcard", "wildcards are not known: register each address, or use state")
     if re.search(r"[\x00-\x20\x7f\\]", text):
         raise _refused("characters", "it must not contain spaces, controls or backslashes")
-
-
-def _take_apart(text: str) -> _Web | None:
-    match = _WEB.fullmatch(text)
-    if match is None or not _is_host(match[2]):
-        return None
-    port = int(match[3] or (443 if match[1] == "https" else 80))
-    if port > _LAST_PORT:
-        return None
-    return _Web(match[1], match[2], port, match[4])
 
 
 def _is_host(host: str) -> bool:
@@ -176,7 +185,7 @@ def _is_host(host: str) -> bool:
     return len(host) <= _LONGEST_NAME and _NAME.fullmatch(host) is not None
 
 
-def _place(web: _Web) -> tuple[str, int]:
+def _place(web: Web) -> tuple[str, int]:
     # The loopback names all lead to the same listener.
     return ("localhost" if web.is_loopback() else web.host, web.port)
 

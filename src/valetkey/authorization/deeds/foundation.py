@@ -14,6 +14,7 @@ from valetkey.config.paths import credential_path, database_file, keyring_path
 from valetkey.config.settings import Settings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
+from valetkey.fetch.door import Door as Outgoing
 from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
@@ -34,6 +35,7 @@ class Foundation:
     store: Store
     keys: SigningKeyRing
     scopes: Mapping[str, str]
+    outgoing: Outgoing
 
     @property
     def issuer(self) -> str:
@@ -98,7 +100,9 @@ def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, st
     store = Store(engine, runtime.random)
     plan = KeyPlan(settings.tokens.signing_key_lifetime, settings.tokens.key_publication)
     keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
-    return Foundation(settings, runtime, keyring, store, keys, scopes)
+    ca_file = settings.source.directory / settings.fetch.ca_file if settings.fetch.ca_file else None
+    outgoing = Outgoing(settings.fetch.allow, runtime.now, ca_file=ca_file)
+    return Foundation(settings, runtime, keyring, store, keys, scopes, outgoing)
 
 
 async def prepare(settings: Settings, runtime: Runtime) -> None:

@@ -1,0 +1,1 @@
+"""What this server asks of others, through one guarded door."""

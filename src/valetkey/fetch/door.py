@@ -1,0 +1,268 @@
+"""The one door out: small, brief, no detours, and never to the inside (security 30)."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlencode
+from weakref import WeakValueDictionary
+
+import httpx2
+
+from valetkey.fetch.address import Address, Network, is_in, may_be_reached, read_address
+from valetkey.fetch.resolve import Resolve, resolve_by_system
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.url import Web, take_apart
+
+CONNECT_WITHIN = 3.0
+"""Seconds to reach an address."""
+
+ANSWER_WITHIN = 5.0
+"""Seconds until the last byte of the answer: finding the name, connecting and waiting included."""
+
+LARGEST = 262_144
+"""Bytes of an answer."""
+
+REMEMBERED = 5
+"""Seconds for which an address that gave nothing is not asked again."""
+
+AT_ONCE = 32
+"""Requests under way at one time."""
+
+AT_ONCE_THERE = 6
+"""The same towards one host and port, so that a slow one does not keep all others waiting."""
+
+JSON = ("application/json",)
+"""What most answers are."""
+
+_MOST_REMEMBERED = 1_000
+_HEADERS = {"accept-encoding": "identity", "user-agent": "valetkey"}
+_FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+class Unfetchable(Exception):
+    """There was no usable answer; to whoever asked for it, nothing more can be said than that.
+
+    `check` names what failed, for the operator's record: told to a stranger it would be a map of
+    the network inside.
+    """
+
+    def __init__(self, check: str) -> None:
+        """Say that `check` failed."""
+        super().__init__("the address gives no usable answer")
+        self.check = f"fetch.{check}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What another server answered: `media_type` in lower case without parameters."""
+
+    status: int
+    media_type: str
+    body: bytes
+
+
+class Door:
+    """Asks other servers, at addresses that strangers chose.
+
+    https on port 443 only, to addresses out in the world only: the name is looked up once, one bad
+    address among its addresses refuses it, and the connection goes to what was looked up. Networks
+    in `allow` may be inside, and there http and other ports are fine. No redirect is followed, no
+    proxy is read from the environment, nothing is unpacked; 3 seconds to connect, 5 in all,
+    256 KiB.
+    """
+
+    def __init__(
+        self,
+        allow: Collection[Network],
+        now: Callable[[], Instant],
+        *,
+        ca_file: Path | None = None,
+        resolve: Resolve = resolve_by_system,
+    ) -> None:
+        """Trust the certificates that the system trusts, and those in `ca_file`."""
+        self._allow = tuple(allow)
+        self._now = now
+        self._ca_file = ca_file
+        self._resolve = resolve
+        self._tls: ssl.SSLContext | None = None
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._there: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._under_way: dict[tuple[str, tuple[str, ...]], asyncio.Task[Fetched]] = {}
+        self._failed: dict[str, tuple[Instant, str]] = {}
+
+    async def get(self, url: str, *, accept: tuple[str, ...] = JSON) -> Fetched:
+        """Read `url`: an answer with status 200 and a media type of `accept`.
+
+        Who asks while another asks gets the same answer. Raises Unfetchable, and again without
+        asking for 5 seconds.
+        """
+        failed = self._failed.get(url)
+        if failed is not None and abs(self._now() - failed[0]) < REMEMBERED:
+            raise Unfetchable(failed[1])
+        key = (url, accept)
+        task = self._under_way.get(key)
+        if task is None:
+            task = asyncio.create_task(self._read(url, accept))
+            self._under_way[key] = task
+            task.add_done_callback(lambda done: self._end(key, done))
+        # shield: who asked first may give up without taking the answer from the others.
+        return await asyncio.shield(task)
+
+    async def post_form(self, url: str, fields: Mapping[str, str]) -> Fetched:
+        """Send `fields` as a form; any status is an answer. Raises Unfetchable."""
+        return await self._exchange("POST", url, ("*/*",), urlencode(fields).encode("ascii"))
+
+    async def _read(self, url: str, accept: tuple[str, ...]) -> Fetched:
+        fetched = await self._exchange("GET", url, accept, None)
+        if fetched.status != HTTPStatus.OK:
+            _refuse("status")
+        if fetched.media_type not in accept:
+            _refuse("type")
+        return fetched
+
+    def _end(self, key: tuple[str, tuple[str, ...]], done: asyncio.Task[Fetched]) -> None:
+        del self._under_way[key]
+        # Reading the exception also says that somebody saw it.
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, Unfetchable):
+            if len(self._failed) >= _MOST_REMEMBERED:
+                self._failed.clear()
+            self._failed[key[0]] = (self._now(), error.check.removeprefix("fetch."))
+
+    async def _exchange(
+        self, method: str, url: str, accept: tuple[str, ...], body: bytes | None
+    ) -> Fetched:
+        web = take_apart(url)
+        if web is None:
+            _refuse("url")
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN), self._turn(web):
+                addresses = await self._vetted(web)
+                return await self._ask(method, web, addresses, accept, body)
+        except TimeoutError:
+            _refuse("slow")
+
+    @asynccontextmanager
+    async def _turn(self, web: Web) -> AsyncGenerator[None]:
+        place = f"{web.host}:{web.port}"
+        there = self._there.setdefault(place, asyncio.Semaphore(AT_ONCE_THERE))
+        async with there, self._places:
+            yield
+
+    async def _vetted(self, web: Web) -> list[Address]:
+        host = web.host.strip("[]")
+        literal = read_address(host)
+        if literal is not None:
+            found: list[Address | None] = [literal]
+        else:
+            try:
+                found = [read_address(text) for text in await self._resolve(host, web.port)]
+            except OSError:
+                _refuse("name")
+        addresses = [address for address in dict.fromkeys(found) if address is not None]
+        if not addresses or None in found:
+            _refuse("name")
+        usual = web.scheme == "https" and web.port == 443  # noqa: PLR2004 - https itself
+        for address in addresses:
+            # One answer that leads inside condemns the name: else it would be a matter of luck.
+            if not may_be_reached(address, self._allow):
+                _refuse("address")
+            if not usual and not is_in(address, self._allow):
+                _refuse("port")
+        return addresses
+
+    async def _ask(
+        self,
+        method: str,
+        web: Web,
+        addresses: list[Address],
+        accept: tuple[str, ...],
+        body: bytes | None,
+    ) -> Fetched:
+        headers = _HEADERS | {"host": _host_field(web), "accept": ", ".join(accept)}
+        if body is not None:
+            headers |= _FORM
+        async with httpx2.AsyncClient(
+            verify=self._context(),
+            timeout=httpx2.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
+            follow_redirects=False,
+            trust_env=False,
+        ) as client:
+            for address in addresses:
+                request = client.build_request(
+                    method,
+                    _at(web, address),
+                    headers=headers,
+                    content=body,
+                    # The certificate must be that of the name, wherever the connection goes.
+                    extensions={"sni_hostname": web.host.strip("[]")},
+                )
+                try:
+                    response = await client.send(request, stream=True)
+                except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                    # Nothing was sent yet, so the next address may be tried.
+                    continue
+                except (httpx2.HTTPError, httpx2.InvalidURL):
+                    _refuse("answer")
+                return await _answer(response)
+        raise Unfetchable("connect")
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = trust(self._ca_file)
+        return self._tls
+
+
+def trust(ca_file: Path | None) -> ssl.SSLContext:
+    """TLS 1.2 and later, for the certificates that the system trusts and those in `ca_file`.
+
+    Raises Mistake where the file holds no certificates.
+    """
+    context = httpx2.create_ssl_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:
+            message = f"{ca_file} is not a PEM file with certificates that can be read"
+            raise Mistake(message, "fetch.ca_file") from error
+    return context
+
+
+async def _answer(response: httpx2.Response) -> Fetched:
+    try:
+        # Nothing may grow while it is being read.
+        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            _refuse("encoding")
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > LARGEST:
+                _refuse("large")
+    except httpx2.HTTPError:
+        _refuse("answer")
+    finally:
+        await response.aclose()
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return Fetched(response.status_code, kind, bytes(body))
+
+
+def _at(web: Web, address: Address) -> str:
+    host = f"[{address}]" if address.version == 6 else str(address)  # noqa: PLR2004 - IPv6
+    rest = web.rest if web.rest.startswith("/") else f"/{web.rest}"
+    return f"{web.scheme}://{host}:{web.port}{rest}"
+
+
+def _host_field(web: Web) -> str:
+    return web.origin().partition("://")[2]
+
+
+def _refuse(check: str) -> NoReturn:
+    # `from None`: what the network said stays inside.
+    raise Unfetchable(check) from None
