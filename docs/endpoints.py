@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 from valetkey.authorization import app as authorization
 from valetkey.authorization.deeds.foundation import prepare
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.load import load
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource import app as resource
@@ -80,7 +81,7 @@ def endpoints() -> Iterator[str]:
         [
             "| scope | sentence |",
             "|---|---|",
-            *(f"| `{name}` | {sentence} |" for name, sentence in SCOPES.items()),
+            *(f"| `{name}` | {text} |" for name, text in (SCOPES | IDENTITY_SCOPES).items()),
         ]
     )
 

@@ -32,10 +32,12 @@ from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
+from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
@@ -59,7 +61,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     directory = ClientDirectory(store)
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
     door = _door(foundation, directory)
-    minter = Minter(foundation.issuer, foundation.keys)
+    minter = _minter(foundation)
     upkeep = Upkeep(store, decisions, foundation.keys, runtime, settings.log.keep_events)
     try:
         await foundation.keep_keys(runtime.now())
@@ -102,6 +104,16 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         background=(upkeep.write_decisions, upkeep.sweep, upkeep.keep_keys),
         on_close=close,
     )
+
+
+def _minter(foundation: Foundation) -> Minter:
+    id_tokens = IdTokens(
+        foundation.issuer,
+        ServerKeySigner(foundation.keys),
+        Subjects(foundation.keyring.fingerprint_key),
+        foundation.settings.tokens.id_token_lifetime,
+    )
+    return Minter(foundation.issuer, foundation.keys, id_tokens)
 
 
 def policy_of(settings: Settings) -> TokenPolicy:

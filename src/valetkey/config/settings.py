@@ -163,6 +163,10 @@ class TokenSettings:
     """The same for the implicit grant, whose tokens pass through the address bar; never longer than
     `access_token_lifetime` (RFC 9700 section 2.1.2)."""
 
+    id_token_lifetime: Annotated[Lifetime, rules.lifetime("1s", "1d")] = hours(1)
+    """How long an app may take an ID token for news of a sign-in (OpenID Connect Core section 2).
+    It says nothing about how long anybody stays signed in."""
+
     refresh_token_idle_lifetime: Annotated[Lifetime, rules.lifetime("1s", "3650d")] = days(30)
     """A refresh token that nobody used for so long ends (RFC 9700 section 4.14.2)."""
 

@@ -7,6 +7,7 @@ from tests.authorization.endpoints.world import SCOPES, Service, run
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
@@ -41,7 +42,7 @@ def test_what_it_announces_comes_from_the_registries(tmp_path: Path) -> None:
         assert said["token_endpoint_auth_methods_supported"] == names
         algorithms = [algorithm.value for algorithm in Algorithm]
         assert said["token_endpoint_auth_signing_alg_values_supported"] == algorithms
-        assert said["scopes_supported"] == list(SCOPES)
+        assert said["scopes_supported"] == [*IDENTITY_SCOPES, *SCOPES]
 
     run(tmp_path, story)
 

@@ -26,9 +26,11 @@ from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
+from valetkey.authorization.tokens.subject import Subjects
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
@@ -189,7 +191,9 @@ async def world(
     plan = KeyPlan(days(90), days(1))
     keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
     await keys.keep(clock.now)
-    minter = Minter(issuer, keys)
+    subjects = Subjects(keyring.fingerprint_key)
+    id_tokens = IdTokens(issuer, ServerKeySigner(keys), subjects, hours(1))
+    minter = Minter(issuer, keys, id_tokens)
     refuse = RefuseWithPage(decisions, brand)
     app = App(
         routes(site, password, minter, refuse),

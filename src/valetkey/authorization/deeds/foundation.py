@@ -7,6 +7,7 @@ from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientRules
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
@@ -91,7 +92,7 @@ class Foundation:
 
 
 def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> Foundation:
-    """Open keyring and database; `scopes` are the sentences of all that can be asked for.
+    """Open keyring and database; `scopes` are the sentences of all that the API asks for.
 
     Raises Mistake where the keyring cannot be used.
     """
@@ -102,7 +103,8 @@ def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, st
     keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
     ca_file = settings.source.directory / settings.fetch.ca_file if settings.fetch.ca_file else None
     outgoing = Outgoing(settings.fetch.allow, runtime.now, ca_file=ca_file)
-    return Foundation(settings, runtime, keyring, store, keys, scopes, outgoing)
+    every = {**IDENTITY_SCOPES, **scopes}
+    return Foundation(settings, runtime, keyring, store, keys, every, outgoing)
 
 
 async def prepare(settings: Settings, runtime: Runtime) -> None:

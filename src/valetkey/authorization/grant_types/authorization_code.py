@@ -21,8 +21,10 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol import pkce
+from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -64,7 +66,9 @@ def _exchange(
 ) -> Granted:
     scope = Scope.parse(code.scope) & request.client.scope
     grant = begin(request, user, scope, grant_id=voucher.grant_id, auth_time=code.auth_time)
-    if request.client.ends_with_session:
+    grant = replace(grant, sid=code.session_id, methods=code.methods, claims=code.claims)
+    # Who allowed offline access said that it goes on without them (OpenID Connect Core section 11).
+    if request.client.ends_with_session and OFFLINE_ACCESS not in scope:
         grant = replace(grant, session_id=code.session_id)
     tx.grants.issue(grant)
     granted = issue_access_token(
@@ -81,6 +85,16 @@ def _exchange(
             auth_time=code.auth_time,
             ends_at=grant.expires_at,
             refresh_token=first_refresh_token(request, grant),
+            identity=Identity(
+                user=user,
+                client=request.client,
+                auth_time=code.auth_time,
+                methods=code.methods,
+                sid=code.session_id,
+                nonce=code.nonce,
+                claims=ClaimsRequest.parse(code.claims),
+                scope=scope,
+            ),
         ),
         request.fingerprints,
     )

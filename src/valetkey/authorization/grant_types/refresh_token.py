@@ -18,9 +18,11 @@ from valetkey.authorization.model.event import (
 )
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.grants import Rotation, StandingGrant
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -186,8 +188,28 @@ def _grant_again(
             auth_time=grant.auth_time,
             ends_at=grant.expires_at,
             refresh_token=refresh_token,
+            identity=_identity(request, presented, scope),
         ),
         request.fingerprints,
+    )
+
+
+def _identity(request: TokenRequest, presented: _Presented, scope: Scope) -> Identity | None:
+    """The sign-in that the grant began with (OpenID Connect Core section 12.2).
+
+    A password that went through the app was no sign-in here.
+    """
+    grant = presented.found.grant
+    if grant.grant_type == GrantTypeName.PASSWORD:
+        return None
+    return Identity(
+        user=presented.user,
+        client=request.client,
+        auth_time=grant.auth_time,
+        methods=grant.methods,
+        sid=grant.sid,
+        claims=ClaimsRequest.parse(grant.claims),
+        scope=scope,
     )
 
 

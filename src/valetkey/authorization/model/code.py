@@ -13,7 +13,8 @@ class CodePayload:
     """What a user allowed, waiting for its client.
 
     `redirect_uri` is where the code was sent; `redirect_uri_given` says whether the request named
-    it, because then the token request must name the same (RFC 6749 section 4.1.3).
+    it, because then the token request must name the same (RFC 6749 section 4.1.3). `methods` is how
+    its person had signed in, `claims` the request's `claims` parameter as it is encoded.
     """
 
     uid: Uid
@@ -24,6 +25,8 @@ class CodePayload:
     nonce: str
     session_id: str
     auth_time: Instant
+    methods: tuple[str, ...] = ()
+    claims: str = ""
 
     def encode(self) -> str:
         """As the voucher carries it."""

@@ -7,6 +7,7 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import AccessTokenFormat, Client
 from valetkey.authorization.storage.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.id_token import Identity
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
@@ -36,7 +37,7 @@ class Granted:
     """The answer yes: everything a token response says. Strings that must be signed come later.
 
     `user` and `grant_id` are None for a client's own access. `reference` is the token itself where
-    the client gets tokens by reference.
+    the client gets tokens by reference, `identity` what an ID token beside it says.
     """
 
     client: Client
@@ -50,6 +51,7 @@ class Granted:
     auth_time: Instant | None = None
     reference: Secret | None = None
     refresh_token: Secret | None = None
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,13 @@ class Draw:
 
     @staticmethod
     def fresh(client: Client, random: Callable[[int], bytes]) -> "Draw":
-        """What this client's format of access tokens needs."""
-        by_reference = client.access_token_format is AccessTokenFormat.REFERENCE
+        """What this client's format of access tokens needs.
+
+        A token by value says the uid, which a client with pairwise subjects must not know.
+        """
+        by_reference = (
+            client.access_token_format is AccessTokenFormat.REFERENCE or client.openid.is_pairwise
+        )
         return Draw(
             fresh_id("at", random),
             fresh_secret(Prefix.ACCESS_TOKEN, random) if by_reference else None,
@@ -84,6 +91,7 @@ class Issuing:
     auth_time: Instant | None = None
     ends_at: Instant | None = None
     refresh_token: Secret | None = None
+    identity: Identity | None = None
 
 
 def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> Granted:
@@ -117,4 +125,5 @@ def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> 
         auth_time=asked.auth_time,
         reference=asked.draw.reference,
         refresh_token=asked.refresh_token,
+        identity=asked.identity,
     )

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.protocol.claims import OPENID
+from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.issue import Granted
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel.jose.access_token import AccessToken
@@ -16,6 +18,7 @@ class Minter:
 
     issuer: str
     keys: SigningKeyRing
+    id_tokens: IdTokens
 
     def access_token(self, granted: Granted, now: Instant) -> str:
         """The access token: by reference as it was drawn, by value signed."""
@@ -35,8 +38,12 @@ class Minter:
             auth_time=granted.auth_time,
         ).sign(self.keys.current(now))
 
-    def response(self, granted: Granted, now: Instant) -> dict[str, object]:
-        """The token response, field by field as the specification's section 4 says."""
+    async def response(self, granted: Granted, now: Instant) -> dict[str, object]:
+        """The token response, field by field as the specification's section 4 says.
+
+        With an ID token where there is an identity to tell and the scope has `openid`. Clients with
+        pairwise subjects are not told the uid, nor anything that would name it.
+        """
         body: dict[str, object] = {
             "access_token": self.access_token(granted, now),
             "token_type": "bearer",
@@ -45,7 +52,11 @@ class Minter:
         if granted.refresh_token is not None:
             body["refresh_token"] = granted.refresh_token.reveal()
         body["scope"] = str(granted.scope)
-        if granted.user is not None:
+        if granted.identity is not None and OPENID in granted.scope:
+            body["id_token"] = await self.id_tokens.mint(
+                granted.identity, now, access_token=str(body["access_token"])
+            )
+        if granted.user is not None and not granted.client.openid.is_pairwise:
             body["uid"] = granted.user.uid
             body["info"] = info(granted.user, granted.scope)
         return body
@@ -53,11 +64,12 @@ class Minter:
 
 def info(user: User, scope: Scope) -> dict[str, object]:
     """Name and e-mail address, where the granted scope lets the client read them."""
-    if "read" not in scope and "account:read" not in scope:
-        return {}
-    return {
-        "name": user.name,
-        "email": user.email,
+    whole = "read" in scope or "account:read" in scope
+    said: dict[str, object] = {}
+    if whole or "profile" in scope:
+        said["name"] = user.name
+    if whole or "email" in scope:
+        said["email"] = user.email
         # An address that nobody proved must not be taken for an identity (security 14).
-        "email_verified": user.email_verified_at is not None,
-    }
+        said["email_verified"] = user.email_verified_at is not None
+    return said

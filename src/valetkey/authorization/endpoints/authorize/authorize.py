@@ -108,7 +108,7 @@ class Authorize:
         if isinstance(outcome, Told):
             return self._told(request, replace(pending, asked=outcome.asked), outcome.refusal)
         if isinstance(outcome, Issued):
-            return self._issued(request, outcome)
+            return await self._issued(request, outcome)
         return self._ask(request, pending, outcome)
 
     def _ask(self, request: Request, pending: Pending, step: Step) -> Response:
@@ -128,12 +128,12 @@ class Authorize:
     def _told(self, request: Request, pending: Pending, refusal: Refusal) -> Response:
         return self.site.back(pending.asked.returns, refusal, pending.client, request.at)
 
-    def _issued(self, request: Request, issued: Issued) -> Response:
+    async def _issued(self, request: Request, issued: Issued) -> Response:
         pairs: list[tuple[str, str]] = []
         if issued.code is not None:
             pairs.append(("code", issued.code.reveal()))
         if issued.granted is not None:
-            told = self.minter.response(issued.granted, request.at)
+            told = await self.minter.response(issued.granted, request.at)
             # Name and e-mail address do not belong in an address bar.
             pairs += [(name, str(value)) for name, value in told.items() if name != "info"]
         url = success_url(issued.asked.returns, self.site.issuer, tuple(pairs))

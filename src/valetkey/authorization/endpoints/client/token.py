@@ -81,7 +81,8 @@ class TokenEndpoint:
         granted = await self.store.write(work)
         if isinstance(granted, Refusal):
             return self.refuse(request, granted, client.id)
-        return json_response(self.minter.response(granted, request.at), 200, self._headers(asked))
+        body = await self.minter.response(granted, request.at)
+        return json_response(body, 200, self._headers(asked))
 
     def _grant_type(self, asked: Asked) -> GrantType:
         name = asked.parameters.get("grant_type")
