@@ -7,15 +7,8 @@ import pytest
 from joserfc.jwk import import_key
 
 from tests.vectors.rows import rows
-from valetkey.kernel.jose.key import (
-    LONGEST,
-    MOST,
-    Algorithm,
-    KeySet,
-    PublicKey,
-    SigningKey,
-    thumbprint,
-)
+from valetkey.kernel.jose.jwk import LONGEST, MOST, thumbprint
+from valetkey.kernel.jose.key import Algorithm, KeySet, PublicKey, SigningKey
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import from_base64url, to_base64url
 
@@ -46,6 +39,7 @@ class _Refused:
     jwk: str
     check: str
     why: str
+    says_encryption: bool = False
 
 
 def _check(document: str | bytes) -> str:
@@ -87,7 +81,11 @@ def test_a_key_that_must_not_be_trusted_is_refused_by_name(row: _Refused) -> Non
     ):
         text = text.replace(name, value)
     assert _check(text) == row.check
-    assert _check(b'{"keys":[%s]}' % text.encode()) == row.check
+    document = b'{"keys":[%s]}' % text.encode()
+    if row.says_encryption:
+        assert len(KeySet.parse(document)) == 0
+    else:
+        assert _check(document) == row.check
 
 
 @pytest.mark.parametrize(
@@ -208,13 +206,41 @@ def test_several_keys_have_a_name_each() -> None:
         KeySet.of(_EC.public, _EC.public)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"use": "enc"},
+        {"use": "enc", "alg": "RSA-OAEP-256"},
+        {"alg": "RSA-OAEP"},
+        {"key_ops": ["wrapKey", "encrypt"]},
+    ],
+    ids=str,
+)
+def test_a_key_that_says_it_encrypts_lies_beside_the_keys_of_signatures(
+    said: dict[str, object],
+) -> None:
+    bare = {"kty": "RSA", "n": _RSA.public.jwk["n"], "e": _RSA.public.jwk["e"]}
+    nameless = {name: value for name, value in _EC.public.jwk.items() if name != "kid"}
+    # One signature key needs no name, however many others lie beside it.
+    assert [key.kid for key in KeySet.parse(_set(bare | said, nameless))] == [_EC.kid]
+    assert len(KeySet.parse(_set(bare | said))) == 0
+    # Its private half is no less a secret for that.
+    assert _check(_set(bare | said | {"d": "AA"}, nameless)) == "jwks.private"
+    kept = KeySet.parse(_set(bare | said | {"d": "AA"}, nameless), ignore_unknown=True)
+    assert [key.kid for key in kept] == [_EC.kid]
+
+
+@pytest.mark.parametrize("said", [{"use": ["enc"]}, {"key_ops": [[]]}, {"key_ops": []}], ids=str)
+def test_a_purpose_that_is_not_clear_is_refused(said: dict[str, object]) -> None:
+    assert _check(_set(dict(_EC.public.jwk) | {"use": "sig"} | said)) == "jwks.use"
+
+
 def test_keys_that_we_cannot_use_are_left_out_of_a_foreign_set_and_no_others() -> None:
     nameless = {name: value for name, value in _ED.public.jwk.items() if name != "kid"}
     unusable: tuple[object, ...] = (
         {"kty": "AKP", "alg": "ML-DSA-44", "kid": "a", "pub": "AA"},
         {"kty": "EC", "crv": "P-521", "kid": "b", "x": "AA", "y": "AA"},
         {"kty": "oct", "kid": "c", "k": "AA"},
-        {**_RSA.public.jwk, "kid": "d", "use": "enc"},
         {**_EC.public.jwk, "kid": "e", "d": "AA"},
         {"kid": "f"},
         7,

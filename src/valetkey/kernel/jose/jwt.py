@@ -37,10 +37,22 @@ _LONGEST_KID = 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
-    algorithm: Algorithm
+class Header:
+    """What a JWT says about itself: not proven yet; `typ` in lower case, "" if it is absent."""
+
+    alg: str
     kid: str | None
     typ: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A JWT taken apart, nothing of it proven: what was signed, and the signature."""
+
+    header: Header
+    payload: bytes
+    signed: bytes
+    signature: bytes
 
 
 def sign(claims: Mapping[str, object], key: SigningKey, *, typ: str) -> str:
@@ -70,6 +82,22 @@ def verify(
     over for at most `leeway` seconds; `nbf` has the same leeway, `iat` may be 60 seconds ahead.
     Refused with `invalid_token` and the rule that failed; never with any of the token.
     """
+    parts = take_apart(token, typ)
+    algorithm = _ALGORITHMS.get(parts.header.alg)
+    if algorithm is None or algorithm not in algorithms:
+        raise _refused("alg", " or ".join(sorted(algorithms)), algorithm or "")
+    key = keys.find(parts.header.kid)
+    if key is None:
+        raise Refused(_refusal("key", "a key of the issuer"))
+    if algorithm not in key.algorithms:
+        raise _refused("alg", " or ".join(key.algorithms), algorithm)
+    if not key.verifies(algorithm, parts.signature, parts.signed):
+        raise _refused("signature", "a signature by the key that is named")
+    return read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
+
+
+def take_apart(token: str, typ: Collection[str]) -> Parts:
+    """The parts of a JWT whose form and header are in order; refused as `verify` would."""
     if len(token) > LONGEST:
         raise _refused("long", f"at most {LONGEST} characters", f"{len(token)} characters")
     # Before splitting: a million dots would become a million strings.
@@ -84,16 +112,19 @@ def verify(
     header = _read_header(header_part)
     if header.typ not in typ:
         raise _refused("typ", " or ".join(sorted(typ)))
-    if header.algorithm not in algorithms:
-        raise _refused("alg", " or ".join(sorted(algorithms)), header.algorithm)
-    key = keys.find(header.kid)
-    if key is None:
-        raise Refused(_refusal("key", "a key of the issuer"))
-    if header.algorithm not in key.algorithms:
-        raise _refused("alg", " or ".join(key.algorithms), header.algorithm)
-    if not key.verifies(header.algorithm, signature, signed.encode("ascii")):
-        raise _refused("signature", "a signature by the key that is named")
-    # Only now: nobody but a key's owner gets the reader of claims to work.
+    return Parts(header, payload, signed.encode("ascii"), signature)
+
+
+def read_claims(
+    payload: bytes,
+    *,
+    audience: str | Collection[str],
+    now: Instant,
+    issuer: str | None,
+    leeway: int,
+) -> Claims:
+    """The claims of a JWT whose signature is proven; refused as `verify` would."""
+    # Only after the signature: nobody but a key's owner gets the reader of claims to work.
     claims = read_object(payload)
     if claims is None:
         raise _refused("payload", "a strict JSON object")
@@ -102,7 +133,7 @@ def verify(
     return claims
 
 
-def _read_header(segment: str) -> _Header:
+def _read_header(segment: str) -> Header:
     data = from_base64url(segment)
     header = None if data is None else read_object(data)
     if header is None:
@@ -111,15 +142,14 @@ def _read_header(segment: str) -> _Header:
     if not _HEADER.issuperset(header):
         raise _refused("header", "alg, kid and typ")
     alg, kid, typ = header.get("alg"), header.get("kid"), header.get("typ", "")
-    algorithm = _ALGORITHMS.get(alg) if isinstance(alg, str) else None
-    if algorithm is None:
+    if not isinstance(alg, str) or not alg:
         raise _refused("alg", " or ".join(Algorithm))
     if kid is not None and not (isinstance(kid, str) and 0 < len(kid) <= _LONGEST_KID):
         raise _refused("kid", f"a string of 1 to {_LONGEST_KID} characters")
     if not isinstance(typ, str) or ("typ" in header and not typ):
         raise _refused("typ", "a media type")
     # RFC 7515 section 4.1.9: types compare without case, and "application/" may be left out.
-    return _Header(algorithm, kid, typ.lower().removeprefix("application/"))
+    return Header(alg, kid, typ.lower().removeprefix("application/"))
 
 
 def _check_times(claims: Claims, now: Instant, leeway: int) -> None:

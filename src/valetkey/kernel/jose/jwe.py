@@ -1,0 +1,173 @@
+"""Encrypt to a client's key: JWE in compact serialisation (RFC 7516, RFC 7518 sections 4 and 5).
+
+Two ways to a key and two ciphers, all of them sound; RSA1_5, PBES2 and compression do not exist
+here (security 38). Nothing is decrypted: what comes to us is never encrypted.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from types import MappingProxyType
+from typing import cast
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from valetkey.kernel.jose.jwk import (
+    entries,
+    kid_of,
+    members_of,
+    public_half,
+    public_members,
+    refused,
+    required,
+)
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.secret import to_base64url
+
+RSA_OAEP_256 = "RSA-OAEP-256"
+"""A fresh key, encrypted with the client's RSA key (RFC 7518 section 4.3)."""
+
+ECDH_ES = "ECDH-ES"
+"""A key agreed with the client's key on P-256, used directly (RFC 7518 section 4.6)."""
+
+ALGORITHMS = (RSA_OAEP_256, ECDH_ES)
+"""How the content's key reaches the client: the values of `alg`."""
+
+ENCRYPTIONS: Mapping[str, int] = MappingProxyType({"A128GCM": 16, "A256GCM": 32})
+"""How the content is encrypted: the values of `enc`, and the bytes of a key (section 5.3)."""
+
+_ALGORITHM_OF = {"RSA": RSA_OAEP_256, "EC": ECDH_ES}
+_TO_USE = {RSA_OAEP_256: ("encrypt", "wrapKey"), ECDH_ES: ("deriveKey", "deriveBits")}
+_NONCE = 12
+_OAEP = padding.OAEP(padding.MGF1(SHA256()), SHA256(), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncryptionKey:
+    """A public key to encrypt to; `kid` is "" where the client gave it no name."""
+
+    kid: str
+    alg: str
+    jwk: Mapping[str, str]
+    key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptionKeys:
+    """The keys of one party that others may encrypt to, in the party's order."""
+
+    keys: tuple[EncryptionKey, ...] = ()
+
+    @staticmethod
+    def parse(document: bytes) -> "EncryptionKeys":
+        """The keys of a JWKS document that are for encryption, RSA from 2,048 bits or on P-256.
+
+        A key is, if it says `use` or `key_ops` or an `alg` of ours; one that says none of them is
+        too, behind those that do. All others are left out, whatever is wrong with them. Refused
+        with `invalid_client_metadata` if this is no JWKS document, or above 64 KiB or 20 keys.
+        """
+        said: list[EncryptionKey] = []
+        silent: list[EncryptionKey] = []
+        for entry in entries(document):
+            try:
+                jwk = members_of(entry)
+                key = _parse(jwk)
+            except Refused:
+                continue
+            (said if {"use", "key_ops", "alg"} & jwk.keys() else silent).append(key)
+        return EncryptionKeys((*said, *silent))
+
+    def document(self) -> bytes:
+        """The keys as a JWKS document, for `parse` to read again."""
+        return msgspec.json.encode({"keys": [key.jwk for key in self.keys]})
+
+    def find(self, alg: str) -> EncryptionKey | None:
+        """The first key for this `alg`."""
+        return next((key for key in self.keys if key.alg == alg), None)
+
+    def __iter__(self) -> Iterator[EncryptionKey]:
+        """The keys in order."""
+        return iter(self.keys)
+
+    def __len__(self) -> int:
+        """How many keys."""
+        return len(self.keys)
+
+
+def encrypt(
+    payload: bytes,
+    key: EncryptionKey,
+    *,
+    alg: str,
+    enc: str,
+    cty: str,
+    random: Callable[[int], bytes],
+) -> str:
+    """`payload` in compact serialisation, for the owner of `key` alone.
+
+    `cty` is "JWT" around a signed token, "" for none. Raises ValueError for an `alg` that is not
+    the key's and for an unknown `enc`.
+    """
+    size = ENCRYPTIONS.get(enc)
+    if alg != key.alg or size is None:
+        raise ValueError("this key, algorithm and encryption do not go together")
+    header: dict[str, object] = {"alg": alg, "enc": enc}
+    if key.kid:
+        header["kid"] = key.kid
+    if cty:
+        header["cty"] = cty
+    if isinstance(key.key, rsa.RSAPublicKey):
+        content_key = random(size)
+        encrypted_key = key.key.encrypt(content_key, _OAEP)
+    else:
+        ephemeral = ec.generate_private_key(ec.SECP256R1())
+        header["epk"] = public_members(ephemeral.public_key())
+        content_key = derive(ephemeral.exchange(ec.ECDH(), key.key), enc, size)
+        encrypted_key = b""
+    protected = to_base64url(msgspec.json.encode(header))
+    return seal_content(
+        payload, protected, content_key, encrypted_key=encrypted_key, nonce=random(_NONCE)
+    )
+
+
+def seal_content(
+    payload: bytes, protected: str, content_key: bytes, *, encrypted_key: bytes, nonce: bytes
+) -> str:
+    """The five parts, once key and header are settled (RFC 7516 section 5.1, steps 14 to 19)."""
+    sealed = AESGCM(content_key).encrypt(nonce, payload, protected.encode("ascii"))
+    ciphertext, tag = sealed[:-16], sealed[-16:]
+    rest = (encrypted_key, nonce, ciphertext, tag)
+    return ".".join((protected, *map(to_base64url, rest)))
+
+
+def derive(agreed: bytes, enc: str, size: int, *, apu: bytes = b"", apv: bytes = b"") -> bytes:
+    """The key of `size` bytes, at most 32, that two parties make of what they agreed on.
+
+    Concat KDF with SHA-256 in one round (RFC 7518 section 4.6.2), `enc` being the AlgorithmID.
+    """
+    parts = (enc.encode("ascii"), apu, apv)
+    known = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    length = (8 * size).to_bytes(4, "big")
+    return sha256((1).to_bytes(4, "big") + agreed + known + length).digest()[:size]
+
+
+def _parse(jwk: Mapping[str, object]) -> EncryptionKey:
+    members = required(jwk)
+    alg = _ALGORITHM_OF.get(members["kty"])
+    key = public_half(members)
+    if alg is None or not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
+        raise refused("kty", "keys to encrypt to are of the kinds EC and RSA")
+    if jwk.get("use", "enc") != "enc" or jwk.get("alg", alg) != alg:
+        raise refused("use", "this key is for something else")
+    operations = jwk.get("key_ops", list(_TO_USE[alg]))
+    if not isinstance(operations, list):
+        raise refused("use", "key_ops is an array")
+    if not any(operation in _TO_USE[alg] for operation in cast("list[object]", operations)):
+        raise refused("use", "this key is for something else")
+    kid = kid_of(jwk, "")
+    named = {"kid": kid} if kid else {}
+    spelt = {"kty": members["kty"], "use": "enc", "alg": alg} | named | members
+    return EncryptionKey(kid, alg, spelt, key)

@@ -1,0 +1,188 @@
+"""The members of JWKs and the keys that they spell (RFC 7517, 7518 section 6, 7638, 8037)."""
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import cast
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import from_base64url, to_base64url
+from valetkey.kernel.strict_json import read_object
+
+LONGEST = 65_536
+"""Bytes in a key set."""
+
+MOST = 20
+"""Keys in a key set."""
+
+SIZE = 32
+"""Bytes of a coordinate on P-256, of half a signature and of an Ed25519 key."""
+
+PARTS = {"EC": ("crv", "kty", "x", "y"), "RSA": ("e", "kty", "n"), "OKP": ("crv", "kty", "x")}
+"""The members that every public key of a kind has, in the order of RFC 7638."""
+
+PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"})
+"""Members that only a key's owner may know."""
+
+PublicHalf = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
+PrivateHalf = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
+
+_KID = re.compile(r"[\x21-\x7e]{1,256}")
+_RSA_BITS = range(2_048, 8_193)
+_RSA_EXPONENTS = range(3, 2**32)
+
+# Points of order 1, 2, 4 and 8 on Curve25519: whoever names one signs anything with no key.
+_FIELD = 2**255 - 19
+_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_SMALL_ORDER = frozenset({0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8})
+
+
+def entries(document: bytes) -> list[object]:
+    """What stands in the array of a JWKS document (RFC 7517 section 5), not looked at yet.
+
+    Refused with `invalid_client_metadata` above 64 KiB or 20 keys, or if there is no array.
+    """
+    if len(document) > LONGEST:
+        raise refused("long", f"a key set has at most {LONGEST} bytes")
+    members = read_object(document)
+    listed = None if members is None else members.get("keys")
+    if not isinstance(listed, list):
+        raise refused("json", 'a key set is a JSON object with an array "keys"')
+    keys = cast("list[object]", listed)
+    if len(keys) > MOST:
+        raise refused("many", f"a key set has at most {MOST} keys")
+    return keys
+
+
+def members_of(entry: object) -> Mapping[str, object]:
+    """The members of a key; refused if it is none, or if it gives its secret away."""
+    if not isinstance(entry, dict):
+        raise refused("json", "a key is a JSON object")
+    jwk = cast("dict[str, object]", entry)
+    if not PRIVATE.isdisjoint(jwk):
+        raise refused("private", "a secret was among the public keys: make a new one")
+    return jwk
+
+
+def required(jwk: Mapping[str, object]) -> dict[str, str]:
+    """The members that every public key of this kind has; refused for an unknown kind."""
+    parts = PARTS.get(string(jwk, "kty"))
+    if parts is None:
+        raise refused("kty", "keys are of the kinds EC, RSA and OKP")
+    return {name: string(jwk, name) for name in parts}
+
+
+def kid_of(jwk: Mapping[str, object], otherwise: str) -> str:
+    """The name of a key; `otherwise` where it has none."""
+    kid = jwk.get("kid")
+    if kid is None:
+        return otherwise
+    if not isinstance(kid, str) or _KID.fullmatch(kid) is None:
+        raise refused("kid", "a kid has 1 to 256 visible ASCII characters")
+    return kid
+
+
+def thumbprint(jwk: Mapping[str, str]) -> str:
+    """The name that a public key gives itself: SHA-256 of its required members (RFC 7638)."""
+    members = {name: jwk[name] for name in PARTS[jwk["kty"]]}
+    return to_base64url(sha256(msgspec.json.encode(members)).digest())
+
+
+def public_half(members: Mapping[str, str]) -> PublicHalf:
+    """The key that these members spell: on P-256 or Ed25519, or RSA of 2,048 to 8,192 bits."""
+    if members["kty"] == "RSA":
+        return _rsa(members)
+    if (members["kty"], members["crv"]) == ("EC", "P-256"):
+        x, y = data(members, "x", SIZE), data(members, "y", SIZE)
+        try:
+            return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), b"\x04" + x + y)
+        except ValueError:
+            raise refused("point", "x and y are no point on P-256") from None
+    if (members["kty"], members["crv"]) == ("OKP", "Ed25519"):
+        x = data(members, "x", SIZE)
+        ordinate = int.from_bytes(x, "little") & (2**255 - 1)
+        if ordinate >= _FIELD or ordinate in _SMALL_ORDER:
+            raise refused("point", "x is no usable point on Ed25519")
+        return ed25519.Ed25519PublicKey.from_public_bytes(x)
+    raise refused("crv", "the curve is P-256 or Ed25519")
+
+
+def private_half(jwk: Mapping[str, object]) -> PrivateHalf:
+    """The private key that its members spell. Refused or ValueError for anything else."""
+    if jwk["kty"] == "OKP":
+        return ed25519.Ed25519PrivateKey.from_private_bytes(data(jwk, "d", SIZE))
+    if jwk["kty"] == "EC":
+        return ec.derive_private_key(int.from_bytes(data(jwk, "d", SIZE), "big"), ec.SECP256R1())
+    n, e, d, p, q, dp, dq, qi = (
+        int.from_bytes(data(jwk, name), "big")
+        for name in ("n", "e", "d", "p", "q", "dp", "dq", "qi")
+    )
+    return rsa.RSAPrivateNumbers(p, q, d, dp, dq, qi, rsa.RSAPublicNumbers(e, n)).private_key()
+
+
+def public_members(key: PublicHalf) -> dict[str, str]:
+    """A public key as its members say it."""
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        point = key.public_numbers()
+        x, y = spell(point.x, SIZE), spell(point.y, SIZE)
+        return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
+    if isinstance(key, rsa.RSAPublicKey):
+        numbers = key.public_numbers()
+        return {"kty": "RSA", "n": spell(numbers.n), "e": spell(numbers.e)}
+    return {"kty": "OKP", "crv": "Ed25519", "x": to_base64url(key.public_bytes_raw())}
+
+
+def private_members(key: PrivateHalf) -> dict[str, str]:
+    """What a private key has beyond its public members."""
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return {"d": spell(key.private_numbers().private_value, SIZE)}
+    if isinstance(key, rsa.RSAPrivateKey):
+        own = key.private_numbers()
+        values = {"d": own.d, "p": own.p, "q": own.q}
+        values |= {"dp": own.dmp1, "dq": own.dmq1, "qi": own.iqmp}
+        return {name: spell(value) for name, value in values.items()}
+    return {"d": to_base64url(key.private_bytes_raw())}
+
+
+def string(jwk: Mapping[str, object], name: str) -> str:
+    """The member `name`; refused unless it is a string."""
+    value = jwk.get(name)
+    if not isinstance(value, str):
+        raise refused("member", f"a key of this kind needs {name}, a string")
+    return value
+
+
+def data(jwk: Mapping[str, object], name: str, size: int = 0) -> bytes:
+    """The number in `name`: `size` bytes, or as few as it needs (RFC 7518 section 2)."""
+    value = from_base64url(string(jwk, name))
+    if not value or (len(value) != size if size else value[0] == 0):
+        raise refused("member", f"{name} is not a number in base64url")
+    return value
+
+
+def spell(number: int, size: int = 0) -> str:
+    """The opposite of `data`."""
+    return to_base64url(number.to_bytes(size or (number.bit_length() + 7) // 8, "big"))
+
+
+def refused(check: str, description: str) -> Refused:
+    """A refusal of a key or of a set of keys."""
+    return Refused(
+        Refusal(
+            ErrorCode.INVALID_CLIENT_METADATA,
+            f"these keys cannot be used: {description}",
+            f"jwks.{check}",
+        )
+    )
+
+
+def _rsa(members: Mapping[str, str]) -> rsa.RSAPublicKey:
+    n, e = (int.from_bytes(data(members, name), "big") for name in ("n", "e"))
+    if n.bit_length() not in _RSA_BITS or n % 2 == 0:
+        raise refused("rsa", f"an RSA key has {_RSA_BITS[0]} to {_RSA_BITS[-1]} bits")
+    if e not in _RSA_EXPONENTS or e % 2 == 0:
+        raise refused("rsa", "the exponent of an RSA key is odd, above 1 and below 2**32")
+    return rsa.RSAPublicNumbers(e, n).public_key()

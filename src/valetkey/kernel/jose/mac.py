@@ -1,0 +1,69 @@
+"""JWTs that both sides sign with the same secret: HS256 (RFC 7518 section 3.2, OpenID Core 10.1).
+
+Apart from `jwt.py` on purpose: a public key can never come to where a secret is expected.
+"""
+
+import hmac
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Secret, to_base64url
+
+ALGORITHM = "HS256"
+"""The only one: what is longer is no safer."""
+
+SHORTEST = 32
+"""Bytes in a secret that signs: as many as the hash has."""
+
+
+def sign_shared(claims: Mapping[str, object], secret: Secret, *, typ: str = "JWT") -> str:
+    """The claims as a JWT of this type, signed with `secret`.
+
+    The claims must be what JSON can say. Raises ValueError for a secret under 32 bytes.
+    """
+    key = _key(secret)
+    if key is None:
+        raise ValueError(f"a secret that signs has at least {SHORTEST} bytes")
+    header = {"alg": ALGORITHM} | ({"typ": typ} if typ else {})
+    parts = (to_base64url(msgspec.json.encode(part)) for part in (header, claims))
+    signed = ".".join(parts)
+    return f"{signed}.{to_base64url(hmac.digest(key, signed.encode('ascii'), 'sha256'))}"
+
+
+def verify_shared(
+    token: str,
+    secrets: Collection[Secret],
+    *,
+    typ: Collection[str],
+    audience: str | Collection[str],
+    now: Instant,
+    issuer: str | None = None,
+    leeway: int = 10,
+) -> jwt.Claims:
+    """The claims of a JWT that one of `secrets` signed, that is for `audience` and still live.
+
+    Every rule is as in `jwt.verify`. A secret under 32 bytes verifies nothing.
+    """
+    parts = jwt.take_apart(token, typ)
+    if parts.header.alg != ALGORITHM:
+        raise _refused("alg", ALGORITHM)
+    keys = [key for key in map(_key, secrets) if key is not None]
+    macs = (hmac.digest(key, parts.signed, "sha256") for key in keys)
+    if not any(hmac.compare_digest(mac, parts.signature) for mac in macs):
+        raise _refused("signature", "a signature with the client's secret")
+    return jwt.read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
+
+
+def _key(secret: Secret) -> bytes | None:
+    # OpenID Core section 10.1: the bytes of the secret as it is written, not what they spell.
+    key = secret.reveal().encode("utf-8", "surrogatepass")
+    return key if len(key) >= SHORTEST else None
+
+
+def _refused(check: str, expected: str) -> Refused:
+    description = "the token is not valid"
+    return Refused(Refusal(ErrorCode.INVALID_TOKEN, description, f"jwt.{check}", expected))
