@@ -4,13 +4,15 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from bench.workloads import CALLBACK, PASSWORD, SECRET
 
+NO_OBJECTS: Mapping[str, str] = MappingProxyType({})
 _PROGRAM = Path(sys.executable).with_name("valetkey")
 
 _REGISTER = f"""
@@ -33,6 +35,14 @@ grant_types = ["client_credentials"]
 access_token_format = "reference"
 
 [[clients]]
+client_id = "desk"
+client_secret = "{SECRET}"
+name = "Desk"
+grant_types = ["password"]
+scopes = ["read", "write"]
+profile = "classic"
+
+[[clients]]
 client_id = "phone"
 name = "Phone"
 type = "public"
@@ -51,13 +61,22 @@ class Running:
 
 
 @contextmanager
-def start(here: Path, *, workers: int) -> Generator[Running]:
-    """Both servers on free ports, with the bench's user and clients."""
-    auth, api = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+def start(
+    here: Path, *, workers: int, objects: Mapping[str, str] = NO_OBJECTS
+) -> Generator[Running]:
+    """Both servers on free ports, with the bench's user and clients.
+
+    `objects` are declared as an operator does it: the text of each file by its name.
+    """
+    auth, api = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    (here / "objects").mkdir()
+    for name, text in objects.items():
+        (here / "objects" / name).write_text(text)
     config, register = here / "valetkey.toml", here / "register.toml"
     config.write_text(
         f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\nworkers = {workers}\n'
         f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\nworkers = {workers}\n'
+        f'objects = "objects"\n'
     )
     register.touch(0o600)
     register.write_text(_REGISTER)
@@ -79,6 +98,21 @@ def start(here: Path, *, workers: int) -> Generator[Running]:
         process.terminate()
         process.wait(30)
         process.stdout.close()
+
+
+def worker(servers: Running, name: str) -> int:
+    """The process that answers for the server `name`."""
+    return next(
+        pid
+        for pid in _family(servers.parent)
+        if f".serving.{name}" in Path(f"/proc/{pid}/cmdline").read_text()
+    )
+
+
+def worked(pid: int) -> float:
+    """Seconds of CPU that a process has used so far, with all its threads, to the nanosecond."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
 
 
 def cpu_seconds(servers: Running) -> float:
@@ -107,7 +141,8 @@ def _family(parent: int) -> list[int]:
     return [parent, *map(int, listed)]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody uses."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
