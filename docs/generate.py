@@ -3,7 +3,7 @@
 A page that was not written again after a change fails `tests/documents/test_reference.py`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from inspect import getdoc
 from pathlib import Path
@@ -12,12 +12,14 @@ from typing import get_type_hints
 import click
 
 from docs.endpoints import endpoints
-from valetkey.authorization.model.event import EVENTS
+from valetkey.authorization.model.event import EVENTS, Event
 from valetkey.authorization.pages.errors.text import Remedy
 from valetkey.authorization.pages.errors.texts import TEXTS
 from valetkey.cli.main import valetkey
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
 from valetkey.kernel.refusal import STATUS, ErrorCode
+from valetkey.resource.storage.events import EVENTS as OBJECT_EVENTS
+from valetkey.resource.storage.events import Event as ObjectEvent
 
 FOLDER = Path(__file__).parent / "reference"
 NOTICE = "<!-- Written from the code by `make docs`. Change the code, not this page. -->"
@@ -55,18 +57,22 @@ def events() -> Iterator[str]:
     yield "# Events"
     yield (
         "Every change writes one event, in the same transaction. Together they are the audit\n"
-        "record. No event carries a secret, or free text that a client sent."
+        "record. No event carries a secret, or free text that a client sent. `valetkey events`\n"
+        "shows them; they are kept as long as `log.keep_events` says."
     )
-    yield "\n".join(
-        [
-            "| event | written when | with |",
-            "|---|---|---|",
-            *(
-                f"| `{event.name}` | {_line(getdoc(event))} | {_carried(event)} |"
-                for event in EVENTS
-            ),
-        ]
+    yield "## Authorization server"
+    yield _events(EVENTS)
+    yield "## Resource server"
+    yield (
+        "What is done to declared objects, one event for each version of each. What the\n"
+        "authorization server keeps (`account`, `client`, `authorizations`) has its events there."
     )
+    yield _events(OBJECT_EVENTS)
+
+
+def _events(events: Iterable[type[Event | ObjectEvent]]) -> str:
+    rows = (f"| `{e.name}` | {_line(getdoc(e))} | {_carried(e)} |" for e in events)
+    return "\n".join(["| event | written when | with |", "|---|---|---|", *rows])
 
 
 def _carried(event: type) -> str:

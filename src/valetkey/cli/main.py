@@ -35,6 +35,7 @@ COMMANDS = (
     Listed("client", "register, show, change and switch off applications", "Every day"),
     Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
     Listed("explain", "why a request was refused, by its reference VK-…", "Every day"),
+    Listed("events", "what happened: sign-ins, grants, changes of objects", "Every day"),
     Listed("doctor", "look for what is wrong before users do", "Take care"),
     Listed("config", "check the configuration, explain each setting", "Take care"),
     Listed("database", "migrate, check and back up the databases", "Take care"),

@@ -68,7 +68,7 @@ def test_each_change_says_who_did_what_and_not_what_it_holds(engine: Engine) -> 
             ("object.replaced", 3),
             ("object.deleted", 4),
         ]
-        assert {event.id for event in log} == {made.id}
+        assert {event.object_id for event in log} == {made.id}
         who = (log[0].object, log[0].uid, log[0].client_id, log[0].token_id, log[0].grant_id)
         assert who == ("notes", "1001", "printer", "at_1", "gr_1")
         assert log[0].at == _NOW

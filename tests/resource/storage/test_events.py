@@ -43,8 +43,8 @@ def test_pages_follow_each_other_without_gap_or_repetition(engine: Engine) -> No
         await engine.write(_write)
         seen, after = list[tuple[str, int]](), FIRST
         while page := await engine.read(partial(_page, after)):
-            seen += [(event.id, event.version) for event in page]
-            after = (page[-1].at, page[-1].id, page[-1].version)
+            seen += [(event.object_id, event.version) for event in page]
+            after = page[-1].place
         assert seen == [
             *((f"x_{n:02}", 1) for n in range(12)),
             *(("x_11", v) for v in range(2, 12)),
@@ -60,11 +60,11 @@ def test_the_newest_and_those_of_one_kind(engine: Engine) -> None:
         newest = await engine.read(lambda db: Events(db).newest(3))
         assert [event.version for event in newest] == [9, 10, 11]
         books = await engine.read(lambda db: Events(db).newest(3, "books"))
-        assert [event.id for event in books] == ["x_03", "x_06", "x_09"]
+        assert [event.object_id for event in books] == ["x_03", "x_06", "x_09"]
         behind = await engine.read(
             lambda db: Events(db).page((Instant(1_000), "x_03", 1), 9, "books")
         )
-        assert [event.id for event in behind] == ["x_06", "x_09"]
+        assert [event.object_id for event in behind] == ["x_06", "x_09"]
         found = await engine.read(lambda db: Events(db).find("x_11", 7))
         assert found is not None
         assert (found.name, found.uid) == ("object.changed", None)

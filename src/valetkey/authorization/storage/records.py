@@ -8,7 +8,7 @@ import msgspec
 
 from valetkey.authorization.model.decision import Decision
 from valetkey.authorization.model.event import Event
-from valetkey.database.engine import Connection
+from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.secret import fresh_id, fresh_reference
@@ -72,7 +72,23 @@ class Events:
             after=after,
             limit=limit,
         )
-        return [EventRecord(row[0], Instant(row[1]), *row[2:]) for row in rows]
+        return [_event(row) for row in rows]
+
+    def newest(self, limit: int) -> Sequence[EventRecord]:
+        """The last `limit`, in the order of time."""
+        rows = self.db.rows(
+            "SELECT id, at, name, client_id, uid, grant_id, data FROM events"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
+            limit=limit,
+        )
+        return [_event(row) for row in reversed(rows)]
+
+    def find(self, id: str) -> EventRecord | None:
+        """One of them."""
+        row = self.db.row(
+            "SELECT id, at, name, client_id, uid, grant_id, data FROM events WHERE id = :id", id=id
+        )
+        return None if row is None else _event(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +203,7 @@ class DecisionQueue:
 def _kept(text: str) -> str:
     # Short, and nothing that a database refuses: one such record would hold up all others.
     return text[:_LONGEST].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _event(row: Row) -> EventRecord:
+    return EventRecord(row[0], Instant(row[1]), *row[2:])

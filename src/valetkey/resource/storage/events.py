@@ -19,7 +19,7 @@ class Event:
 
     name: ClassVar[str]
     object: str
-    id: str
+    object_id: str
     version: int
     uid: str | None
     client_id: str
@@ -65,12 +65,16 @@ def done(event: type[Event], object: str, id: str, version: int, caller: Caller)
     )
 
 
+Place = tuple[Instant, str, int]
+"""Where an event stands in the order of time: its instant, its object, its version."""
+
+
 @dataclass(frozen=True, slots=True)
 class EventRecord:
     """An event as it was written. Object and version name it, once and for all."""
 
     at: Instant
-    id: str
+    object_id: str
     version: int
     name: str
     object: str
@@ -79,9 +83,14 @@ class EventRecord:
     token_id: str
     grant_id: str | None
 
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return self.at, self.object_id, self.version
 
-FIRST = (Instant(-1), "", 0)
-"""Before all events: instant, object and version."""
+
+FIRST: Place = (Instant(-1), "", 0)
+"""Before all events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,7 @@ class Events:
             " grant_id) VALUES (:at, :object_id, :version, :name, :object, :uid, :client_id,"
             " :token_id, :grant_id)",
             at=now,
-            object_id=event.id,
+            object_id=event.object_id,
             version=event.version,
             name=event.name,
             object=event.object,
@@ -107,9 +116,7 @@ class Events:
             grant_id=event.grant_id,
         )
 
-    def page(
-        self, after: tuple[Instant, str, int], limit: int, object: str = ""
-    ) -> Sequence[EventRecord]:
+    def page(self, after: Place, limit: int, object: str = "") -> Sequence[EventRecord]:
         """At most `limit` behind that place in the order of time; only of one kind, if named."""
         rows = self.db.rows(
             "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"

@@ -1,0 +1,180 @@
+"""The audit logs of both servers, read as one in the order of time."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from valetkey.authorization.storage.records import EventRecord, Events
+from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
+from valetkey.config.agreement import servers
+from valetkey.config.settings import Settings
+from valetkey.database.engine import Connection
+from valetkey.database.migrate import migrate
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.resource.storage.events import EventRecord as ObjectRecord
+from valetkey.resource.storage.events import Events as ObjectEvents
+
+T = TypeVar("T")
+
+_OBJECT_EVENT = re.compile(r"([\w-]{1,200})\.([1-9][0-9]{0,17})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One event of either server; `id` names it for ever, `data` is what it carries."""
+
+    id: str
+    server: str
+    at: Instant
+    name: str
+    data: Mapping[str, object]
+
+
+class _Log(Protocol):
+    """One server's log. What is `behind` an event of the other server begins at its instant."""
+
+    @property
+    def server(self) -> str: ...
+
+    def newest(self, db: Connection, limit: int) -> Sequence[Logged]: ...
+
+    def find(self, db: Connection, id: str) -> Logged | None: ...
+
+    def since(self, db: Connection, at: Instant, limit: int) -> Sequence[Logged]: ...
+
+    def behind(self, db: Connection, event: Logged, limit: int) -> Sequence[Logged]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Authorization:
+    server: str = "authorization"
+
+    def newest(self, db: Connection, limit: int) -> Sequence[Logged]:
+        return [_logged(each) for each in Events(db, SYSTEM.random).newest(limit)]
+
+    def find(self, db: Connection, id: str) -> Logged | None:
+        found = Events(db, SYSTEM.random).find(id)
+        return None if found is None else _logged(found)
+
+    def since(self, db: Connection, at: Instant, limit: int) -> Sequence[Logged]:
+        return [_logged(each) for each in Events(db, SYSTEM.random).page(at, "", limit)]
+
+    def behind(self, db: Connection, event: Logged, limit: int) -> Sequence[Logged]:
+        return [_logged(each) for each in Events(db, SYSTEM.random).page(event.at, event.id, limit)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Objects:
+    object: str
+    server: str = "resource"
+
+    def newest(self, db: Connection, limit: int) -> Sequence[Logged]:
+        return [_object_logged(each) for each in ObjectEvents(db).newest(limit, self.object)]
+
+    def find(self, db: Connection, id: str) -> Logged | None:
+        parts = _OBJECT_EVENT.fullmatch(id)
+        found = parts and ObjectEvents(db).find(parts[1], int(parts[2]))
+        return _object_logged(found) if found else None
+
+    def since(self, db: Connection, at: Instant, limit: int) -> Sequence[Logged]:
+        found = ObjectEvents(db).page((at, "", 0), limit, self.object)
+        return [_object_logged(each) for each in found]
+
+    def behind(self, db: Connection, event: Logged, limit: int) -> Sequence[Logged]:
+        object_id, _, version = event.id.rpartition(".")
+        place = (event.at, object_id, int(version))
+        return [_object_logged(each) for each in ObjectEvents(db).page(place, limit, self.object)]
+
+
+async def read_logs(
+    settings: Settings, after: str | Instant | None, limit: int, object: str = ""
+) -> Sequence[Logged]:
+    """At most `limit` events in the order of time, those of both servers.
+
+    Those behind the event with the id `after`, or from that instant on; without, the newest. With
+    `object` only what was done to objects of that kind. Raises Mistake for an event that is not
+    there, and DatabaseUnavailable.
+    """
+    logs: tuple[_Log, ...] = (_Authorization(), _Objects(object))
+    if object:
+        logs = logs[1:]
+    if after is None:
+        found = [await _read(settings, log, lambda db, log: log.newest(db, limit)) for log in logs]
+        return _in_order(found)[-limit:]
+    if isinstance(after, str):
+        work = _behind(await _event(settings, logs, after), limit)
+    else:
+        work = _since(after, limit)
+    found = [await _read(settings, log, work) for log in logs]
+    return _in_order(found)[:limit]
+
+
+_Work = Callable[[Connection, _Log], Sequence[Logged]]
+
+
+def _since(at: Instant, limit: int) -> _Work:
+    return lambda db, log: log.since(db, at, limit)
+
+
+def _behind(event: Logged, limit: int) -> _Work:
+    def work(db: Connection, log: _Log) -> Sequence[Logged]:
+        if log.server == event.server:
+            return log.behind(db, event, limit)
+        # Of one second, the authorization server's events come first.
+        later = log.server < event.server
+        return log.since(db, Instant(event.at + later), limit)
+
+    return work
+
+
+async def _event(settings: Settings, logs: Sequence[_Log], id: str) -> Logged:
+    for log in logs:
+        for found in await _read(settings, log, lambda db, log: [log.find(db, id)]):
+            if found is not None:
+                return found
+    raise Mistake(f"there is no event {id!r} here: it was never written, or is too old by now")
+
+
+async def _read(
+    settings: Settings, log: _Log, work: Callable[[Connection, _Log], Sequence[T]]
+) -> Sequence[T]:
+    """What `work` finds in a database; nothing where there is none yet."""
+    server = dict(servers(settings))[log.server]
+    if not is_begun(settings, server):
+        return ()
+    engine = open_database(settings, server)
+    try:
+        await migrate(engine, SCHEMAS[log.server])
+        return await engine.scan(lambda db: work(db, log))
+    finally:
+        await engine.close()
+
+
+def _in_order(found: Sequence[Sequence[Logged]]) -> Sequence[Logged]:
+    # Sorting is stable: within a server's second the order of its log stays.
+    return sorted((each for page in found for each in page), key=lambda e: (e.at, e.server))
+
+
+def _logged(event: EventRecord) -> Logged:
+    data = msgspec.json.decode(event.data, type=dict[str, object])
+    return Logged(event.id, "authorization", event.at, event.name, data)
+
+
+def _object_logged(event: ObjectRecord) -> Logged:
+    uid = event.uid
+    data = {
+        "object": event.object,
+        "object_id": event.object_id,
+        "version": event.version,
+        # A number, as the authorization server's events have it.
+        "uid": int(uid) if uid is not None and uid.isdecimal() else uid,
+        "client_id": event.client_id,
+        "token_id": event.token_id,
+        "grant_id": event.grant_id,
+    }
+    return Logged(f"{event.object_id}.{event.version}", "resource", event.at, event.name, data)

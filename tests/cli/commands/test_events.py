@@ -1,0 +1,115 @@
+"""`valetkey events`: the audit logs of both servers as one."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure, serving
+from valetkey.authorization.model.event import UserChanged
+from valetkey.authorization.storage.records import Events
+from valetkey.database.connect import connect
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.resource.storage.events import Events as ObjectEvents
+from valetkey.resource.storage.events import ObjectChanged, ObjectCreated
+
+
+def events(here: Path, *arguments: str) -> Ran:
+    return valetkey("events", *arguments, here=here)
+
+
+def logged(here: Path, *arguments: str) -> list[dict[str, Any]]:
+    ran = events(here, *arguments, "--json")
+    assert ran.code == 0, ran.err
+    return list(ran.json)
+
+
+def filled(here: Path) -> None:
+    """Databases with events of both servers in the same two seconds."""
+    configure(here)
+    assert valetkey("database", "migrate", here=here).code == 0
+
+    def users(db: Connection) -> None:
+        for n in range(6):
+            Events(db, SYSTEM.random).add(UserChanged(n, ("name",)), Instant(1_000 + n // 3))
+
+    def objects(db: Connection) -> None:
+        log = ObjectEvents(db)
+        for n in range(4):
+            kind = "notes" if n < 3 else "books"
+            created = ObjectCreated(kind, f"x_{n}", 1, "1001", "printer", "at_1", "gr_1")
+            log.add(created, Instant(1_000 + n // 2))
+        log.add(ObjectChanged("notes", "x_0", 2, None, "robot", "at_2", None), Instant(1_000))
+
+    async def write() -> None:
+        for name, work in (("authorization", users), ("resource", objects)):
+            engine = connect(f"sqlite:///valetkey/{name}.db", directory=here)
+            await engine.write(work)
+            await engine.close()
+
+    asyncio.run(write())
+
+
+def test_both_logs_are_read_page_by_page_as_one(tmp_path: Path) -> None:
+    filled(tmp_path)
+    whole = logged(tmp_path, "--after", "1970-01-01")
+    assert len(whole) == 11
+    order = [(each["at"], each["server"]) for each in whole]
+    assert order == sorted(order)
+    paged = logged(tmp_path, "--after", "1970-01-01", "--limit", "2")
+    while page := logged(tmp_path, "--after", paged[-1]["id"], "--limit", "2"):
+        paged += page
+    assert paged == whole
+    assert logged(tmp_path, "--limit", "3") == whole[-3:]
+    assert logged(tmp_path, "--after", "1970-01-02") == []
+
+
+def test_changes_of_one_object_are_told_with_who_made_them(tmp_path: Path) -> None:
+    filled(tmp_path)
+    notes = logged(tmp_path, "--object", "notes", "--after", "1970-01-01")
+    assert [each["id"] for each in notes] == ["x_0.1", "x_0.2", "x_1.1", "x_2.1"]
+    assert notes[1] == {
+        "id": "x_0.2",
+        "server": "resource",
+        "at": 1_000,
+        "name": "object.changed",
+        "object": "notes",
+        "object_id": "x_0",
+        "version": 2,
+        "uid": None,
+        "client_id": "robot",
+        "token_id": "at_2",
+        "grant_id": None,
+    }
+    assert notes[0]["uid"] == 1001
+    people = events(tmp_path, "--object", "books")
+    assert people.code == 0
+    assert "object.created" in people.out
+    assert "client_id=printer" in people.out
+    assert "notes" not in people.out
+
+
+def test_an_unknown_event_or_folder_is_a_mistake_and_no_event_is_none(tmp_path: Path) -> None:
+    ran = events(tmp_path)
+    assert ran.code == 2
+    assert "there is no database here" in ran.err
+    configure(tmp_path)
+    assert logged(tmp_path) == []
+    assert not (tmp_path / "valetkey").exists()
+    for unknown in ("ev_x", "note_x.3", "x.99999999999999999999", "2026-13-01", ""):
+        ran = events(tmp_path, "--after", unknown)
+        assert ran.code == 2
+        assert "there is no event" in ran.err
+
+
+def test_what_running_servers_do_is_read_at_once(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path) as site:
+        assert requests.get(f"{site.resource}/health/ready", timeout=10).status_code == 200
+        names = [each["name"] for each in logged(tmp_path)]
+        assert "signing_key.issued" in names
+        assert "client.registered" in names
