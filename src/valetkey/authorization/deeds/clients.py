@@ -184,6 +184,7 @@ class Registrar:
             created_at=now,
             changed_at=now,
             disabled_at=None,
+            openid=metadata.completed,
         )
 
 
@@ -210,6 +211,7 @@ def metadata_of(client: Client) -> ClientMetadata:
         logo_uri=client.logo_uri,
         policy_uri=client.policy_uri,
         tos_uri=client.tos_uri,
+        openid=client.openid,
     )
 
 

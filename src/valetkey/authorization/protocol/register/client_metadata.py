@@ -11,8 +11,16 @@ from valetkey.authorization.model.register.client import (
     ClientType,
     GrantTypeName,
 )
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import PROFILES, ProfileName
-from valetkey.kernel.jose.key import KeySet
+from valetkey.authorization.protocol.register.links import Network, is_link
+from valetkey.authorization.protocol.register.openid_rules import (
+    AUTHENTICATION_METHODS,
+    OpenIdRules,
+    Registrant,
+    completed,
+)
+from valetkey.kernel.jose.key import Algorithm, KeySet
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.url import check_redirect_uri, origin
@@ -20,7 +28,6 @@ from valetkey.kernel.url import check_redirect_uri, origin
 MOST_REDIRECT_URIS = 20
 LONGEST_NAME = 80
 LONGEST_DESCRIPTION = 500
-_LONGEST_URL = 2_000
 _LONGEST_LIFETIME = days(1)
 _WITH_REDIRECT = frozenset({GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.IMPLICIT})
 _WITH_SECRET = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.PASSWORD})
@@ -40,7 +47,8 @@ class ClientMetadata:
     """Everything about a client that somebody chooses, as it was said, unchecked.
 
     `profile` may be "" for the server's default, `authentication_method` for what fits the type.
-    An `access_token_lifetime` of None is the server's.
+    An `access_token_lifetime` of None is the server's. `key_set` is a JWKS document, with keys
+    that verify what the client signs and keys to encrypt to.
     """
 
     name: str
@@ -63,6 +71,7 @@ class ClientMetadata:
     logo_uri: str = ""
     policy_uri: str = ""
     tos_uri: str = ""
+    openid: OpenIdRegistration = OpenIdRegistration.NOTHING
 
     @property
     def proof(self) -> str:
@@ -71,18 +80,31 @@ class ClientMetadata:
             return self.authentication_method
         if self.type == ClientType.PUBLIC:
             return AuthenticationMethod.NONE.value
-        if self.key_set:
+        if method := AUTHENTICATION_METHODS.get(self.openid.token_endpoint_auth_method):
+            return method.value
+        if self.key_set or self.openid.jwks_uri:
             return AuthenticationMethod.PRIVATE_KEY_JWT.value
         return AuthenticationMethod.CLIENT_SECRET.value
+
+    @property
+    def completed(self) -> OpenIdRegistration:
+        """What is kept for OpenID Connect: what was said, and what follows from it."""
+        return completed(self.openid, self.redirect_uris)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRules:
-    """What the rules need to know of this server: its own addresses, its scopes, its default."""
+    """What the rules need to know of this server: its own addresses, its scopes, its default.
+
+    `signing_algorithms` are those it has keys for, `fetch_networks` those to which it may go by
+    http and on other ports.
+    """
 
     own_origins: Collection[str]
     scopes: Collection[str]
     default_profile: ProfileName
+    signing_algorithms: Collection[str] = (Algorithm.ES256.value,)
+    fetch_networks: Collection[Network] = ()
 
     def faults(self, metadata: ClientMetadata) -> tuple[Fault, ...]:
         """Everything that is wrong, all at once; empty when the client may be registered so."""
@@ -93,6 +115,7 @@ class ClientRules:
             *_grant_type_faults(metadata, self.profile_of(metadata)),
             *self._scope_faults(metadata),
             *_proof_faults(metadata),
+            *self._openid_faults(metadata),
         )
 
     def profile_of(self, metadata: ClientMetadata) -> str:
@@ -121,6 +144,18 @@ class ClientRules:
                     "the implicit grant needs https or a loopback address",
                 )
 
+    def _openid_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
+        rules = OpenIdRules(self.signing_algorithms, self.own_origins, self.fetch_networks)
+        client = Registrant(
+            openid=metadata.openid,
+            redirect_uris=metadata.redirect_uris,
+            grant_types=metadata.grant_types,
+            proof=metadata.proof,
+            has_key_set=bool(metadata.key_set),
+            is_native=metadata.application_type == ApplicationType.NATIVE,
+        )
+        return (Fault(field, detail) for field, detail in rules.wrongs(client))
+
     def _scope_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
         known = [name for name in self.scopes if name not in CLIENT_SCOPE]
         for number, name in enumerate(metadata.scopes):
@@ -141,7 +176,7 @@ def _text_faults(metadata: ClientMetadata) -> Iterator[Fault]:
         yield Fault("description", f"at most {LONGEST_DESCRIPTION} printable characters")
     for field in ("logo_uri", "policy_uri", "tos_uri"):
         uri: str = getattr(metadata, field)
-        if uri and not _is_link(uri):
+        if uri and not is_link(uri):
             yield Fault(field, "an https address")
     lifetime = metadata.access_token_lifetime
     if lifetime is not None and not 0 < lifetime <= _LONGEST_LIFETIME:
@@ -185,8 +220,8 @@ def _proof_faults(metadata: ClientMetadata) -> Iterator[Fault]:
     if (metadata.type == ClientType.PUBLIC) != (metadata.proof == AuthenticationMethod.NONE):
         yield Fault("authentication_method", "none for public clients, and for no other")
     needs_keys = metadata.proof == AuthenticationMethod.PRIVATE_KEY_JWT
-    if needs_keys != bool(metadata.key_set):
-        yield Fault("key_set", "the client's public keys, for private_key_jwt and nothing else")
+    if needs_keys and not metadata.key_set and not metadata.openid.jwks_uri:
+        yield Fault("key_set", "the client's public keys: private_key_jwt needs them")
     elif metadata.key_set:
         try:
             keys = KeySet.parse(metadata.key_set.encode("utf-8", "surrogatepass"))
@@ -200,13 +235,3 @@ def _proof_faults(metadata: ClientMetadata) -> Iterator[Fault]:
 def _is_plain(text: str) -> bool:
     # isprintable refuses controls, separators, surrogates and the bidi controls that reorder text.
     return text.isprintable() and text.strip() == text
-
-
-def _is_link(uri: str) -> bool:
-    return (
-        len(uri) <= _LONGEST_URL
-        and uri.startswith("https://")
-        and uri.isascii()
-        and uri.isprintable()
-        and not any(letter in " \"'<>\\^`{|}" for letter in uri)
-    )

@@ -1,0 +1,300 @@
+"""The rules for what a client registers for OpenID Connect (OpenID Registration section 2)."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from types import MappingProxyType
+
+from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.register.links import (
+    Network,
+    fetch_fault,
+    host_of,
+    is_link,
+    return_fault,
+)
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.url import origin
+
+_CODE, _IMPLICIT = GrantTypeName.AUTHORIZATION_CODE.value, GrantTypeName.IMPLICIT.value
+
+GRANT_TYPES_OF: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "code": frozenset({_CODE}),
+        "token": frozenset({_IMPLICIT}),
+        "id_token": frozenset({_IMPLICIT}),
+        "id_token token": frozenset({_IMPLICIT}),
+        "code id_token": frozenset({_CODE, _IMPLICIT}),
+        "code token": frozenset({_CODE, _IMPLICIT}),
+        "code id_token token": frozenset({_CODE, _IMPLICIT}),
+    }
+)
+"""Response types, and the grant types that a client must have for each of them."""
+
+SHARED_ALGORITHM = "HS256"
+"""Signs with the client's own secret, so only where there is one."""
+
+UNSIGNED = "none"
+ENCRYPTION_ALGORITHMS = ("RSA-OAEP-256", "ECDH-ES")
+CONTENT_ENCRYPTIONS = ("A128GCM", "A256GCM")
+DEFAULT_CONTENT_ENCRYPTION = "A128GCM"
+"""For a client that names only the algorithm: what the specification would take is not offered."""
+
+AUTHENTICATION_METHODS: Mapping[str, AuthenticationMethod] = MappingProxyType(
+    {
+        "client_secret_basic": AuthenticationMethod.CLIENT_SECRET,
+        "client_secret_post": AuthenticationMethod.CLIENT_SECRET,
+        "client_secret_jwt": AuthenticationMethod.CLIENT_SECRET,
+        "private_key_jwt": AuthenticationMethod.PRIVATE_KEY_JWT,
+        "none": AuthenticationMethod.NONE,
+    }
+)
+"""The names of RFC 7591 section 2, and what each is to this server."""
+
+MOST_ADDRESSES = 20
+_MOST_CONTACTS = 10
+_LONGEST_CONTACT = 200
+_MOST_ACRS = 10
+_LONGEST_AGE = 10 * 365 * 86_400
+_SIGNED = ("id_token_signed_response_alg", "userinfo_signed_response_alg")
+_ENCRYPTED = ("id_token", "userinfo")
+
+Wrong = tuple[str, str]
+"""A field, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registrant:
+    """What these rules need to know of the rest of a registration."""
+
+    openid: OpenIdRegistration
+    redirect_uris: tuple[str, ...]
+    grant_types: tuple[str, ...]
+    proof: str
+    has_key_set: bool
+    is_native: bool
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether it shares a secret with this server."""
+        return self.proof == AuthenticationMethod.CLIENT_SECRET
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether it says where its keys are."""
+        return self.has_key_set or bool(self.openid.jwks_uri)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIdRules:
+    """What this server offers: its algorithms, its addresses, where it may ask by http."""
+
+    signing_algorithms: Collection[str]
+    own_origins: Collection[str]
+    fetch_networks: Collection[Network] = ()
+
+    def wrongs(self, client: Registrant) -> Iterator[Wrong]:
+        """Everything that is wrong."""
+        return chain(
+            _response_types(client),
+            _authentication(client, self.signing_algorithms),
+            _signatures(client, self.signing_algorithms),
+            _encryptions(client),
+            self._keys(client),
+            self._subject(client),
+            self._logout(client),
+            self._addresses(client),
+            _requests(client),
+        )
+
+    def _keys(self, client: Registrant) -> Iterator[Wrong]:
+        uri = client.openid.jwks_uri
+        if not uri:
+            return
+        if client.has_key_set:
+            yield "jwks_uri", "the keys themselves or the address of the keys, not both"
+        elif fault := fetch_fault(uri, self.fetch_networks):
+            yield "jwks_uri", fault
+
+    def _subject(self, client: Registrant) -> Iterator[Wrong]:
+        openid = client.openid
+        if openid.subject_type not in {"public", "pairwise"}:
+            yield "subject_type", "one of: public, pairwise"
+        if openid.sector_identifier_uri:
+            if fault := fetch_fault(openid.sector_identifier_uri, self.fetch_networks):
+                yield "sector_identifier_uri", fault
+        elif openid.is_pairwise and sector_of(client) is None:
+            yield (
+                "sector_identifier_uri",
+                "needed for pairwise subjects unless all redirect URIs have the same host",
+            )
+
+    def _logout(self, client: Registrant) -> Iterator[Wrong]:
+        openid = client.openid
+        yield from self._returns(client, "post_logout_redirect_uris")
+        if uri := openid.frontchannel_logout_uri:
+            # Without own origins: to be on one of the client's own origins is stricter.
+            own = {origin_of(redirect) for redirect in client.redirect_uris}
+            if fault := return_fault(uri, native=False, own_origins=()):
+                yield "frontchannel_logout_uri", fault
+            elif origin(uri) not in own:
+                detail = "an address with the scheme, host and port of one of the redirect URIs"
+                yield "frontchannel_logout_uri", detail
+        uri = openid.backchannel_logout_uri
+        if uri and (fault := fetch_fault(uri, self.fetch_networks)):
+            yield "backchannel_logout_uri", fault
+        for name in ("frontchannel", "backchannel"):
+            required: bool = getattr(openid, f"{name}_logout_session_required")
+            if required and not getattr(openid, f"{name}_logout_uri"):
+                yield f"{name}_logout_session_required", f"comes with {name}_logout_uri"
+
+    def _returns(self, client: Registrant, field: str) -> Iterator[Wrong]:
+        uris: tuple[str, ...] = getattr(client.openid, field)
+        if len(uris) > MOST_ADDRESSES or len(set(uris)) != len(uris):
+            yield field, f"at most {MOST_ADDRESSES}, each only once"
+            return
+        for number, uri in enumerate(uris):
+            if fault := return_fault(uri, native=client.is_native, own_origins=self.own_origins):
+                yield f"{field}/{number}", fault
+
+    def _addresses(self, client: Registrant) -> Iterator[Wrong]:
+        openid = client.openid
+        if openid.client_uri and not is_link(openid.client_uri):
+            yield "client_uri", "an https address"
+        uri = openid.initiate_login_uri
+        if uri and (fault := return_fault(uri, native=False, own_origins=self.own_origins)):
+            yield "initiate_login_uri", fault
+        uris = openid.request_uris
+        if len(uris) > MOST_ADDRESSES or len(set(uris)) != len(uris):
+            yield "request_uris", f"at most {MOST_ADDRESSES}, each only once"
+            return
+        for number, uri in enumerate(uris):
+            if fault := fetch_fault(uri, self.fetch_networks, fragment=True):
+                yield f"request_uris/{number}", fault
+
+
+def completed(openid: OpenIdRegistration, redirect_uris: tuple[str, ...]) -> OpenIdRegistration:
+    """What is stored of what was said: with the defaults that depend on other fields."""
+    changes: dict[str, str] = {}
+    for kind in _ENCRYPTED:
+        algorithm = getattr(openid, f"{kind}_encrypted_response_alg")
+        if algorithm and not getattr(openid, f"{kind}_encrypted_response_enc"):
+            changes[f"{kind}_encrypted_response_enc"] = DEFAULT_CONTENT_ENCRYPTION
+    sector = ""
+    if openid.sector_identifier_uri:
+        sector = host_of(openid.sector_identifier_uri)
+    elif openid.is_pairwise:
+        sector = _only_host(redirect_uris) or ""
+    if sector != openid.sector:
+        changes["sector"] = sector
+    # A fresh object for nothing would end the identity that says "nothing registered".
+    return replace(openid, **changes) if changes else openid  # type: ignore[arg-type]
+
+
+def sector_of(client: Registrant) -> str | None:
+    """The host under which its pairwise subjects are made; None if that is not clear."""
+    if uri := client.openid.sector_identifier_uri:
+        return host_of(uri)
+    return _only_host(client.redirect_uris)
+
+
+def origin_of(uri: str) -> str:
+    """Its origin, "" for what is no address."""
+    try:
+        return origin(uri)
+    except Refused:
+        return ""
+
+
+def _only_host(redirect_uris: tuple[str, ...]) -> str | None:
+    hosts = {host_of(uri) for uri in redirect_uris}
+    if not hosts:
+        # Nobody signs in there, so nobody has a name there.
+        return ""
+    (host, *others) = hosts
+    return host if host and not others else None
+
+
+def _response_types(client: Registrant) -> Iterator[Wrong]:
+    names = client.openid.response_types
+    if len(set(names)) != len(names):
+        yield "response_types", "each only once"
+    for number, name in enumerate(names):
+        needed = GRANT_TYPES_OF.get(name)
+        if needed is None:
+            yield f"response_types/{number}", f"one of: {', '.join(GRANT_TYPES_OF)}"
+        elif missing := sorted(needed.difference(client.grant_types)):
+            yield f"response_types/{number}", f"needs the grant types {', '.join(missing)}"
+
+
+def _authentication(client: Registrant, algorithms: Collection[str]) -> Iterator[Wrong]:
+    method = client.openid.token_endpoint_auth_method
+    if method and AUTHENTICATION_METHODS.get(method) != client.proof:
+        fits = [name for name, proof in AUTHENTICATION_METHODS.items() if proof == client.proof]
+        yield "token_endpoint_auth_method", f"one of: {', '.join(fits)}"
+    chosen = client.openid.token_endpoint_auth_signing_alg
+    known: Collection[str] = ()
+    if client.proof == AuthenticationMethod.PRIVATE_KEY_JWT:
+        known = algorithms
+    elif method == "client_secret_jwt":
+        known = (SHARED_ALGORITHM,)
+    if chosen and not known:
+        yield "token_endpoint_auth_signing_alg", "only with private_key_jwt or client_secret_jwt"
+    elif chosen and chosen not in known:
+        yield "token_endpoint_auth_signing_alg", f"one of: {', '.join(known)}"
+
+
+def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[Wrong]:
+    openid = client.openid
+    known = (*algorithms, *((SHARED_ALGORITHM,) if client.has_secret else ()))
+    for field in _SIGNED:
+        chosen: str = getattr(openid, field)
+        if chosen not in known and (chosen or field == "id_token_signed_response_alg"):
+            yield field, f"one of: {', '.join(known)}"
+    signed = openid.introspection_signed_response_alg
+    if signed and signed not in algorithms:
+        yield "introspection_signed_response_alg", f"one of: {', '.join(algorithms)}"
+    asked = openid.request_object_signing_alg
+    if asked and asked not in {*known, UNSIGNED}:
+        yield "request_object_signing_alg", f"one of: {', '.join((*known, UNSIGNED))}"
+    elif asked in algorithms and not client.has_keys:
+        yield "request_object_signing_alg", "comes with the client's public keys"
+
+
+def _encryptions(client: Registrant) -> Iterator[Wrong]:
+    for kind in _ENCRYPTED:
+        alg: str = getattr(client.openid, f"{kind}_encrypted_response_alg")
+        enc: str = getattr(client.openid, f"{kind}_encrypted_response_enc")
+        if alg and alg not in ENCRYPTION_ALGORITHMS:
+            yield f"{kind}_encrypted_response_alg", f"one of: {', '.join(ENCRYPTION_ALGORITHMS)}"
+        elif alg and not (client.openid.encryption_keys or client.openid.jwks_uri):
+            yield f"{kind}_encrypted_response_alg", "comes with a key whose use is enc"
+        if enc and not alg:
+            yield f"{kind}_encrypted_response_enc", f"comes with {kind}_encrypted_response_alg"
+        elif enc and enc not in CONTENT_ENCRYPTIONS:
+            yield f"{kind}_encrypted_response_enc", f"one of: {', '.join(CONTENT_ENCRYPTIONS)}"
+
+
+def _requests(client: Registrant) -> Iterator[Wrong]:
+    openid = client.openid
+    if openid.default_max_age is not None and not 0 <= openid.default_max_age <= _LONGEST_AGE:
+        yield "default_max_age", "seconds, from 0 to ten years"
+    acrs = openid.default_acr_values
+    if len(acrs) > _MOST_ACRS or not all(_is_word(acr) for acr in acrs):
+        yield "default_acr_values", f"at most {_MOST_ACRS} names without spaces"
+    contacts = openid.contacts
+    if len(contacts) > _MOST_CONTACTS or not all(
+        0 < len(text) <= _LONGEST_CONTACT and text.isprintable() for text in contacts
+    ):
+        detail = f"at most {_MOST_CONTACTS}, each of 1 to {_LONGEST_CONTACT} printable characters"
+        yield "contacts", detail
+
+
+def _is_word(text: str) -> bool:
+    return (
+        0 < len(text) <= _LONGEST_CONTACT
+        and text.isascii()
+        and text.isprintable()
+        and " " not in text
+    )

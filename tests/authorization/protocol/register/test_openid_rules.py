@@ -1,0 +1,280 @@
+"""What a client may register for OpenID Connect: each rule by what breaks it and what keeps it."""
+
+from dataclasses import replace
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, ClientRules
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+
+_KEYS = KeySet.of(SigningKey.generate(Algorithm.ES256).public).document().decode()
+_RULES = ClientRules(
+    own_origins=("https://auth.example", "https://api.example"),
+    scopes=("read",),
+    default_profile=ProfileName.CLASSIC,
+    signing_algorithms=("ES256", "RS256"),
+)
+_GOOD = ClientMetadata(
+    "Printer",
+    redirect_uris=("https://app.example/cb", "https://app.example/other"),
+    grant_types=("authorization_code", "implicit", "refresh_token"),
+    scopes=("read",),
+)
+_CODE_ONLY = replace(_GOOD, grant_types=("authorization_code",))
+_KEYED = replace(_GOOD, key_set=_KEYS)
+_PUBLIC = replace(_GOOD, type="public")
+_MANY = tuple(f"https://app.example/{number}" for number in range(21))
+
+
+def _with(metadata: ClientMetadata, **said: Any) -> ClientMetadata:
+    return replace(metadata, openid=OpenIdRegistration(**said))
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        _with(_GOOD, response_types=("code", "id_token", "id_token token", "code id_token token")),
+        _with(_CODE_ONLY, response_types=("code",)),
+        _with(_GOOD, token_endpoint_auth_method="client_secret_post"),
+        _with(
+            _GOOD,
+            token_endpoint_auth_method="client_secret_jwt",
+            token_endpoint_auth_signing_alg="HS256",
+        ),
+        _with(
+            _KEYED,
+            token_endpoint_auth_method="private_key_jwt",
+            token_endpoint_auth_signing_alg="RS256",
+        ),
+        _with(_GOOD, jwks_uri="https://app.example/keys"),
+        _with(_GOOD, id_token_signed_response_alg="HS256", userinfo_signed_response_alg="RS256"),
+        _with(_KEYED, request_object_signing_alg="RS256"),
+        _with(_GOOD, request_object_signing_alg="none"),
+        _with(
+            _GOOD,
+            jwks_uri="https://app.example/keys",
+            id_token_encrypted_response_alg="ECDH-ES",
+            userinfo_encrypted_response_alg="RSA-OAEP-256",
+            userinfo_encrypted_response_enc="A256GCM",
+        ),
+        _with(_GOOD, subject_type="pairwise"),
+        _with(
+            replace(_GOOD, redirect_uris=("https://a.example/", "https://b.example/")),
+            subject_type="pairwise",
+            sector_identifier_uri="https://c.example/sector",
+        ),
+        _with(_GOOD, post_logout_redirect_uris=("https://other.example/bye",)),
+        _with(
+            _GOOD,
+            frontchannel_logout_uri="https://app.example/bye?x=y",
+            frontchannel_logout_session_required=True,
+        ),
+        _with(
+            _GOOD,
+            backchannel_logout_uri="https://other.example:8443/bye",
+            backchannel_logout_session_required=True,
+        ),
+        _with(_GOOD, initiate_login_uri="https://app.example/start"),
+        _with(_GOOD, request_uris=("https://app.example/request#GkurKxf5T0Y-mnPFCHqWOMiZi4VS138",)),
+        _with(_GOOD, default_max_age=0, require_auth_time=True, default_acr_values=("urn:x",)),
+        _with(_GOOD, client_uri="https://app.example/", contacts=("ada@app.example",)),
+    ],
+)
+def test_what_may_be_registered(metadata: ClientMetadata) -> None:
+    assert _RULES.faults(metadata) == ()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "fields"),
+    [
+        (_with(_GOOD, response_types=("code", "magic")), ["response_types/1"]),
+        (_with(_GOOD, response_types=("token id_token",)), ["response_types/0"]),
+        (_with(_GOOD, response_types=("code", "code")), ["response_types"]),
+        (_with(_CODE_ONLY, response_types=("id_token",)), ["response_types/0"]),
+        (_with(_CODE_ONLY, response_types=("code id_token",)), ["response_types/0"]),
+        (
+            _with(replace(_GOOD, grant_types=("implicit",)), response_types=("code token",)),
+            ["response_types/0"],
+        ),
+        (
+            _with(
+                replace(_GOOD, authentication_method="client_secret"),
+                token_endpoint_auth_method="private_key_jwt",
+            ),
+            ["token_endpoint_auth_method"],
+        ),
+        (
+            _with(_PUBLIC, token_endpoint_auth_method="tls_client_auth"),
+            ["token_endpoint_auth_method"],
+        ),
+        (
+            _with(_PUBLIC, token_endpoint_auth_method="client_secret_basic"),
+            ["token_endpoint_auth_method"],
+        ),
+        (_with(_GOOD, token_endpoint_auth_method="none"), ["authentication_method"]),
+        (_with(_GOOD, token_endpoint_auth_method="private_key_jwt"), ["key_set"]),
+        (
+            _with(
+                _GOOD,
+                token_endpoint_auth_method="client_secret_jwt",
+                token_endpoint_auth_signing_alg="RS256",
+            ),
+            ["token_endpoint_auth_signing_alg"],
+        ),
+        (
+            _with(_KEYED, token_endpoint_auth_signing_alg="HS256"),
+            ["token_endpoint_auth_signing_alg"],
+        ),
+        (
+            _with(_KEYED, token_endpoint_auth_signing_alg="none"),
+            ["token_endpoint_auth_signing_alg"],
+        ),
+        (
+            _with(_GOOD, token_endpoint_auth_signing_alg="RS256"),
+            ["token_endpoint_auth_signing_alg"],
+        ),
+        (_with(_GOOD, id_token_signed_response_alg="none"), ["id_token_signed_response_alg"]),
+        (_with(_GOOD, id_token_signed_response_alg=""), ["id_token_signed_response_alg"]),
+        (_with(_GOOD, id_token_signed_response_alg="PS256"), ["id_token_signed_response_alg"]),
+        (_with(_PUBLIC, id_token_signed_response_alg="HS256"), ["id_token_signed_response_alg"]),
+        (_with(_KEYED, id_token_signed_response_alg="HS256"), ["id_token_signed_response_alg"]),
+        (_with(_GOOD, userinfo_signed_response_alg="none"), ["userinfo_signed_response_alg"]),
+        (
+            _with(_GOOD, introspection_signed_response_alg="HS256"),
+            ["introspection_signed_response_alg"],
+        ),
+        (_with(_GOOD, request_object_signing_alg="HS512"), ["request_object_signing_alg"]),
+        (_with(_GOOD, request_object_signing_alg="RS256"), ["request_object_signing_alg"]),
+        (
+            _with(_GOOD, jwks_uri="https://a.example/", id_token_encrypted_response_alg="RSA1_5"),
+            ["id_token_encrypted_response_alg"],
+        ),
+        (
+            _with(_GOOD, userinfo_encrypted_response_alg="ECDH-ES"),
+            ["userinfo_encrypted_response_alg"],
+        ),
+        (
+            _with(
+                _GOOD,
+                jwks_uri="https://a.example/",
+                id_token_encrypted_response_alg="ECDH-ES",
+                id_token_encrypted_response_enc="A128CBC-HS256",
+            ),
+            ["id_token_encrypted_response_enc"],
+        ),
+        (
+            _with(_GOOD, userinfo_encrypted_response_enc="A128GCM"),
+            ["userinfo_encrypted_response_enc"],
+        ),
+        (_with(_KEYED, jwks_uri="https://app.example/keys"), ["jwks_uri"]),
+        (_with(_GOOD, jwks_uri="http://app.example/keys"), ["jwks_uri"]),
+        (_with(_GOOD, jwks_uri="http://127.0.0.1/keys"), ["jwks_uri"]),
+        (_with(_GOOD, jwks_uri="https://app.example/keys#x"), ["jwks_uri"]),
+        (_with(_GOOD, jwks_uri="https://me@app.example/keys"), ["jwks_uri"]),
+        (_with(_GOOD, jwks_uri="file:///etc/passwd"), ["jwks_uri"]),
+        (_with(_GOOD, jwks_uri="com.example.app:/keys"), ["jwks_uri"]),
+        (_with(_GOOD, subject_type="ephemeral"), ["subject_type"]),
+        (
+            _with(
+                replace(_GOOD, redirect_uris=("https://a.example/", "https://b.example/")),
+                subject_type="pairwise",
+            ),
+            ["sector_identifier_uri"],
+        ),
+        (
+            _with(
+                replace(
+                    _GOOD,
+                    redirect_uris=("com.example.app:/",),
+                    application_type="native",
+                    grant_types=("authorization_code",),
+                ),
+                subject_type="pairwise",
+            ),
+            ["sector_identifier_uri"],
+        ),
+        (_with(_GOOD, sector_identifier_uri="http://c.example/"), ["sector_identifier_uri"]),
+        (
+            _with(_GOOD, post_logout_redirect_uris=("https://a.example/", "http://a.example/")),
+            ["post_logout_redirect_uris/1"],
+        ),
+        (
+            _with(_GOOD, post_logout_redirect_uris=("https://auth.example/oauth/logout",)),
+            ["post_logout_redirect_uris/0"],
+        ),
+        (_with(_GOOD, post_logout_redirect_uris=_MANY), ["post_logout_redirect_uris"]),
+        (
+            _with(_GOOD, frontchannel_logout_uri="https://evil.example/"),
+            ["frontchannel_logout_uri"],
+        ),
+        (
+            _with(_GOOD, frontchannel_logout_uri="https://app.example:444/"),
+            ["frontchannel_logout_uri"],
+        ),
+        (_with(_GOOD, frontchannel_logout_uri="javascript:alert(1)"), ["frontchannel_logout_uri"]),
+        (
+            _with(_GOOD, frontchannel_logout_session_required=True),
+            ["frontchannel_logout_session_required"],
+        ),
+        (_with(_GOOD, backchannel_logout_uri="http://app.example/"), ["backchannel_logout_uri"]),
+        (_with(_GOOD, backchannel_logout_uri="https://app.example/#x"), ["backchannel_logout_uri"]),
+        (
+            _with(_GOOD, backchannel_logout_session_required=True),
+            ["backchannel_logout_session_required"],
+        ),
+        (_with(_GOOD, initiate_login_uri="http://app.example/"), ["initiate_login_uri"]),
+        (_with(_GOOD, initiate_login_uri="https://auth.example/"), ["initiate_login_uri"]),
+        (_with(_GOOD, request_uris=("https://a.example/", "ftp://a.example/")), ["request_uris/1"]),
+        (_with(_GOOD, request_uris=_MANY), ["request_uris"]),
+        (_with(_GOOD, default_max_age=-1), ["default_max_age"]),
+        (_with(_GOOD, default_max_age=2**53), ["default_max_age"]),
+        (_with(_GOOD, default_acr_values=("a b",)), ["default_acr_values"]),
+        (_with(_GOOD, client_uri="http://app.example/"), ["client_uri"]),
+        (_with(_GOOD, client_uri='https://evil" onclick='), ["client_uri"]),
+        (_with(_GOOD, contacts=("x" * 201,)), ["contacts"]),
+        (_with(_GOOD, contacts=("a\u202eb",)), ["contacts"]),
+        (_with(_GOOD, contacts=("a@b",) * 11), ["contacts"]),
+    ],
+)
+def test_what_may_not_and_what_is_said_about_it(
+    metadata: ClientMetadata, fields: list[str]
+) -> None:
+    faults = _RULES.faults(metadata)
+    assert [fault.field for fault in faults] == fields
+    assert all(fault.detail for fault in faults)
+
+
+def test_http_is_for_networks_that_the_operator_lists() -> None:
+    rules = replace(_RULES, fetch_networks=(ip_network("127.0.0.0/8"),))
+    for uri, fine in (
+        ("http://127.0.0.1:9000/keys", True),
+        ("http://app.internal/keys", True),
+        ("http://10.0.0.1/keys", False),
+        ("http://[::1]/keys", False),
+    ):
+        faults = rules.faults(_with(_GOOD, jwks_uri=uri, backchannel_logout_uri=uri))
+        assert (faults == ()) is fine, uri
+
+
+def test_what_follows_is_filled_in() -> None:
+    said = _with(_GOOD, id_token_encrypted_response_alg="ECDH-ES", subject_type="pairwise")
+    assert said.completed.id_token_encrypted_response_enc == "A128GCM"
+    assert said.completed.userinfo_encrypted_response_enc == ""
+    assert said.completed.sector == "app.example"
+    elsewhere = _with(_GOOD, sector_identifier_uri="https://sector.example:8443/list")
+    assert elsewhere.completed.sector == "sector.example"
+    moved = replace(_GOOD, openid=replace(said.completed, subject_type="public"))
+    assert moved.completed.sector == ""
+    assert _GOOD.completed is OpenIdRegistration.NOTHING
+
+
+def test_keys_or_their_address_speak_for_private_key_jwt() -> None:
+    assert _KEYED.proof == "private_key_jwt"
+    assert _with(_GOOD, jwks_uri="https://app.example/keys").proof == "private_key_jwt"
+    with_secret = _with(_KEYED, token_endpoint_auth_method="client_secret_basic")
+    assert with_secret.proof == "client_secret"
+    assert _PUBLIC.proof == "none"
