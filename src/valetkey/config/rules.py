@@ -19,6 +19,7 @@ _COLOUR = re.compile(r"#[0-9a-f]{6}", re.ASCII | re.IGNORECASE)
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):([0-9]{1,5})", re.ASCII)
 _PASSWORD = re.compile(r"^([a-z]+://[^:@/]*):.*@", re.DOTALL)
 _PASSWORD_PARAMETER = re.compile(r"(password=)[^&]*")
+_SCOPE = re.compile(r"[!#-\[\]-~]{1,100}", re.ASCII)
 _HIGHEST_PORT = 65_535
 _SHOWN = 60  # characters of a wrong value that are worth repeating
 
@@ -110,6 +111,17 @@ def choice(names: type[StrEnum]) -> Rule:
         return names(found)
 
     return Rule(f"one of {allowed}", read)
+
+
+def choices(names: type[StrEnum]) -> Rule:
+    """A list of words of `names`, each at most once."""
+    allowed = ", ".join(f'"{name}"' for name in names)
+    one = choice(names).read
+
+    def read(value: object) -> tuple[object, ...]:
+        return _distinct(value, one)
+
+    return Rule(f"a list of {allowed}", read, _listed, _show_texts)
 
 
 def _string(value: object) -> str:
@@ -236,6 +248,22 @@ def _origins(value: object) -> tuple[str, ...]:
     return origins
 
 
+def _scope_name(value: object) -> object:
+    name = _string(value)
+    if not _SCOPE.fullmatch(name):
+        raise Wrong(f"{quoted(value)} is not the name of a scope")
+    return name
+
+
+def _distinct(value: object, one: Callable[[object], object]) -> tuple[object, ...]:
+    if not isinstance(value, list):
+        raise Wrong(f"{quoted(value)} is not a list")
+    found = tuple(one(item) for item in cast("list[object]", value))
+    if len(set(found)) != len(found):
+        raise Wrong("it names one of them twice")
+    return found
+
+
 def _listed(value: str) -> object:
     return [item.strip() for item in value.split(",")] if value.strip() else []
 
@@ -257,6 +285,10 @@ def show_lifetime(value: Lifetime) -> str:
 
 def _show_networks(value: object) -> list[str]:
     return [str(network) for network in cast("Sequence[Network]", value)]
+
+
+def _show_texts(value: object) -> list[str]:
+    return [str(item) for item in cast("Sequence[str]", value)]
 
 
 FLAG = Rule("true or false", _flag, _flag_from_text, lambda value: value)
@@ -282,6 +314,12 @@ ORIGINS = Rule(
     _origins,
     _listed,
     lambda value: list(cast("Sequence[str]", value)),
+)
+SCOPE_NAMES = Rule(
+    'a list of scopes, such as ["notes:read"]',
+    lambda value: _distinct(value, _scope_name),
+    _listed,
+    _show_texts,
 )
 SECRET = Rule(
     "the secret itself",

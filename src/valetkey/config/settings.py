@@ -22,6 +22,23 @@ class Profile(StrEnum):
     MODERN = "modern"
 
 
+class RegistrationMode(StrEnum):
+    """Who may register an application through the registration endpoint."""
+
+    OFF = "off"
+    TOKEN = "token"
+    OPEN = "open"
+
+
+class RegistrableGrantType(StrEnum):
+    """What an application that registers itself may be given; the password grant never."""
+
+    AUTHORIZATION_CODE = "authorization_code"
+    REFRESH_TOKEN = "refresh_token"
+    IMPLICIT = "implicit"
+    CLIENT_CREDENTIALS = "client_credentials"
+
+
 class LogLevel(StrEnum):
     """How much is told on standard error."""
 
@@ -198,6 +215,30 @@ class ClientSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistrationSettings:
+    """Applications that register themselves (RFC 7591, OpenID Connect Registration)."""
+
+    mode: Annotated[RegistrationMode, rules.choice(RegistrationMode)] = RegistrationMode.OFF
+    """`off`: nobody. `token`: who has a token of `valetkey registration invite`. `open`: anybody;
+    nobody has checked such an app, and the consent page says so."""
+
+    grant_types: Annotated[tuple[str, ...], rules.choices(RegistrableGrantType)] = (
+        RegistrableGrantType.AUTHORIZATION_CODE,
+        RegistrableGrantType.REFRESH_TOKEN,
+    )
+    """What such an app may use. `implicit` is for what cannot do without it."""
+
+    scopes: Annotated[tuple[str, ...], rules.SCOPE_NAMES] = ()
+    """What such an app may ask people for, beyond who they are: scopes of your API."""
+
+    unused_lifetime: Annotated[Lifetime, rules.lifetime("1h", "3650d")] = days(30)
+    """Such an app is removed when nobody used it for so long."""
+
+    registrations_per_hour: Annotated[int, whole(1, 1_000_000, "registrations an hour")] = 300
+    """How many one address may try; a family of IPv6 addresses counts as one."""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSettings:
     """How long a person stays signed in."""
 
@@ -320,6 +361,7 @@ class Settings:
     resource: ResourceSettings = ResourceSettings()
     tokens: TokenSettings = TokenSettings()
     clients: ClientSettings = ClientSettings()
+    registration: RegistrationSettings = RegistrationSettings()
     sessions: SessionSettings = SessionSettings()
     passwords: PasswordSettings = PasswordSettings()
     limits: LimitSettings = LimitSettings()
