@@ -28,6 +28,7 @@ SENTENCES = {
     "/oauth/introspect": "What a token is worth now (RFC 7662); signed, if asked for (RFC 9701).",
     "/oauth/revocations": "What ended before its time: pages or a stream. For the resource server.",
     "/oauth/identity": "Account, client and authorizations of a token. For the resource server.",
+    "/oauth/userinfo": "Claims about the person behind an access token (OpenID Connect Core 5.3).",
     "/oauth/sign-in": "The sign-in page.",
     "/oauth/consent": "The consent page: who asks for what, allow or deny.",
     "/oauth/switch-account": "Somebody else wants to decide: back to the sign-in page.",
@@ -81,7 +82,7 @@ def endpoints() -> Iterator[str]:
         [
             "| scope | sentence |",
             "|---|---|",
-            *(f"| `{name}` | {text} |" for name, text in (SCOPES | IDENTITY_SCOPES).items()),
+            *(f"| `{name}` | {text} |" for name, text in {**SCOPES, **IDENTITY_SCOPES}.items()),
         ]
     )
 

@@ -21,6 +21,8 @@ from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, Metad
 from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
 from valetkey.authorization.endpoints.health import HealthEndpoint, live
+from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
+from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInfoEndpoint
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
 from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
@@ -30,6 +32,7 @@ from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types import client_credentials, grant_types
 from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
@@ -38,6 +41,7 @@ from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
@@ -91,6 +95,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         (
             *visitor_routes(site, passwords, minter, refuse_with_page),
             *_client_routes(foundation, door, served, minter, refuse),
+            _userinfo_route(foundation, minter, refuse),
             *_resource_server_routes(foundation, door, refuse),
             *_health_routes(foundation, refuse),
         ),
@@ -190,7 +195,13 @@ def _client_routes(
     reader = _reader(foundation)
     revoke = RevocationEndpoint(foundation.store, door, reader, key, refuse)
     introspect = IntrospectionEndpoint(
-        foundation.store, door, reader, key, foundation.issuer, refuse
+        foundation.store,
+        door,
+        reader,
+        key,
+        foundation.issuer,
+        refuse,
+        minter.id_tokens.subjects,
     )
     metadata = MetadataEndpoint(
         store=foundation.store,
@@ -208,6 +219,23 @@ def _client_routes(
         _form("/oauth/introspect", introspect, refuse),
         Route("/.well-known/oauth-authorization-server", {"GET": metadata}, refuse),
         Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse),
+    )
+
+
+def _userinfo_route(foundation: Foundation, minter: Minter, refuse: ClientRefusal) -> Route:
+    id_tokens = minter.id_tokens
+    endpoint = UserInfoEndpoint(
+        foundation.store,
+        UserInfo(_reader(foundation), id_tokens.subjects),
+        id_tokens.signer,
+        foundation.issuer,
+    )
+    return Route(
+        "/oauth/userinfo",
+        {"GET": endpoint, "POST": endpoint, "OPTIONS": endpoint.preflight},
+        BearerRefusal(refuse, OPENID, ANY_ORIGIN),
+        Body.FORM,
+        hides_query=True,
     )
 
 

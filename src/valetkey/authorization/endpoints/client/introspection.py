@@ -12,10 +12,12 @@ from valetkey.authorization.client_authentication.method import Authenticated, n
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
 from valetkey.authorization.grant_types.family import fingerprint_of, take_apart
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
+from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
@@ -43,6 +45,7 @@ class IntrospectionEndpoint:
     fingerprints: FingerprintKey
     issuer: str
     refuse: ClientRefusal
+    subjects: Subjects
 
     async def __call__(self, request: Request) -> Response:
         """What RFC 7662 section 2.2 says, and `grant_id` for our own resource servers."""
@@ -90,7 +93,7 @@ class IntrospectionEndpoint:
             "scope": str(live.scope),
             "client_id": live.client_id,
             "token_type": "bearer",
-            "sub": live.subject,
+            "sub": self._subject(tx, proven, live.uid) or live.subject,
             "aud": live.audience,
             "iss": self.issuer,
             "iat": live.issued_at,
@@ -100,6 +103,13 @@ class IntrospectionEndpoint:
         if live.grant_id is not None:
             said["grant_id"] = live.grant_id
         return said
+
+    def _subject(self, tx: Transaction, proven: Authenticated, uid: int | None) -> str:
+        """The name under which who asks knows the person; "" where that is the uid."""
+        if uid is None or proven.client.id == RESOURCE_SERVER:
+            return ""
+        user = tx.users.find(Uid(uid))
+        return "" if user is None else self.subjects.of(user, proven.client)
 
     def _say_refresh_token(
         self, tx: Transaction, proven: Authenticated, parts: tuple[str, str], now: Instant
@@ -120,7 +130,7 @@ class IntrospectionEndpoint:
             "active": True,
             "scope": str(grant.scope),
             "client_id": grant.client_id,
-            "sub": str(grant.uid),
+            "sub": self._subject(tx, proven, grant.uid) or str(grant.uid),
             "iss": self.issuer,
             "iat": grant.created_at,
             "exp": grant.refresh_expires_at,

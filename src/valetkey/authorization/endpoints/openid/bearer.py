@@ -1,0 +1,96 @@
+"""Access tokens that come to this server itself: where they may stand, and the no (RFC 6750)."""
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Pairs, Request, Response
+from valetkey.web.form import read_form, read_query
+
+_PARAMETER = "access_token"
+_SCHEME = re.compile(r"(?i:bearer)(?![^ \t,])", re.ASCII)
+_BEARER = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)", re.ASCII)
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)
+_LONGEST = 16_384
+
+NO_TOKEN = Refusal(
+    ErrorCode.INVALID_TOKEN,
+    "this needs an access token in the Authorization header: Bearer, a space, the token",
+    "bearer.missing",
+)
+"""Nobody showed a token: the challenge then names no error (RFC 6750 section 3.1)."""
+
+_TOLD = frozenset(
+    {ErrorCode.INVALID_TOKEN, ErrorCode.INSUFFICIENT_SCOPE, ErrorCode.INVALID_REQUEST}
+)
+
+
+def read_token(request: Request) -> str:
+    """The token from the Authorization header or from a POSTed form, which must be one place.
+
+    Raises Refused: `NO_TOKEN` where there is none, `invalid_token` for what can be none, and
+    `invalid_request` for two, and for one in the address, where it is written to logs.
+    """
+    if _PARAMETER in read_query(request.hidden_query or request.query, opaque=(_PARAMETER,)):
+        _refuse(
+            ErrorCode.INVALID_REQUEST,
+            "an access token in the address is not taken; send it in the Authorization header",
+            "query",
+        )
+    field = request.headers.get("authorization")
+    posted = read_form(request.body, opaque=(_PARAMETER,)).get(_PARAMETER)
+    in_header = field is not None and _SCHEME.match(field) is not None
+    if in_header and posted is not None:
+        _refuse(
+            ErrorCode.INVALID_REQUEST,
+            "the access token came in the Authorization header and in the body; send it once",
+            "twice",
+        )
+    if posted is not None:
+        match = _TOKEN.fullmatch(posted)
+        token = match[0] if match else ""
+    elif field is not None and in_header:
+        match = _BEARER.fullmatch(field)
+        token = match[1] if match else ""
+    else:
+        raise Refused(NO_TOKEN)
+    if not token or len(token) > _LONGEST:
+        _refuse(ErrorCode.INVALID_TOKEN, "this is not the form of an access token", "malformed")
+    return token
+
+
+@dataclass(frozen=True, slots=True)
+class BearerRefusal:
+    """A refusal in JSON that also says it in WWW-Authenticate (RFC 6750 section 3).
+
+    `scope` is what would be enough, `headers` go along with every answer.
+    """
+
+    refuse: ClientRefusal
+    scope: str
+    headers: Pairs = ()
+
+    def __call__(self, request: Request, refusal: Refusal) -> Response:
+        """The answer; its reason is kept behind the reference."""
+        response = self.refuse(request, refusal)
+        parts = [f'realm="{self.refuse.issuer}"']
+        if refusal != NO_TOKEN:
+            parts.append(f'error="{refusal.code}"')
+            parts.append(f'error_description="{_quoted(refusal.description)}"')
+        if refusal.code is ErrorCode.INSUFFICIENT_SCOPE:
+            parts.append(f'scope="{self.scope}"')
+        kept = [pair for pair in response.headers if pair[0] != "www-authenticate"]
+        if refusal.code in _TOLD:
+            kept.append(("www-authenticate", "Bearer " + ", ".join(parts)))
+        return Response(response.status, response.body, (*kept, *self.headers))
+
+
+def _quoted(text: str) -> str:
+    """`text` with nothing left that could end the quotes or the header line."""
+    return "".join(char for char in text if " " <= char <= "~" and char not in '"\\')
+
+
+def _refuse(code: ErrorCode, description: str, check: str) -> NoReturn:
+    raise Refused(Refusal(code, description, f"bearer.{check}", "one access token", "other"))

@@ -1,0 +1,73 @@
+"""GET and POST /oauth/userinfo: claims about the person behind a token (Core section 5.3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from valetkey.authorization.endpoints.openid.bearer import read_token
+from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.id_token import Signs
+from valetkey.authorization.tokens.userinfo import Told, UserInfo
+from valetkey.kernel.moment import Instant
+from valetkey.web.exchange import Pairs, Request, Response, json_response
+
+ANY_ORIGIN: Pairs = (
+    ("access-control-allow-origin", "*"),
+    ("access-control-expose-headers", "www-authenticate"),
+)
+"""Pages of every origin may read the answer: it is worth a token, and never looks at cookies."""
+
+_NO_STORE: Pairs = (("cache-control", "no-store"), *ANY_ORIGIN)
+_JWT = ("content-type", "application/jwt")
+_PREFLIGHT: Pairs = (
+    ("access-control-allow-origin", "*"),
+    ("access-control-allow-methods", "GET, POST, OPTIONS"),
+    ("access-control-allow-headers", "authorization, content-type"),
+    ("access-control-max-age", "600"),
+    ("allow", "GET, OPTIONS, POST"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UserInfoEndpoint:
+    """Answers in JSON, or as the JWT that the client registered for."""
+
+    store: Store
+    userinfo: UserInfo
+    signer: Signs
+    issuer: str
+
+    async def __call__(self, request: Request) -> Response:
+        """The claims. Raises Refused."""
+        token = read_token(request)
+        read = await self.userinfo.reader.read_by_value(token, request.at)
+        told = await self.store.read(lambda tx: self.userinfo.tell(tx, token, read, request.at))
+        registered = told.client.openid
+        if registered.userinfo_signed_response_alg or registered.userinfo_encrypted_response_alg:
+            return await self._protected(told, request.at)
+        return json_response(told.claims, 200, _NO_STORE)
+
+    async def preflight(self, request: Request) -> Response:
+        """What a browser asks before it lets a page call (Fetch standard)."""
+        return Response(204, b"", _PREFLIGHT)
+
+    async def _protected(self, told: Told, now: Instant) -> Response:
+        registered = told.client.openid
+        claims: Mapping[str, object] = {
+            "iss": self.issuer,
+            "aud": told.client.id,
+            "iat": now,
+            **told.claims,
+        }
+        text = await self.signer.sign(
+            claims,
+            told.client,
+            now,
+            # Encrypted alone would not say who wrote it.
+            algorithm=registered.userinfo_signed_response_alg
+            or registered.id_token_signed_response_alg,
+            encryption_alg=registered.userinfo_encrypted_response_alg,
+            encryption_enc=registered.userinfo_encrypted_response_enc,
+        )
+        return Response(
+            200, text.encode("ascii"), (("content-type", "application/jwt"), *_NO_STORE)
+        )

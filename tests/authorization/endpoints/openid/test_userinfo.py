@@ -1,0 +1,283 @@
+"""Userinfo: what it says, to whom, and everything that it refuses (Core section 5.3)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.world import ADA, FORM, Answer, Service, run
+from valetkey.authorization.model.account.claims import Address, StandardClaims
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.claims import CLAIMS_OF
+from valetkey.authorization.storage.transaction import Transaction
+
+IDENTITY = ("openid", "profile", "email", "address", "phone")
+WHOLE = StandardClaims(
+    given_name="Ada",
+    family_name="Lovelace",
+    middle_name="King",
+    nickname="Countess",
+    profile="https://ada.example/",
+    picture="https://ada.example/face.png",
+    website="https://ada.example/blog",
+    gender="female",
+    birthdate="1815-12-10",
+    zoneinfo="Europe/London",
+    locale="en-GB",
+    phone_number="+442079460000",
+    phone_number_verified=True,
+    address=Address(formatted="12 St James's Square\nLondon", country="UK"),
+)
+
+
+async def _token(it: Service, scope: str = "openid", client_id: str = "app") -> str:
+    if client_id not in it.clients:
+        await it.client(client_id, scopes=(*IDENTITY, "notes:read"))
+    return (await it.tokens(client_id, scope)).text("access_token")
+
+
+async def _ask(it: Service, token: str) -> Answer:
+    return await it.call("GET", "/oauth/userinfo", authorization=f"Bearer {token}")
+
+
+async def _record(it: Service, claims: StandardClaims) -> None:
+    def work(tx: Transaction) -> None:
+        user = tx.users.find(ADA)
+        assert user is not None
+        assert tx.users.change(replace(user, claims=claims))
+
+    await it.write(work)
+
+
+async def _open_id(it: Service, client_id: str, said: OpenIdRegistration) -> None:
+    def work(tx: Transaction) -> None:
+        client = tx.clients.find(client_id)
+        assert client is not None
+        assert tx.clients.change(replace(client, openid=said))
+
+    await it.write(work)
+
+
+def _refused(answer: Answer, status: int, error: str) -> None:
+    assert answer.status == status, answer.body
+    said = answer.headers["www-authenticate"]
+    assert said.startswith('Bearer realm="http://127.0.0.1:8400"')
+    assert (f'error="{error}"' in said) == bool(error)
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_with_openid_alone_it_says_who_and_nothing_else(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        await _record(it, WHOLE)
+        answer = await _ask(it, await _token(it))
+        assert (answer.status, answer.json) == (200, {"sub": "1001"})
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["cache-control"] == "no-store"
+
+    run(tmp_path, story, database_url)
+
+
+@pytest.mark.parametrize("scope", CLAIMS_OF)
+def test_each_scope_adds_its_claims(tmp_path: Path, scope: str) -> None:
+    async def story(it: Service) -> None:
+        await _record(it, WHOLE)
+        said = (await _ask(it, await _token(it, f"openid {scope}"))).json
+        assert set(said) == {"sub", *CLAIMS_OF[scope]}
+
+    run(tmp_path, story)
+
+
+def test_claims_have_the_types_of_the_specification(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        await _record(it, WHOLE)
+        said = (await _ask(it, await _token(it, " ".join(IDENTITY)))).json
+        assert said["updated_at"] == it.clock.now
+        assert said["email_verified"] is False
+        assert said["phone_number_verified"] is True
+        assert said["address"] == {"formatted": "12 St James's Square\nLondon", "country": "UK"}
+        assert (said["name"], said["preferred_username"]) == ("Ada", "ada")
+
+    run(tmp_path, story, database_url)
+
+
+def test_what_the_record_does_not_say_is_left_out(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        said = (await _ask(it, await _token(it, " ".join(IDENTITY)))).json
+        assert set(said) == {
+            *("sub", "name", "preferred_username", "updated_at", "email", "email_verified")
+        }
+
+    run(tmp_path, story)
+
+
+def test_a_post_may_carry_the_token_in_the_header_or_in_the_form(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        token = await _token(it)
+        bearer = f"bearer {token}"
+        in_header = await it.call("POST", "/oauth/userinfo", authorization=bearer)
+        in_body = await it.post("/oauth/userinfo", {"access_token": token})
+        assert in_header.json == in_body.json == {"sub": "1001"}
+
+    run(tmp_path, story)
+
+
+def test_tokens_by_reference_work_as_well(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("app", scopes=IDENTITY, access_token_format="reference")
+        answer = await _ask(it, await _token(it, "openid email"))
+        assert answer.json["email"] == "ada@example.com"
+
+    run(tmp_path, story, database_url)
+
+
+def test_in_09_a_token_in_the_query_is_refused(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        token = await _token(it)
+        target = f"/oauth/userinfo?access_token={token}"
+        _refused(await it.call("GET", target), 400, "invalid_request")
+        both = await it.call("GET", target, authorization=f"Bearer {token}")
+        _refused(both, 400, "invalid_request")
+
+    run(tmp_path, story)
+
+
+def test_in_09_two_places_for_a_token_are_one_too_many(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        token = await _token(it)
+        body = f"access_token={token}".encode()
+        answer = await it.call("POST", "/oauth/userinfo", body, FORM, f"Bearer {token}")
+        _refused(answer, 400, "invalid_request")
+        twice = await it.post("/oauth/userinfo", body + b"&" + body)
+        _refused(twice, 400, "invalid_request")
+
+    run(tmp_path, story)
+
+
+def test_in_09_without_openid_it_is_403_and_says_what_is_missing(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        answer = await _ask(it, await _token(it, "notes:read"))
+        _refused(answer, 403, "insufficient_scope")
+        assert answer.headers["www-authenticate"].endswith('scope="openid"')
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "HEAD"])
+def test_in_09_other_methods_are_405(tmp_path: Path, method: str) -> None:
+    async def story(it: Service) -> None:
+        answer = await it.call(
+            method, "/oauth/userinfo", authorization=f"Bearer {await _token(it)}"
+        )
+        assert answer.status == 405
+        assert answer.headers["allow"] == "GET, OPTIONS, POST"
+
+    run(tmp_path, story)
+
+
+def test_without_a_token_the_challenge_names_no_error(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        _refused(await it.call("GET", "/oauth/userinfo"), 401, "")
+        _refused(await it.call("GET", "/oauth/userinfo", authorization="Basic YTpi"), 401, "")
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "token", ["", "x", "a.b.c", "vk_at_" + "0" * 49, "x" * 20_000, "a b", "é", "a,b"]
+)
+def test_what_is_no_token_is_401(tmp_path: Path, token: str) -> None:
+    async def story(it: Service) -> None:
+        _refused(await _ask(it, token), 401, "invalid_token")
+
+    run(tmp_path, story)
+
+
+def test_a_clients_own_token_has_no_person_to_tell_of(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("robot", grant_types=("client_credentials",))
+        answer = await _ask(it, await it.own_token("robot"))
+        _refused(answer, 403, "insufficient_scope")
+
+    run(tmp_path, story)
+
+
+def test_neither_refresh_token_nor_id_token_nor_code_opens_it(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("app", scopes=IDENTITY)
+        told = await it.tokens("app", "openid")
+        code = await it.code("app", "openid")
+        for wrong in (told.text("refresh_token"), told.text("id_token"), code):
+            _refused(await _ask(it, wrong), 401, "invalid_token")
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("form", ["jwt", "reference"])
+@pytest.mark.parametrize("end", ["expiry", "grant", "client", "user", "token"])
+def test_nothing_is_told_once_anything_behind_the_token_ended(
+    tmp_path: Path, end: str, form: str
+) -> None:
+    async def story(it: Service) -> None:
+        client = await it.client("app", scopes=IDENTITY, access_token_format=form)
+        token = await _token(it)
+        assert (await _ask(it, token)).status == 200
+        now, accounts = it.clock.now, it.foundation.accounts()
+        if end == "expiry":
+            it.clock.forward(3_600)
+        elif end == "token":
+            assert (await it.token("app", "/oauth/revoke", token=token)).status == 200
+        elif end == "client":
+            registrar = it.foundation.registrar("test")
+            assert await it.write(lambda tx: registrar.disable(tx, client, now))
+        else:
+
+            def work(tx: Transaction) -> None:
+                user = tx.users.find(ADA)
+                assert user is not None
+                if end == "user":
+                    assert accounts.disable(tx, user, now)
+                for grant in tx.grants.live_of_user(ADA, now):
+                    assert tx.grants.revoke(grant.id, now, "user_withdrew")
+
+            await it.write(work)
+        _refused(await _ask(it, token), 401, "invalid_token")
+
+    run(tmp_path, story)
+
+
+def test_a_browser_may_ask_from_any_page(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        answer = await it.call("OPTIONS", "/oauth/userinfo")
+        assert answer.status == 204
+        assert answer.headers["access-control-allow-origin"] == "*"
+        assert "authorization" in answer.headers["access-control-allow-headers"]
+        assert "POST" in answer.headers["access-control-allow-methods"]
+        assert "access-control-allow-credentials" not in answer.headers
+        told = await _ask(it, await _token(it))
+        assert told.headers["access-control-allow-origin"] == "*"
+
+    run(tmp_path, story)
+
+
+def test_pairwise_clients_learn_a_name_that_is_theirs_alone(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        names: dict[str, str] = {}
+        for client_id, sector in (("one", "a.example"), ("two", "a.example"), ("three", "")):
+            await it.client(client_id, scopes=(*IDENTITY, "read"))
+            said = OpenIdRegistration(subject_type="pairwise", sector=sector)
+            await _open_id(it, client_id, said)
+            told = await it.tokens(client_id, "openid read")
+            assert not {"uid", "info"} & set(told.json)
+            token = told.text("access_token")
+            assert token.startswith("vk_at_")
+            names[client_id] = (await _ask(it, token)).text("sub")
+            own = await it.token(client_id, "/oauth/introspect", token=token)
+            assert own.json["sub"] == names[client_id]
+            assert (await it.introspect(token))["sub"] == "1001"
+        assert names["one"] == names["two"] != names["three"]
+        assert "1001" not in names.values()
+
+    run(tmp_path, story, database_url)
