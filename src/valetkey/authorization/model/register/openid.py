@@ -52,6 +52,11 @@ class OpenIdRegistration:
         """Whether it knows people by names that no other sector knows (Core section 8.1)."""
         return self.subject_type == "pairwise"
 
+    @property
+    def is_encrypting(self) -> bool:
+        """Whether it wants any answer encrypted."""
+        return bool(self.id_token_encrypted_response_alg or self.userinfo_encrypted_response_alg)
+
     def encode(self) -> str:
         """As it is stored."""
         return "{}" if self == OpenIdRegistration.NOTHING else msgspec.json.encode(self).decode()
