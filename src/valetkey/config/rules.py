@@ -113,15 +113,19 @@ def choice(names: type[StrEnum]) -> Rule:
     return Rule(f"one of {allowed}", read)
 
 
-def choices(names: type[StrEnum]) -> Rule:
-    """A list of words of `names`, each at most once."""
+def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
+    """A list of words of `names`, each at most once, and `always` among them."""
     allowed = ", ".join(f'"{name}"' for name in names)
     one = choice(names).read
 
     def read(value: object) -> tuple[object, ...]:
-        return _distinct(value, one)
+        found = _distinct(value, one)
+        if always is not None and always not in found:
+            raise Wrong(f'"{always}" is not among them')
+        return found
 
-    return Rule(f"a list of {allowed}", read, _listed, _show_texts)
+    told = "" if always is None else f', with "{always}"'
+    return Rule(f"a list of {allowed}{told}", read, _listed, _show_texts)
 
 
 def _string(value: object) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from valetkey.config import rules
 from valetkey.config.rules import Network, text, whole
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret
 
@@ -203,6 +204,12 @@ class TokenSettings:
     key_publication: Annotated[Lifetime, rules.lifetime("5m", "30d")] = days(1)
     """How long a new key is published before it signs, so that everybody who caches keys has met
     it by then."""
+
+    signing_algorithms: Annotated[
+        tuple[Algorithm, ...], rules.choices(Algorithm, Algorithm.ES256)
+    ] = tuple(Algorithm)
+    """With which algorithms keys are kept, for clients to choose among: older ones often read
+    nothing but RS256. Access tokens are signed with ES256 whatever is here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, Source, TokenSettings
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
@@ -54,14 +55,23 @@ class Servers:
     """An authorization server and a resource server, with databases of their own.
 
     `settings` may change anything but addresses; relative paths start at `directory`. With
-    `with_resource` False only the authorization server runs.
+    `with_resource` False only the authorization server runs. Keys that take long to make are left
+    out: with `every_algorithm` False, settings that say nothing of algorithms mean ES256 alone.
     """
 
     def __init__(
-        self, directory: Path, *, settings: Settings | None = None, with_resource: bool = True
+        self,
+        directory: Path,
+        *,
+        settings: Settings | None = None,
+        with_resource: bool = True,
+        every_algorithm: bool = False,
     ) -> None:
         """Choose free ports now; start in `__enter__`."""
         given = settings or Settings()
+        if given.tokens.signing_algorithms == TokenSettings().signing_algorithms:
+            few = given.tokens.signing_algorithms if every_algorithm else (Algorithm.ES256,)
+            given = replace(given, tokens=replace(given.tokens, signing_algorithms=few))
         self.clock = Clock()
         self.runtime = Runtime(self.clock.now, SYSTEM.random)
         self.scopes = scopes_of(replace(given, source=Source(None, directory, {})))

@@ -25,6 +25,7 @@ from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings, Source
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope
@@ -299,7 +300,9 @@ def basic(user: str, password: str) -> str:
 
 
 @asynccontextmanager
-async def service(directory: Path, database: str = "") -> AsyncGenerator[Service]:
+async def service(
+    directory: Path, database: str = "", algorithms: tuple[Algorithm, ...] = (Algorithm.ES256,)
+) -> AsyncGenerator[Service]:
     """A server with ada, 1001, and no client but the resource server."""
     clock = Clock()
     runtime = Runtime(lambda: clock.now, SYSTEM.random)
@@ -307,6 +310,7 @@ async def service(directory: Path, database: str = "") -> AsyncGenerator[Service
     settings = replace(
         given,
         resource=replace(given.resource, credential_text=Secret(CREDENTIAL)),
+        tokens=replace(given.tokens, signing_algorithms=algorithms),
         source=Source(None, directory, {}),
     )
     if database:

@@ -80,7 +80,7 @@ def _document(ring: SigningKeyRing, now: Instant) -> list[dict[str, object]]:
 def test_before_the_first_key_nothing_is_signed(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring()
-        with pytest.raises(NoSigningKey, match="no signing key yet"):
+        with pytest.raises(NoSigningKey, match="no signing key for ES256 yet"):
             ring.current(NOON)
         assert _document(ring, NOON) == []
         await ring.keep(NOON)

@@ -27,9 +27,12 @@ class SigningKeys:
         )
         return [_record(row) for row in rows]
 
-    def last_period(self) -> int:
-        """The number of the key made last, also if it is gone; -1 before the first."""
-        row = self.db.row("SELECT max(period) FROM signing_keys")
+    def last_period(self, algorithm: str) -> int:
+        """The number of this algorithm's key made last, also if it is gone; -1 before the first."""
+        row = self.db.row(
+            "SELECT max(period) FROM signing_keys WHERE algorithm = :algorithm",
+            algorithm=algorithm,
+        )
         return -1 if row is None or row[0] is None else int(row[0])
 
     def issue(self, record: SigningKeyRecord) -> bool:

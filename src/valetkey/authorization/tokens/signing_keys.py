@@ -1,15 +1,20 @@
-"""The keys that sign: one current, one next and published, the rest retiring (security 15)."""
+"""The keys that sign, for each algorithm: one current, one next and published, the rest retiring.
 
-from collections.abc import Callable, Sequence
+Security 15. Algorithms have nothing to do with each other but the document that publishes them all.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 from valetkey.authorization.model.event import (
     SigningKeyIssued,
     SigningKeyRetired,
     SigningKeyWithdrawn,
 )
-from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
+from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.register.clients import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.jose.key import Algorithm, KeySet, PublicKey, SigningKey
@@ -22,7 +27,13 @@ _PUBLISHED_AFTER = days(2)
 
 
 ALGORITHM = Algorithm.ES256
-"""With which everything is signed: what is short, fast, and understood everywhere."""
+"""With which access tokens are signed, and all else where nobody chose: short, fast, understood."""
+
+_SLOW = (Algorithm.RS256, Algorithm.PS256)
+"""Making such a key takes as long as a hundred requests."""
+
+_Records = Mapping[str, Sequence[SigningKeyRecord]]
+_NO_RECORDS: Sequence[SigningKeyRecord] = ()
 
 
 class NoSigningKey(LookupError):
@@ -31,10 +42,11 @@ class NoSigningKey(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """How long a key signs, and how long before that it is published."""
+    """How long a key signs, how long before that it is published, and which kinds there are."""
 
     lifetime: Lifetime
     publication: Lifetime
+    algorithms: tuple[Algorithm, ...] = (ALGORITHM,)
 
 
 class SigningKeyRing:
@@ -48,28 +60,31 @@ class SigningKeyRing:
         self._sealer = sealer
         self._plan = plan
         self._random = random
-        self._records: tuple[SigningKeyRecord, ...] = ()
+        self._records: _Records = {}
         self._opened: dict[str, SigningKey] = {}
-        self._published: tuple[tuple[str, ...], KeySet] = ((), KeySet())
+        self._published: _Published | None = None
         self._looked_at: Instant | None = None
         self._changed = -1
         self._revision = -1
 
-    def current(self, now: Instant) -> SigningKey:
-        """The key that signs now. Raises NoSigningKey."""
-        active = _active(self._records, now)
-        if not active:
-            raise NoSigningKey("there is no signing key yet")
+    @property
+    def algorithms(self) -> tuple[Algorithm, ...]:
+        """With which there is, or soon will be, a key that signs."""
+        return self._plan.algorithms
+
+    def current(self, now: Instant, algorithm: Algorithm = ALGORITHM) -> SigningKey:
+        """The key that signs now with this algorithm. Raises NoSigningKey."""
+        active = _active(self._records.get(algorithm, _NO_RECORDS), now)
+        if not active or algorithm not in self._plan.algorithms:
+            raise NoSigningKey(f"there is no signing key for {algorithm.value} yet")
         return self._open(active[-1])
 
     def published(self, now: Instant) -> KeySet:
-        """Every public key that clients may meet: next, current and retiring."""
-        live = tuple(record for record in self._records if record.state(now) is not KeyState.GONE)
-        kids = tuple(record.kid for record in live)
-        if kids != self._published[0]:
-            keys = (PublicKey.parse(record.public_jwk) for record in live)
-            self._published = (kids, KeySet.of(*keys))
-        return self._published[1]
+        """Every public key that clients may meet, of all algorithms: next, current and retiring."""
+        published = self._published
+        if published is None or not published.since <= now < published.until:
+            published = self._published = _publish(self._records, now)
+        return published.keys
 
     async def refresh(self, now: Instant) -> None:
         """Read the keys again if anybody changed them."""
@@ -82,8 +97,11 @@ class SigningKeyRing:
         self._changed = changed
         if number != self._revision or not self._records:
             self._revision = number
-            self._records = records
-            self._opened = {r.kid: self._opened[r.kid] for r in records if r.kid in self._opened}
+            # The number also counts changes of clients, and those are many.
+            if (sorted_ := _by_algorithm(records)) != self._records:
+                self._records, self._published = sorted_, None
+                kept = {record.kid for record in records} & self._opened.keys()
+                self._opened = {kid: self._opened[kid] for kid in kept}
 
     async def refresh_each_second(self, now: Instant) -> None:
         """The same at most once a second: enough for who signs, whose key others know for long."""
@@ -97,80 +115,140 @@ class SigningKeyRing:
         Raises NoSigningKey, and makes nothing, where the keyring does not open what is there: keys
         that it sealed would in their turn be of no use to everybody else.
         """
-        self._changed = -1
-        await self.refresh(now)
-        if self._records:
-            self.current(now)
-        if _in_order(self._records, now):
-            return
-        drafts = [self._draft(), self._draft()]
-        await self._store.write(lambda tx: self._put_in_order(tx, drafts, now))
-        self._changed = -1
-        await self.refresh(now)
+        await self._read_again(now)
+        for record in chain.from_iterable(map(_unretired, self._records.values())):
+            self._unseal(record)
+        late = [a for a in self.algorithms if not _in_order(self._of(a), now)]
+        done_for = self._done_for(self._records, now)
+        if late or done_for:
+            drafts = await self._draft(late)
 
-    async def rotate(self, now: Instant, *, at_once: bool = False) -> None:
-        """Let the next key sign now, or once it has been published long enough for all to know."""
+            def work(tx: Transaction) -> None:
+                for algorithm in late:
+                    self._put_in_order(tx, drafts[algorithm], algorithm, now)
+                for record in self._done_for(_by_algorithm(tx.signing_keys.all(now)), now):
+                    self._retire(tx, record, now, now)
+
+            await self._store.write(work)
+            await self._read_again(now)
+
+    async def rotate(
+        self, now: Instant, *, at_once: bool = False, algorithm: Algorithm | None = None
+    ) -> None:
+        """Let the next key sign now, or once it has been published long enough for all to know.
+
+        The next key of every algorithm, or of this one. Raises NoSigningKey for one without keys.
+        """
         await self.keep(now)
-        drafts = [self._draft(), self._draft()]
-        await self._store.write(lambda tx: self._hurry(tx, drafts, now, at_once=at_once))
-        self._changed = -1
-        await self.refresh(now)
+        rotating = self.algorithms if algorithm is None else (algorithm,)
+        for each in rotating:
+            self.current(now, each)
+        drafts = await self._draft(rotating)
+
+        def work(tx: Transaction) -> None:
+            for each in rotating:
+                self._hurry(tx, drafts[each], each, now, at_once=at_once)
+
+        await self._store.write(work)
+        await self._read_again(now)
 
     async def withdraw(self, kid: str, now: Instant) -> bool:
         """Take back a key that others may know: everything it signed is refused from now on.
 
-        The next key takes over at once. False if there is no such key.
+        The next key of its algorithm takes over at once. False if there is no such key.
         """
         await self.keep(now)
-        drafts = [self._draft(), self._draft()]
+        known = chain.from_iterable(self._records.values())
+        found = next((record for record in known if record.kid == kid), None)
+        if found is None:
+            return False
+        affected = [each for each in self.algorithms if each == found.algorithm]
+        drafts = await self._draft(affected)
 
         def work(tx: Transaction) -> bool:
             if not tx.signing_keys.withdraw(kid, now):
                 return False
             tx.events.add(SigningKeyWithdrawn(kid), now)
-            if any(r.activates_at <= now for r in _unretired(tx.signing_keys.all(now))):
-                self._put_in_order(tx, drafts, now)
-            else:
-                self._hurry(tx, drafts, now, at_once=True)
+            for each in affected:
+                if any(r.activates_at <= now for r in _unretired(_read(tx, each, now))):
+                    self._put_in_order(tx, drafts[each], each, now)
+                else:
+                    self._hurry(tx, drafts[each], each, now, at_once=True)
             return True
 
         withdrawn = await self._store.write(work)
-        self._changed = -1
-        await self.refresh(now)
+        await self._read_again(now)
         return withdrawn
 
+    async def _read_again(self, now: Instant) -> None:
+        self._changed = -1
+        await self.refresh(now)
+
+    def _of(self, algorithm: Algorithm) -> Sequence[SigningKeyRecord]:
+        return self._records.get(algorithm, _NO_RECORDS)
+
+    def _done_for(self, records: _Records, now: Instant) -> Sequence[SigningKeyRecord]:
+        """Keys whose time is up and whose algorithm the operator no longer wants.
+
+        Not before their time: where settings differ between processes, each would undo the other.
+        """
+        unwanted = [records[each] for each in records if each not in self.algorithms]
+        return [
+            record
+            for record in chain.from_iterable(map(_unretired, unwanted))
+            if later(record.activates_at, self._plan.lifetime) <= now
+        ]
+
     def _hurry(
-        self, tx: Transaction, drafts: list["_Draft"], now: Instant, *, at_once: bool
+        self,
+        tx: Transaction,
+        drafts: Iterable["_Draft"],
+        algorithm: Algorithm,
+        now: Instant,
+        *,
+        at_once: bool,
     ) -> None:
-        upcoming = [r for r in _unretired(tx.signing_keys.all(now)) if r.activates_at > now]
+        upcoming = [r for r in _unretired(_read(tx, algorithm, now)) if r.activates_at > now]
         if upcoming:
             known = later(upcoming[0].created_at, self._plan.publication)
             tx.signing_keys.activate(upcoming[0].kid, now if at_once else max(now, known))
-        self._put_in_order(tx, drafts, now)
+        self._put_in_order(tx, drafts, algorithm, now)
 
-    def _put_in_order(self, tx: Transaction, drafts: list["_Draft"], now: Instant) -> None:
+    def _put_in_order(
+        self, tx: Transaction, drafts: Iterable["_Draft"], algorithm: Algorithm, now: Instant
+    ) -> None:
+        supply = iter(drafts)
         # Looked up before the keys: a key that another process makes in between takes the number.
-        period = tx.signing_keys.last_period() + 1
-        records = _unretired(tx.signing_keys.all(now))
+        period = tx.signing_keys.last_period(algorithm) + 1
+        records = _unretired(_read(tx, algorithm, now))
         active = _active(records, now)
         for old, new in pairwise(active):
-            if tx.signing_keys.retire(
-                old.kid, new.activates_at, later(new.activates_at, _PUBLISHED_AFTER)
-            ):
-                tx.events.add(SigningKeyRetired(old.kid), now)
+            self._retire(tx, old, new.activates_at, now)
         if active:
             starts = active[-1].activates_at
         else:
-            # Nobody knows any key yet, so the first one needs no notice.
-            self._issue(tx, drafts.pop(), period, now, now)
+            # Nobody knows any key of this kind yet, so the first one needs no notice.
+            self._issue(tx, supply, period, now, now)
             starts, period = now, period + 1
         if len(records) == len(active):
             first = max(later(starts, self._plan.lifetime), later(now, self._plan.publication))
-            self._issue(tx, drafts.pop(), period, first, now)
+            self._issue(tx, supply, period, first, now)
+
+    def _retire(
+        self, tx: Transaction, record: SigningKeyRecord, since: Instant, now: Instant
+    ) -> None:
+        if tx.signing_keys.retire(record.kid, since, later(since, _PUBLISHED_AFTER)):
+            tx.events.add(SigningKeyRetired(record.kid), now)
 
     def _issue(
-        self, tx: Transaction, draft: "_Draft", period: int, activates_at: Instant, now: Instant
+        self,
+        tx: Transaction,
+        supply: Iterator["_Draft"],
+        period: int,
+        activates_at: Instant,
+        now: Instant,
     ) -> None:
+        draft = next(supply)
         record = SigningKeyRecord(
             kid=draft.key.kid,
             purpose=PURPOSE,
@@ -186,20 +264,30 @@ class SigningKeyRing:
         if tx.signing_keys.issue(record):
             tx.events.add(SigningKeyIssued(record.kid, record.algorithm, activates_at), now)
 
-    def _draft(self) -> "_Draft":
-        key = SigningKey.generate(ALGORITHM)
-        sealed = self._sealer.seal(key.private_jwk().encode(), place(key.kid), self._random)
-        return _Draft(key, sealed)
+    async def _draft(
+        self, algorithms: Iterable[Algorithm]
+    ) -> Mapping[Algorithm, tuple["_Draft", "_Draft"]]:
+        """Two keys for each: as many as a database without any needs."""
+        made = {each: (await _make(each), await _make(each)) for each in algorithms}
+        return {each: (self._seal(one), self._seal(two)) for each, (one, two) in made.items()}
+
+    def _seal(self, key: SigningKey) -> "_Draft":
+        return _Draft(
+            key, self._sealer.seal(key.private_jwk().encode(), place(key.kid), self._random)
+        )
 
     def _open(self, record: SigningKeyRecord) -> SigningKey:
         key = self._opened.get(record.kid)
         if key is None:
-            plain = self._sealer.open(record.sealed, place(record.kid))
-            if plain is None:
-                raise NoSigningKey("the keyring does not open the signing keys of this database")
-            key = SigningKey.from_private_jwk(plain.decode())
+            key = SigningKey.from_private_jwk(self._unseal(record).decode())
             self._opened[record.kid] = key
         return key
+
+    def _unseal(self, record: SigningKeyRecord) -> bytes:
+        plain = self._sealer.open(record.sealed, place(record.kid))
+        if plain is None:
+            raise NoSigningKey("the keyring does not open the signing keys of this database")
+        return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +299,43 @@ class _Draft:
 def place(kid: str) -> str:
     """Where a sealed private key lives; moved to another row it does not open."""
     return f"signing_keys.sealed:{kid}"
+
+
+class _Published(NamedTuple):
+    """The key set for every moment from `since` until before `until`."""
+
+    keys: KeySet
+    since: float
+    until: float
+
+
+def _publish(records: _Records, now: Instant) -> _Published:
+    all_ = list(chain.from_iterable(records.values()))
+    ends = [record.removed_at for record in all_ if record.removed_at is not None]
+    live = (r for r in all_ if r.removed_at is None or r.removed_at > now)
+    return _Published(
+        KeySet.of(*(PublicKey.parse(record.public_jwk) for record in live)),
+        max((end for end in ends if end <= now), default=float("-inf")),
+        min((end for end in ends if end > now), default=float("inf")),
+    )
+
+
+async def _make(algorithm: Algorithm) -> SigningKey:
+    if algorithm in _SLOW:
+        return await asyncio.to_thread(SigningKey.generate, algorithm)
+    return SigningKey.generate(algorithm)
+
+
+def _by_algorithm(records: Iterable[SigningKeyRecord]) -> _Records:
+    """The records of each algorithm, in the order they were, and the usual algorithm first."""
+    sorted_: dict[str, list[SigningKeyRecord]] = {each: [] for each in Algorithm}
+    for record in records:
+        sorted_.setdefault(record.algorithm, []).append(record)
+    return {algorithm: listed for algorithm, listed in sorted_.items() if listed}
+
+
+def _read(tx: Transaction, algorithm: Algorithm, now: Instant) -> Sequence[SigningKeyRecord]:
+    return [record for record in tx.signing_keys.all(now) if record.algorithm == algorithm]
 
 
 def _unretired(records: Sequence[SigningKeyRecord]) -> Sequence[SigningKeyRecord]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from hashlib import sha256
+from math import lcm
 from typing import cast
 
 import msgspec
@@ -120,7 +121,12 @@ def private_half(jwk: Mapping[str, object]) -> PrivateHalf:
         int.from_bytes(data(jwk, name), "big")
         for name in ("n", "e", "d", "p", "q", "dp", "dq", "qi")
     )
-    return rsa.RSAPrivateNumbers(p, q, d, dp, dq, qi, rsa.RSAPublicNumbers(e, n)).private_key()
+    fits = p * q == n and e * d % lcm(p - 1, q - 1) == 1 and q * qi % p == 1
+    if not fits or (dp, dq) != (d % (p - 1), d % (q - 1)):
+        raise ValueError("the numbers of this key do not belong together")
+    numbers = rsa.RSAPrivateNumbers(p, q, d, dp, dq, qi, rsa.RSAPublicNumbers(e, n))
+    # Whether p and q are prime takes a hundred times as long, and whoever made the key knew.
+    return numbers.private_key(unsafe_skip_rsa_key_validation=True)
 
 
 def public_members(key: PublicHalf) -> dict[str, str]:
