@@ -37,11 +37,13 @@ from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
 from valetkey.authorization.tokens.issue import TokenPolicy
+from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.tokens.userinfo import UserInfo
+from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
@@ -67,6 +69,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     door = _door(foundation, directory)
     minter = _minter(foundation)
     upkeep = Upkeep(store, decisions, foundation.keys, runtime, settings.log.keep_events)
+    courier = _courier(foundation)
     try:
         await foundation.keep_keys(runtime.now())
     except BaseException:
@@ -75,6 +78,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         raise
 
     async def close() -> None:
+        await courier.close()
         with contextlib.suppress(*_UNAVAILABLE):
             await upkeep.flush()
         offload.close()
@@ -106,7 +110,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         trusted_proxies=settings.authorization.trusted_proxies,
         tls_proxy=settings.authorization.tls_proxy,
         hsts=foundation.issuer.startswith("https://"),
-        background=(upkeep.write_decisions, upkeep.sweep, upkeep.keep_keys),
+        background=(upkeep.write_decisions, upkeep.sweep, upkeep.keep_keys, courier.deliver),
         on_close=close,
     )
 
@@ -119,6 +123,15 @@ def _minter(foundation: Foundation) -> Minter:
         foundation.settings.tokens.id_token_lifetime,
     )
     return Minter(foundation.issuer, foundation.keys, id_tokens)
+
+
+def _courier(foundation: Foundation) -> Courier:
+    tokens = LogoutTokens(
+        foundation.issuer,
+        ServerKeySigner(foundation.keys),
+        Subjects(foundation.keyring.fingerprint_key),
+    )
+    return Courier(foundation.store, tokens, foundation.outgoing.post_form, foundation.runtime)
 
 
 def policy_of(settings: Settings) -> TokenPolicy:

@@ -1,26 +1,38 @@
 """Events: one for each change, each class by some deed, and never a secret in one."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, CALLBACK, SECRET, Service, run
+from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
 from tests.authorization.visitor.browser import Browser
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model import event as module
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.delivery import Delivery
 from valetkey.authorization.model.event import EVENTS, Event
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.id_token import ServerKeySigner
+from valetkey.authorization.tokens.logout_token import LogoutTokens
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened
-from valetkey.kernel.moment import Instant
-from valetkey.kernel.secret import Secret
+from valetkey.fetch.door import Fetched
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.secret import Fingerprint, Secret
 
 _WORD = "a good long password"
+_FAR = Instant(NOON + days(300))
 
 
 def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
@@ -30,7 +42,7 @@ def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
     for event in EVENTS:
         noun, _, participle = event.name.partition(".")
         assert noun
-        assert participle.endswith(("ed", "en", "wn")), event.name
+        assert participle.endswith(("ed", "en", "wn", "_up")), event.name
         assert event.__doc__
 
 
@@ -74,6 +86,31 @@ async def _apps(it: Service, told: set[str]) -> None:
     await it.token("web", "/oauth/revoke", token=own)
 
 
+async def _courier(it: Service, status: int) -> None:
+    """Every app that was told of a session hears of its end, or says something else."""
+    session = Session(
+        f"se_{status}", ADA, it.clock.now, ("pwd",), "", it.clock.now, it.clock.now, _FAR, None
+    )
+
+    def work(tx: Transaction) -> Sequence[Delivery]:
+        tx.sessions.start(session, Fingerprint(session.id))
+        assert tx.participants.add(session.id, "web", it.clock.now)
+        assert end_session(tx, session, it.clock.now, "signed_out")
+        return tx.deliveries.lease(it.clock.now, _FAR, 10)
+
+    async def post(url: str, fields: Mapping[str, str]) -> Fetched:
+        assert url == "https://app.example/logout"
+        return Fetched(status, "", b"")
+
+    keys, subjects = it.foundation.keys, Subjects(it.foundation.keyring.fingerprint_key)
+    await keys.keep(it.clock.now)
+    tokens = LogoutTokens(it.foundation.issuer, ServerKeySigner(keys), subjects)
+    courier = Courier(it.foundation.store, tokens, post, Runtime(lambda: it.clock.now, bytes))
+    leased = await it.write(work)
+    it.clock.forward(days(1))
+    await courier.at_once(leased)
+
+
 async def _desk(it: Service, told: set[str]) -> None:
     """Everything an administrator does."""
     registrar, accounts = it.foundation.registrar("test"), it.foundation.accounts()
@@ -110,12 +147,16 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
     async def story(it: Service) -> None:
         told = {SECRET, _WORD}
         await it.client(
-            "web", grant_types=("authorization_code", "refresh_token", "client_credentials")
+            "web",
+            grant_types=("authorization_code", "refresh_token", "client_credentials"),
+            openid=OpenIdRegistration(backchannel_logout_uri="https://app.example/logout"),
         )
         await it.client("spa", type="public")
         await it.password(_WORD)
         await _pages(it, told)
         await _apps(it, told)
+        await _courier(it, 200)
+        await _courier(it, 503)
         await _desk(it, told)
         records = await it.read(lambda tx: tx.events.page(Instant(0), "", 10_000))
         assert {record.name for record in records} == {event.name for event in EVENTS}

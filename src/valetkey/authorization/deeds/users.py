@@ -7,13 +7,13 @@ from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fo
 from valetkey.authorization.model.event import (
     GrantRevoked,
     PasswordChanged,
-    SessionEnded,
     UserChanged,
     UserDisabled,
     UserEnabled,
     UserRegistered,
 )
 from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.sign_in.session import close_session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import fresh_id
@@ -143,10 +143,9 @@ class AccountKeeper:
 
 
 def end_everything(tx: Transaction, user: User, now: Instant, because: str) -> None:
-    """End every session and every grant of an account, and tell the resource servers."""
+    """End every session and every grant of an account; apps and resource servers hear of it."""
     for session in tx.sessions.live_of(user.uid, now):
-        if tx.sessions.end(session.id, now):
-            tx.events.add(SessionEnded(user.uid, session.id, because), now)
+        close_session(tx, session, now, because)
     for grant in tx.grants.live_of_user(user.uid, now):
         if tx.grants.revoke(grant.id, now, because):
             tx.events.add(GrantRevoked(user.uid, grant.client_id, grant.id, because), now)

@@ -131,6 +131,29 @@ class SessionEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LogoutTokenDelivered(Event):
+    """An app was told that a session has ended, and said that it heard."""
+
+    name: ClassVar[str] = "logout_token.delivered"
+    uid: int
+    client_id: str
+    session_id: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogoutTokenGivenUp(Event):
+    """An app that was told of a session will not hear of its end; `because` says why not."""
+
+    name: ClassVar[str] = "logout_token.given_up"
+    uid: int
+    client_id: str
+    session_id: str
+    attempts: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConsentGiven(Event):
     """A person allowed a client this scope."""
 
@@ -303,6 +326,8 @@ EVENTS: tuple[type[Event], ...] = (
     SignInFailed,
     SessionStarted,
     SessionEnded,
+    LogoutTokenDelivered,
+    LogoutTokenGivenUp,
     ConsentGiven,
     ConsentDenied,
     CodeIssued,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event import GrantRevoked, SessionEnded, SessionStarted
 from valetkey.authorization.model.session import Session
+from valetkey.authorization.sign_in.farewell import leave_word
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later, minutes
@@ -94,13 +95,21 @@ def start_session(
 
 def end_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:
     """End it and the grants that were to end with it. Of all who try, one is told True."""
-    if not tx.sessions.end(session.id, now):
+    if not close_session(tx, session, now, because):
         return False
     for grant in tx.grants.live_of_user(session.uid, now):
         if grant.session_id == session.id and tx.grants.revoke(grant.id, now, "session_ended"):
             event = GrantRevoked(grant.uid, grant.client_id, grant.id, "session_ended")
             tx.events.add(event, now)
+    return True
+
+
+def close_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:
+    """End it alone and leave word for the apps told of it. Of all who try, one is told True."""
+    if not tx.sessions.end(session.id, now):
+        return False
     tx.events.add(SessionEnded(session.uid, session.id, because), now)
+    leave_word(tx, session, now)
     return True
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from valetkey.authorization.storage.access_tokens import AccessTokens
+from valetkey.authorization.storage.deliveries import Deliveries
 from valetkey.authorization.storage.grants import Consents, Grants
 from valetkey.authorization.storage.records import Decisions, Events
 from valetkey.authorization.storage.register.clients import Clients
@@ -43,6 +44,11 @@ class Transaction:
     def participants(self) -> Participants:
         """Apps that were told of a session."""
         return Participants(self.db)
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """What apps must be told."""
+        return Deliveries(self.db)
 
     @property
     def consents(self) -> Consents:

@@ -29,21 +29,21 @@ CREATE TABLE participants (
 CREATE INDEX participants_of_client ON participants (client_id);
 CREATE INDEX participants_expiring ON participants (expires_at);
 
--- The outbox: what must reach another server at least once.
+-- The outbox: what an app must be told at least once. While a process is at it, the delivery is
+-- due again when that process must have finished: a killed one leaves it to the others.
 CREATE TABLE deliveries (
-    id           TEXT   PRIMARY KEY,
-    kind         TEXT   NOT NULL,
-    client_id    TEXT   NOT NULL,
-    target       TEXT   NOT NULL,
-    payload      TEXT   NOT NULL,
-    attempts     BIGINT NOT NULL,
-    due_at       BIGINT NOT NULL,
-    leased_until BIGINT NOT NULL,
-    created_at   BIGINT NOT NULL,
-    expires_at   BIGINT NOT NULL
+    id         TEXT   PRIMARY KEY,
+    kind       TEXT   NOT NULL,
+    client_id  TEXT   NOT NULL,
+    session_id TEXT   NOT NULL,
+    uid        BIGINT NOT NULL,
+    attempts   BIGINT NOT NULL,
+    due_at     BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL
 );
 CREATE INDEX deliveries_due ON deliveries (due_at);
-CREATE INDEX deliveries_expiring ON deliveries (expires_at);
+CREATE INDEX deliveries_of_session ON deliveries (session_id);
 
 -- Clients that registered themselves, and the token by which they manage their registration.
 CREATE TABLE registrations (

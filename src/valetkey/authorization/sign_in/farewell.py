@@ -1,0 +1,33 @@
+"""What is left to do when a session has ended: the apps that were told of it must hear of it."""
+
+from valetkey.authorization.model.delivery import Delivery, DeliveryKind
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, days, later
+from valetkey.kernel.secret import fresh_id
+
+KEPT = days(1)
+"""So long an app that does not answer is tried; then it has been down for longer than a visit."""
+
+
+def leave_word(tx: Transaction, session: Session, now: Instant) -> None:
+    """Put a logout token for each app that was told of the session into the outbox.
+
+    Of all who may end a session only the one who did may call this, in the same transaction.
+    """
+    for client_id in tx.participants.of(session.id):
+        client = tx.clients.find(client_id)
+        if client is None or client.disabled_at or not client.openid.backchannel_logout_uri:
+            continue
+        delivery = Delivery(
+            id=fresh_id("lt", tx.random),
+            kind=DeliveryKind.LOGOUT,
+            client_id=client_id,
+            session_id=session.id,
+            uid=session.uid,
+            attempts=0,
+            due_at=now,
+            created_at=now,
+            expires_at=later(now, KEPT),
+        )
+        tx.deliveries.add(delivery)

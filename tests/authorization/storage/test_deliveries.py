@@ -1,0 +1,85 @@
+"""The outbox, on each engine: who gets a delivery, for how long, and what a killed one leaves."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.delivery import Delivery, DeliveryKind
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory
+
+ONE = Delivery(
+    "lt_1", DeliveryKind.LOGOUT, "printer", "se_1", Uid(1001), 0, NOW, NOW, Instant(NOW + 600)
+)
+
+
+@pytest.fixture
+def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
+    memory = Memory(database_url, tmp_path)
+    memory.write(lambda tx: tx.deliveries.add(ONE))
+    yield memory
+    memory.close()
+
+
+def test_of_all_who_ask_one_is_given_a_delivery_and_it_is_given_as_it_was_put(
+    memory: Memory,
+) -> None:
+    given = memory.contend(lambda tx, _: list(tx.deliveries.lease(NOW, LATER, 10)))
+    assert sorted(map(len, given)) == [0] * (THREADS - 1) + [1]
+    assert [each for some in given for each in some] == [replace(ONE, attempts=1, due_at=LATER)]
+
+
+def test_a_lease_runs_out(memory: Memory) -> None:
+    memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 10))
+    almost = Instant(LATER - 1)
+    assert not memory.write(lambda tx: tx.deliveries.lease(almost, LATER, 10))
+    assert not memory.read(lambda tx: tx.deliveries.is_any_due(almost))
+    assert memory.read(lambda tx: tx.deliveries.is_any_due(LATER))
+    (again,) = memory.write(lambda tx: tx.deliveries.lease(LATER, Instant(LATER + 1), 10))
+    assert again.attempts == 2
+
+
+def test_many_processes_share_the_work_and_none_is_done_twice(memory: Memory) -> None:
+    def forty_more(tx: Transaction) -> None:
+        for number in range(2, 42):
+            tx.deliveries.add(replace(ONE, id=f"lt_{number}"))
+
+    memory.write(forty_more)
+    given = memory.contend(lambda tx, _: [each.id for each in tx.deliveries.lease(NOW, LATER, 3)])
+    told = [each for some in given for each in some]
+    assert len(told) == len(set(told))
+    assert all(len(some) <= 3 for some in given)
+
+
+def test_what_is_longest_due_goes_first(memory: Memory) -> None:
+    older = replace(ONE, id="lt_0", due_at=Instant(NOW - 5))
+    memory.write(lambda tx: tx.deliveries.add(older))
+    assert [d.id for d in memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 1))] == ["lt_0"]
+
+
+def test_the_deliveries_of_one_session_are_leased_by_themselves(memory: Memory) -> None:
+    memory.write(lambda tx: tx.deliveries.add(replace(ONE, id="lt_2", session_id="se_2")))
+    leased = memory.write(lambda tx: tx.deliveries.lease_of_session("se_2", NOW, LATER))
+    assert [each.id for each in leased] == ["lt_2"]
+    assert not memory.write(lambda tx: tx.deliveries.lease_of_session("se_2", NOW, LATER))
+    assert [d.id for d in memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 9))] == ["lt_1"]
+
+
+def test_who_was_too_slow_postpones_nothing(memory: Memory) -> None:
+    (slow,) = memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 1))
+    (next_,) = memory.write(lambda tx: tx.deliveries.lease(LATER, Instant(LATER + 9), 1))
+    assert not memory.write(lambda tx: tx.deliveries.postpone(slow, NOW))
+    assert not memory.read(lambda tx: tx.deliveries.is_any_due(LATER))
+    assert memory.write(lambda tx: tx.deliveries.postpone(next_, LATER))
+    assert memory.read(lambda tx: tx.deliveries.is_any_due(LATER))
+
+
+def test_a_delivery_is_finished_once(memory: Memory) -> None:
+    told = memory.contend(lambda tx, _: tx.deliveries.finish("lt_1"))
+    assert sorted(told) == [False] * (THREADS - 1) + [True]
+    assert memory.read(lambda tx: tx.deliveries.waiting()) == 0
+    assert not memory.write(lambda tx: tx.deliveries.postpone(ONE, NOW))
