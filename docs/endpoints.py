@@ -19,7 +19,8 @@ ASSETS = "/assets/"
 API = "/v2/"
 
 SENTENCES = {
-    "/.well-known/oauth-authorization-server": "What this server can do, for programs (RFC 8414).",
+    "/.well-known/openid-configuration": "What this server can do, for programs (Discovery 3).",
+    "/.well-known/oauth-authorization-server": "The same document under its other name (RFC 8414).",
     "/oauth/jwks": "The keys that verify its tokens: next, current, retiring (RFC 7517).",
     "/oauth/authorize": "Where an application sends people to ask them (RFC 6749 section 3.1).",
     "/oauth/token": "Tokens for every grant type (RFC 6749 section 3.2).",

@@ -32,7 +32,9 @@ from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types import client_credentials, grant_types
 from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.protocol.authorization_request import ResponseType
 from valetkey.authorization.protocol.claims import OPENID
+from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
@@ -40,8 +42,9 @@ from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
-from valetkey.authorization.tokens.signing_keys import NoSigningKey
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.signing_keys import ALGORITHM, NoSigningKey
+from valetkey.authorization.tokens.subject import SUBJECT_TYPES, Subjects
 from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.authorization.upkeep.upkeep import Upkeep
@@ -95,14 +98,15 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     served = grant_types(replace(passwords, door="password_grant").authenticate)
     site = _site(foundation, directory, decisions)
     refuse_with_page = RefuseWithPage(decisions, site.brand)
+    routes = (
+        *visitor_routes(site, passwords, minter, refuse_with_page),
+        *_client_routes(foundation, door, served, minter, refuse),
+        _userinfo_route(foundation, minter, refuse),
+        *_resource_server_routes(foundation, door, refuse),
+        *_health_routes(foundation, refuse),
+    )
     return App(
-        (
-            *visitor_routes(site, passwords, minter, refuse_with_page),
-            *_client_routes(foundation, door, served, minter, refuse),
-            _userinfo_route(foundation, minter, refuse),
-            *_resource_server_routes(foundation, door, refuse),
-            *_health_routes(foundation, refuse),
-        ),
+        (*_metadata_routes(foundation, routes, served, refuse), *routes),
         runtime=runtime,
         refuse=replace(refuse, keeps_path=False),
         hosts=frozenset({urlsplit(foundation.issuer).netloc, settings.authorization.listen}),
@@ -216,22 +220,43 @@ def _client_routes(
         refuse,
         minter.id_tokens.subjects,
     )
-    metadata = MetadataEndpoint(
-        store=foundation.store,
-        issuer=foundation.issuer,
-        scopes=tuple(foundation.scopes),
-        grant_types=tuple(grant_type.name for grant_type in served),
-        authentication_methods=tuple(n for method in METHODS for n in method.metadata_names),
-        signing_algorithms=tuple(algorithm.value for algorithm in Algorithm),
-    )
     own = (client_credentials.GRANT_TYPE,)
     return (
         _form("/oauth/token", token(served), refuse),
         _form("/token", token(own, f"{foundation.issuer}/oauth/token"), refuse),
         _form("/oauth/revoke", revoke, refuse),
         _form("/oauth/introspect", introspect, refuse),
-        Route("/.well-known/oauth-authorization-server", {"GET": metadata}, refuse),
         Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse),
+    )
+
+
+def _metadata_routes(
+    foundation: Foundation,
+    routes: tuple[Route, ...],
+    served: tuple[GrantType, ...],
+    refuse: ClientRefusal,
+) -> tuple[Route, ...]:
+    algorithms = tuple(algorithm.value for algorithm in Algorithm)
+    brand = foundation.settings.brand
+    facts = ServerFacts(
+        issuer=foundation.issuer,
+        paths=frozenset(route.path for route in routes),
+        scopes=tuple(foundation.scopes),
+        grant_types=tuple(grant_type.name for grant_type in served),
+        response_types=tuple(ResponseType),
+        response_modes=("query", "fragment"),
+        subject_types=SUBJECT_TYPES,
+        authentication_methods=tuple(n for method in METHODS for n in method.metadata_names),
+        assertion_algorithms=algorithms,
+        id_token_algorithms=(ALGORITHM.value,),
+        introspection_algorithms=(ALGORITHM.value,),
+        policy_uri=brand.privacy_url,
+        tos_uri=brand.terms_url,
+    )
+    metadata = MetadataEndpoint(foundation.store, facts)
+    return tuple(
+        Route(f"/.well-known/{name}", {"GET": metadata}, refuse)
+        for name in ("openid-configuration", "oauth-authorization-server")
     )
 
 

@@ -1,17 +1,30 @@
 """The discovery document: the whole of it, as it is served, and where it comes from."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.world import SCOPES, Service, run
+from valetkey.authorization import app as composition
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.config.settings import BrandSettings
 from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.runtime import SYSTEM, Runtime
 
+FLAGS = (
+    "authorization_response_iss",
+    "backchannel_logout",
+    "claims_parameter",
+    "frontchannel_logout",
+    "request_parameter",
+    "request_uri_parameter",
+    "require_request_uri",
+)
 GOLDEN = Path(__file__).with_name("metadata.json")
 
 
@@ -29,6 +42,44 @@ async def _served(it: Service) -> dict[str, object]:
 def test_the_document_is_as_reviewed(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         assert await _served(it) == json.loads(GOLDEN.read_text())
+
+    run(tmp_path, story)
+
+
+def test_both_names_lead_to_the_same_document(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        assert (await it.call("GET", "/.well-known/openid-configuration")).json == await _served(it)
+
+    run(tmp_path, story)
+
+
+def test_every_member_has_the_type_of_its_specification(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        for name, said in (await _served(it)).items():
+            if name.startswith(FLAGS):
+                assert isinstance(said, bool), name
+            elif name.endswith("_supported"):
+                assert isinstance(said, list), name
+                assert said, name
+                assert all(isinstance(each, str) for each in said), name
+                assert len(set(said)) == len(said), name
+            else:
+                assert str(said).startswith(it.foundation.issuer), name
+
+    run(tmp_path, story)
+
+
+def test_the_operators_links_are_told(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        assert not {"op_policy_uri", "op_tos_uri"} & set(await _served(it))
+        brand = BrandSettings(privacy_url="https://x.example/p", terms_url="https://x.example/t")
+        runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
+        other = replace(it.settings, brand=brand)
+        branded = replace(it, app=await composition.build(other, runtime, SCOPES))
+        async with branded.app.running():
+            said = await _served(branded)
+        assert said["op_policy_uri"] == "https://x.example/p"
+        assert said["op_tos_uri"] == "https://x.example/t"
 
     run(tmp_path, story)
 

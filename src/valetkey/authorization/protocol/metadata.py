@@ -1,50 +1,152 @@
-"""The discovery document, derived from the registries (RFC 8414)."""
+"""The discovery document, derived from the registries (OpenID Connect Discovery, RFC 8414)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+
+from valetkey.authorization.protocol.claims import ACRS, CLAIMS_OF, SIGN_IN_CLAIMS
+
+_ENDPOINTS: Mapping[str, str] = MappingProxyType(
+    {
+        "authorization_endpoint": "/oauth/authorize",
+        "token_endpoint": "/oauth/token",
+        "userinfo_endpoint": "/oauth/userinfo",
+        "jwks_uri": "/oauth/jwks",
+        "registration_endpoint": "/oauth/register",
+        "revocation_endpoint": "/oauth/revoke",
+        "introspection_endpoint": "/oauth/introspect",
+        "end_session_endpoint": "/oauth/logout",
+        "check_session_iframe": "/oauth/check-session",
+    }
+)
+_CODE = "code"
+_FRAGMENT = "fragment"
+_LANGUAGES = ("en",)
+_DISPLAYS = ("page",)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What the document is made of. `implicit` says whether any client may use that grant."""
+    """What the document is made of.
+
+    `paths` are those that this server answers: an endpoint is announced if it is there.
+    `implicit` says whether any client may use that grant, or get it by registering itself;
+    `password` the same. `response_types` are those that the authorization endpoint knows. The
+    algorithms are those with which somebody signs: `id_token_algorithms` this server for clients,
+    `assertion_algorithms` clients for themselves, `request_object_algorithms` clients in their
+    requests, empty where no request object is read.
+    """
 
     issuer: str
+    paths: Collection[str]
     scopes: Collection[str]
     grant_types: Collection[str]
+    response_types: Collection[str]
+    response_modes: Collection[str]
+    subject_types: Collection[str]
     authentication_methods: Collection[str]
-    signing_algorithms: Collection[str]
+    assertion_algorithms: Collection[str]
+    id_token_algorithms: Collection[str]
     introspection_algorithms: Collection[str]
-    implicit: bool
-    password: bool
+    request_object_algorithms: Collection[str] = ()
+    encryption_algorithms: Collection[str] = ()
+    content_encryptions: Collection[str] = ()
+    policy_uri: str = ""
+    tos_uri: str = ""
+    registration: bool = False
+    implicit: bool = False
+    password: bool = False
 
 
 def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
-    """What clients may rely on; a grant that no client may use is not announced."""
+    """What clients may rely on; nothing that is not there, no grant that no client may use."""
+    return {
+        "issuer": facts.issuer,
+        **dict(_endpoints(facts)),
+        **_about_requests(facts),
+        **_about_people(facts),
+        **_about_clients(facts),
+        **_about_logout(facts),
+        "service_documentation": f"{facts.issuer}/errors/",
+        "ui_locales_supported": list(_LANGUAGES),
+        **{
+            name: uri
+            for name, uri in (("op_policy_uri", facts.policy_uri), ("op_tos_uri", facts.tos_uri))
+            if uri
+        },
+    }
+
+
+def _endpoints(facts: ServerFacts) -> Iterator[tuple[str, str]]:
+    for name, path in _ENDPOINTS.items():
+        hidden = name == "registration_endpoint" and not facts.registration
+        if path in facts.paths and not hidden:
+            yield name, facts.issuer + path
+
+
+def _about_requests(facts: ServerFacts) -> dict[str, object]:
     hidden: set[str] = set() if facts.password else {"password"}
     grant_types = [name for name in facts.grant_types if name not in hidden]
     if facts.implicit:
         grant_types.append("implicit")
-    proofs = [name for name in facts.authentication_methods if name != "none"]
-    return {
-        "issuer": facts.issuer,
-        "authorization_endpoint": f"{facts.issuer}/oauth/authorize",
-        "token_endpoint": f"{facts.issuer}/oauth/token",
-        "jwks_uri": f"{facts.issuer}/oauth/jwks",
+    types = [name for name in facts.response_types if facts.implicit or name == _CODE]
+    modes = [name for name in facts.response_modes if facts.implicit or name != _FRAGMENT]
+    said: dict[str, object] = {
         "scopes_supported": list(facts.scopes),
-        "response_types_supported": ["code", "token"] if facts.implicit else ["code"],
-        "response_modes_supported": ["query", "fragment"] if facts.implicit else ["query"],
+        "response_types_supported": types,
+        "response_modes_supported": modes,
         "grant_types_supported": grant_types,
-        "token_endpoint_auth_methods_supported": list(facts.authentication_methods),
-        "token_endpoint_auth_signing_alg_values_supported": list(facts.signing_algorithms),
-        "revocation_endpoint": f"{facts.issuer}/oauth/revoke",
-        "revocation_endpoint_auth_methods_supported": list(facts.authentication_methods),
-        "revocation_endpoint_auth_signing_alg_values_supported": list(facts.signing_algorithms),
-        "introspection_endpoint": f"{facts.issuer}/oauth/introspect",
-        "introspection_endpoint_auth_methods_supported": proofs,
-        "introspection_endpoint_auth_signing_alg_values_supported": list(facts.signing_algorithms),
-        "introspection_signing_alg_values_supported": list(facts.introspection_algorithms),
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
-        "ui_locales_supported": ["en"],
-        "service_documentation": f"{facts.issuer}/errors/",
+        "claims_parameter_supported": True,
+        "display_values_supported": list(_DISPLAYS),
+        "request_parameter_supported": bool(facts.request_object_algorithms),
+        # Said in any case: left out, it would mean yes (Discovery section 3).
+        "request_uri_parameter_supported": bool(facts.request_object_algorithms),
+    }
+    if facts.request_object_algorithms:
+        said["require_request_uri_registration"] = True
+        said["request_object_signing_alg_values_supported"] = list(facts.request_object_algorithms)
+    return said
+
+
+def _about_people(facts: ServerFacts) -> dict[str, object]:
+    personal = (name for names in CLAIMS_OF.values() for name in names)
+    said: dict[str, object] = {
+        "subject_types_supported": list(facts.subject_types),
+        "acr_values_supported": list(ACRS.values()),
+        "claim_types_supported": ["normal"],
+        "claims_supported": [*SIGN_IN_CLAIMS, "sid", *personal],
+        "id_token_signing_alg_values_supported": list(facts.id_token_algorithms),
+        "userinfo_signing_alg_values_supported": list(facts.id_token_algorithms),
+    }
+    if facts.encryption_algorithms:
+        for kind in ("id_token", "userinfo"):
+            said[f"{kind}_encryption_alg_values_supported"] = list(facts.encryption_algorithms)
+            said[f"{kind}_encryption_enc_values_supported"] = list(facts.content_encryptions)
+    return said
+
+
+def _about_clients(facts: ServerFacts) -> dict[str, object]:
+    methods, algorithms = list(facts.authentication_methods), list(facts.assertion_algorithms)
+    proofs = [name for name in methods if name != "none"]
+    return {
+        "token_endpoint_auth_methods_supported": methods,
+        "token_endpoint_auth_signing_alg_values_supported": algorithms,
+        "revocation_endpoint_auth_methods_supported": methods,
+        "revocation_endpoint_auth_signing_alg_values_supported": algorithms,
+        "introspection_endpoint_auth_methods_supported": proofs,
+        "introspection_endpoint_auth_signing_alg_values_supported": algorithms,
+        "introspection_signing_alg_values_supported": list(facts.introspection_algorithms),
+    }
+
+
+def _about_logout(facts: ServerFacts) -> dict[str, object]:
+    if _ENDPOINTS["end_session_endpoint"] not in facts.paths:
+        return {}
+    return {
+        "frontchannel_logout_supported": True,
+        "frontchannel_logout_session_supported": True,
+        "backchannel_logout_supported": True,
+        "backchannel_logout_session_supported": True,
     }

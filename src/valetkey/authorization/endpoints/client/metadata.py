@@ -1,14 +1,13 @@
-"""The documents anyone may read: server metadata (RFC 8414) and the key set (RFC 7517)."""
+"""The documents anyone may read: discovery (RFC 8414) and the key set (RFC 7517)."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from valetkey.authorization.protocol.metadata import ServerFacts, server_metadata
 from valetkey.authorization.storage.register.clients import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.signing_keys import ALGORITHM, SigningKeyRing
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.web.exchange import Pairs, Request, Response
 
 _METADATA_HEADERS: Pairs = (
@@ -32,14 +31,13 @@ class _Rendered:
 
 @dataclass(frozen=True, slots=True)
 class MetadataEndpoint:
-    """The server's description of itself, rendered again only after the register changed."""
+    """The server's description of itself, rendered again only after the register changed.
+
+    `facts` say `implicit` where clients that register themselves may have that grant.
+    """
 
     store: Store
-    issuer: str
-    scopes: Collection[str]
-    grant_types: Collection[str]
-    authentication_methods: Collection[str]
-    signing_algorithms: Collection[str]
+    facts: ServerFacts
     rendered: _Rendered = field(default_factory=_Rendered)
 
     async def __call__(self, request: Request) -> Response:
@@ -53,18 +51,8 @@ class MetadataEndpoint:
         number = await self.store.read(lambda tx: revision(tx.db))
         if number != self.rendered.revision:
             implicit, password = await self.store.scan(_legacy)
-            document = server_metadata(
-                ServerFacts(
-                    issuer=self.issuer,
-                    scopes=self.scopes,
-                    grant_types=self.grant_types,
-                    authentication_methods=self.authentication_methods,
-                    signing_algorithms=self.signing_algorithms,
-                    introspection_algorithms=(ALGORITHM.value,),
-                    implicit=implicit,
-                    password=password,
-                )
-            )
+            facts = replace(self.facts, implicit=self.facts.implicit or implicit, password=password)
+            document = server_metadata(facts)
             self.rendered.body = msgspec.json.encode(document)
             self.rendered.revision = number
         self.rendered.changed = changed
