@@ -9,6 +9,7 @@ from valetkey.authorization import app as composition
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.protocol.authorization_request import ResponseType
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.settings import BrandSettings
 from valetkey.kernel.jose.key import Algorithm
@@ -121,7 +122,7 @@ def test_implicit_is_announced_while_a_client_may_use_it(tmp_path: Path) -> None
         assert announced(await _served(it)) == [False, ["code"], ["query"]]
         # Through another engine, as the command line has one: it counts at once.
         client = await it.client("old", grant_types=("authorization_code", "implicit"))
-        now = [True, ["code", "token"], ["query", "fragment"]]
+        now = [True, list(ResponseType), ["query", "fragment"]]
         assert announced(await _served(it)) == now
         registrar = it.foundation.registrar("test")
         assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
