@@ -32,6 +32,8 @@ class ErrorCode(StrEnum):
     INTERACTION_REQUIRED = "interaction_required"  # OpenID Connect Core section 3.1.2.6
     INVALID_REDIRECT_URI = "invalid_redirect_uri"  # RFC 7591 section 3.2.2
     INVALID_CLIENT_METADATA = "invalid_client_metadata"  # RFC 7591 section 3.2.2
+    INVALID_SOFTWARE_STATEMENT = "invalid_software_statement"  # RFC 7591 section 3.2.2
+    UNAPPROVED_SOFTWARE_STATEMENT = "unapproved_software_statement"  # RFC 7591 section 3.2.2
     SLOW_DOWN = "slow_down"  # RFC 8628 section 3.5; here for every kind of too many attempts
     # HTTP's own ways to say no, named after RFC 9110 section 15.5 and RFC 6585.
     FORBIDDEN = "forbidden"
@@ -68,6 +70,8 @@ STATUS: Mapping[ErrorCode, int] = MappingProxyType(
         ErrorCode.INTERACTION_REQUIRED: 400,
         ErrorCode.INVALID_REDIRECT_URI: 400,
         ErrorCode.INVALID_CLIENT_METADATA: 400,
+        ErrorCode.INVALID_SOFTWARE_STATEMENT: 400,
+        ErrorCode.UNAPPROVED_SOFTWARE_STATEMENT: 400,
         ErrorCode.SLOW_DOWN: 429,
         ErrorCode.FORBIDDEN: 403,
         ErrorCode.NOT_FOUND: 404,

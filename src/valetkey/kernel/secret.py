@@ -30,6 +30,8 @@ class Prefix(StrEnum):
     SESSION = "vk_se"
     BROWSER = "vk_br"
     LINK = "vk_ln"
+    REGISTRATION = "vk_rg"
+    INVITATION = "vk_in"
 
 
 class Secret:

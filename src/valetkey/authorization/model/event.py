@@ -51,6 +51,40 @@ class ClientEnabled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ClientRemoved(Event):
+    """A client that had registered itself was removed with all it held; `because` says why."""
+
+    name: ClassVar[str] = "client.removed"
+    client_id: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAdopted(Event):
+    """An operator made a client that had registered itself one of their own."""
+
+    name: ClassVar[str] = "client.adopted"
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationIssued(Event):
+    """An operator made a token with which applications may register themselves."""
+
+    name: ClassVar[str] = "invitation.issued"
+    invitation_id: str
+    uses: int
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationWithdrawn(Event):
+    """An operator took such a token back."""
+
+    name: ClassVar[str] = "invitation.withdrawn"
+    invitation_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSecretIssued(Event):
     """A client was given another secret; the older ones expire at `others_expire_at`."""
 
@@ -317,6 +351,10 @@ EVENTS: tuple[type[Event], ...] = (
     ClientChanged,
     ClientDisabled,
     ClientEnabled,
+    ClientRemoved,
+    ClientAdopted,
+    InvitationIssued,
+    InvitationWithdrawn,
     ClientSecretIssued,
     UserRegistered,
     UserChanged,

@@ -8,6 +8,8 @@ from valetkey.authorization.storage.deliveries import Deliveries
 from valetkey.authorization.storage.grants import Consents, Grants
 from valetkey.authorization.storage.records import Decisions, Events
 from valetkey.authorization.storage.register.clients import Clients
+from valetkey.authorization.storage.register.invitations import Invitations
+from valetkey.authorization.storage.register.registrations import Registrations
 from valetkey.authorization.storage.revocations import Revocations
 from valetkey.authorization.storage.sign_in.participants import Participants
 from valetkey.authorization.storage.sign_in.sessions import Sessions
@@ -29,6 +31,16 @@ class Transaction:
     def clients(self) -> Clients:
         """Applications and their secrets."""
         return Clients(self.db)
+
+    @property
+    def registrations(self) -> Registrations:
+        """Applications that registered themselves."""
+        return Registrations(self.db)
+
+    @property
+    def invitations(self) -> Invitations:
+        """Who may register an application."""
+        return Invitations(self.db)
 
     @property
     def users(self) -> Users:

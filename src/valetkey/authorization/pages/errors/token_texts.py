@@ -13,6 +13,14 @@ from valetkey.authorization.pages.errors.text import (
 )
 from valetkey.kernel.refusal import ErrorCode
 
+_PLAIN_REGISTRATION = Example(
+    "A registration without a statement",
+    """\
+curl https://auth.example/oauth/register \\
+    -H "Content-Type: application/json" \\
+    -d '{"client_name": "Printer", "redirect_uris": ["https://app.example/cb"]}'""",
+)
+
 TOKEN: Mapping[ErrorCode, ErrorText] = MappingProxyType(
     {
         ErrorCode.INVALID_CLIENT: ErrorText(
@@ -164,6 +172,26 @@ curl -X PATCH https://api.example/v2/client \\
     -H "Content-Type: application/merge-patch+json" \\
     -d '{"description": "Prints your notes"}'""",
             ),
+            *rfc(7591, "3.2.2"),
+        ),
+        ErrorCode.INVALID_SOFTWARE_STATEMENT: ErrorText(
+            "The software statement of a registration is not a signed statement at all.",
+            ("The member software_statement is not a JWT in compact form.",),
+            (developer("Leave software_statement out: say the same as members of the request."),),
+            _PLAIN_REGISTRATION,
+            *rfc(7591, "3.2.2"),
+        ),
+        ErrorCode.UNAPPROVED_SOFTWARE_STATEMENT: ErrorText(
+            "Nobody whose software statements this server believes has made this one.",
+            ("This server believes no maker of software statements.",),
+            (
+                developer("Leave software_statement out: say the same as members of the request."),
+                operator(
+                    "To let somebody's apps register and nobody else's, give them a token: valetkey"
+                    " registration invite."
+                ),
+            ),
+            _PLAIN_REGISTRATION,
             *rfc(7591, "3.2.2"),
         ),
     }

@@ -51,10 +51,24 @@ CREATE TABLE registrations (
     token_print    TEXT   NOT NULL,
     metadata_print TEXT   NOT NULL,
     created_at     BIGINT NOT NULL,
-    last_used_at   BIGINT
+    active_at      BIGINT NOT NULL,
+    used           BIGINT NOT NULL,
+    removed_at     BIGINT
 );
-CREATE INDEX registrations_alike ON registrations (metadata_print) WHERE last_used_at IS NULL;
-CREATE INDEX registrations_unused ON registrations (created_at) WHERE last_used_at IS NULL;
+CREATE INDEX registrations_alike ON registrations (metadata_print) WHERE used = 0;
+CREATE INDEX registrations_idle ON registrations (active_at) WHERE removed_at IS NULL;
+CREATE INDEX registrations_removed ON registrations (removed_at) WHERE removed_at IS NOT NULL;
+
+-- Ids of clients that are gone, so that none is given twice.
+CREATE TABLE removed_clients (
+    id         TEXT   PRIMARY KEY,
+    removed_at BIGINT NOT NULL
+);
+
+-- What belongs to a client is looked for when the client goes.
+DROP INDEX grants_of_client;
+CREATE INDEX grants_of_client ON grants (client_id);
+CREATE INDEX consents_of_client ON consents (client_id);
 
 -- Initial access tokens (RFC 7591 section 3): who may register, and how often.
 CREATE TABLE invitations (

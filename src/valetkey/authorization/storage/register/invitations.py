@@ -1,0 +1,84 @@
+"""Initial access tokens: who may register an application, and how often (RFC 7591 section 3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """What an operator handed out; `note` is for the operator to know it by."""
+
+    id: str
+    note: str
+    uses_left: int
+    created_at: Instant
+    expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Invitations:
+    """Issue, spend, withdraw."""
+
+    db: Connection
+
+    def issue(self, token: Fingerprint, invitation: Invitation) -> None:
+        """Hand it out."""
+        self.db.send(
+            "INSERT INTO invitations (token_print, id, note, uses_left, created_at, expires_at)"
+            " VALUES (:token, :id, :note, :uses_left, :created_at, :expires_at)",
+            token=token,
+            id=invitation.id,
+            note=invitation.note,
+            uses_left=invitation.uses_left,
+            created_at=invitation.created_at,
+            expires_at=invitation.expires_at,
+        )
+
+    def is_live(self, token: Fingerprint, now: Instant) -> bool:
+        """Whether it could be spent now; only `spend` says who may register."""
+        row = self.db.row(
+            "SELECT id FROM invitations"
+            " WHERE token_print = :token AND uses_left > 0 AND expires_at > :now",
+            token=token,
+            now=now,
+        )
+        return row is not None
+
+    def spend(self, token: Fingerprint, now: Instant) -> bool:
+        """Use it once. No more are told True than it has uses."""
+        spent = self.db.run(
+            "UPDATE invitations SET uses_left = uses_left - 1"
+            " WHERE token_print = :token AND uses_left > 0 AND expires_at > :now",
+            token=token,
+            now=now,
+        )
+        return spent == 1
+
+    def live(self, now: Instant) -> Sequence[Invitation]:
+        """Those that can still be spent, oldest first."""
+        rows = self.db.rows(
+            "SELECT id, note, uses_left, created_at, expires_at FROM invitations"
+            " WHERE uses_left > 0 AND expires_at > :now ORDER BY created_at, id",
+            now=now,
+        )
+        return [
+            Invitation(row[0], row[1], row[2], Instant(row[3]), Instant(row[4])) for row in rows
+        ]
+
+    def withdraw(self, id: str) -> bool:
+        """End it. False if there is none."""
+        return self.db.run("DELETE FROM invitations WHERE id = :id", id=id) == 1
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` that can be spent no more."""
+        return self.db.run(
+            "DELETE FROM invitations WHERE token_print IN"
+            " (SELECT token_print FROM invitations WHERE expires_at <= :now OR uses_left = 0"
+            " LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
