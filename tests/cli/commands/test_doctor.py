@@ -9,6 +9,7 @@ from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, configure_ports, serving
 from valetkey.cli.doctoring.canary import holds
 from valetkey.cli.doctoring.databases import judged_skew
+from valetkey.kernel.jose.key import Algorithm
 
 
 def levels(ran: Ran) -> dict[str, str]:
@@ -34,7 +35,7 @@ def test_a_site_in_order_is_called_so(tmp_path: Path) -> None:
             "configuration",
             "authorization database",
             "resource database",
-            "signing keys",
+            *(f"signing keys {algorithm}" for algorithm in Algorithm),
             "credential",
             "authorization server",
             "authorization server's clock",

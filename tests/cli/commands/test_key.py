@@ -3,34 +3,76 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
+from valetkey.kernel.jose.key import Algorithm
 
 
 def key(here: Path, *arguments: str) -> Ran:
     return valetkey("key", *arguments, here=here)
 
 
-def states(here: Path) -> list[str]:
-    return [entry["state"] for entry in key(here, "list", "--json").json["signing_keys"]]
+def listed(here: Path, algorithm: str = "ES256") -> list[dict[str, str]]:
+    found = key(here, "list", "--json").json["signing_keys"]
+    return [entry for entry in found if entry["algorithm"] == algorithm]
 
 
-def test_keys_are_made_at_the_first_start_and_rotated_by_command(tmp_path: Path) -> None:
+def states(here: Path, algorithm: str = "ES256") -> list[str]:
+    return [entry["state"] for entry in listed(here, algorithm)]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
     configure(tmp_path)
-    assert states(tmp_path) == []
-    with serving(tmp_path):
-        assert states(tmp_path) == ["current", "next"]
-        first = key(tmp_path, "list", "--json").json["signing_keys"][0]["kid"]
-        assert key(tmp_path, "rotate").code == 2
-        assert key(tmp_path, "rotate", "--now", "--yes").code == 0
-        assert states(tmp_path)[-2:] == ["current", "next"]
-        after = key(tmp_path, "list", "--json").json["signing_keys"]
-        assert [entry["kid"] for entry in after if entry["state"] == "current"] != [first]
-    listed = key(tmp_path, "list")
-    keyring = (tmp_path / "valetkey/valetkey.keyring").read_text(encoding="ascii")
+    return tmp_path
+
+
+def test_keys_are_made_at_the_first_start_and_rotated_by_command(here: Path) -> None:
+    assert states(here) == []
+    with serving(here):
+        assert states(here) == ["current", "next"]
+        first = listed(here)[0]["kid"]
+        assert key(here, "rotate").code == 2
+        assert key(here, "rotate", "--now", "--yes").code == 0
+        assert states(here)[-2:] == ["current", "next"]
+        assert [e["kid"] for e in listed(here) if e["state"] == "current"] != [first]
+    shown = key(here, "list")
+    keyring = (here / "valetkey/valetkey.keyring").read_text(encoding="ascii")
     for line in keyring.splitlines():
         if not line.startswith("#"):
-            assert line.split()[2] not in listed.out
+            assert line.split()[2] not in shown.out
+
+
+def test_every_algorithm_has_its_keys_and_is_rotated_with_the_others_or_alone(here: Path) -> None:
+    with serving(here):
+        for algorithm in Algorithm:
+            assert states(here, algorithm) == ["current", "next"]
+        lines = key(here, "list").out.splitlines()
+        assert [line.split()[0] for line in lines[1:9]] == [a for a in Algorithm for _ in "12"]
+        assert key(here, "rotate", "--now", "--yes").code == 0
+        for algorithm in Algorithm:
+            assert len(states(here, algorithm)) == 3
+        before = {algorithm: listed(here, algorithm) for algorithm in Algorithm}
+        assert key(here, "rotate", "--now", "--yes", "--algorithm", "RS256").code == 0
+        for algorithm in Algorithm:
+            assert (listed(here, algorithm) != before[algorithm]) is (algorithm == "RS256")
+        current = listed(here, "PS256")[1]
+        assert current["state"] == "current"
+        assert key(here, "withdraw", current["kid"], "--yes").code == 0
+        assert states(here, "PS256") == ["retiring", "current", "next"]
+        assert listed(here, "ES256") == before[Algorithm.ES256]
+
+
+def test_an_algorithm_without_keys_is_not_rotated(here: Path) -> None:
+    few = {"VALETKEY__TOKENS__SIGNING_ALGORITHMS": "ES256, EdDSA"}
+    rotate = ("key", "rotate", "--yes", "--algorithm")
+    ran = valetkey(*rotate, "RS256", here=here, environment=few)
+    assert ran.code == 2
+    assert "tokens.signing_algorithms" in ran.err
+    assert valetkey(*rotate, "HS256", here=here, environment=few).code == 2
+    assert key(here, "rotate", "sealing", "--algorithm", "ES256", "--yes").code == 2
 
 
 def test_everything_is_sealed_anew_and_the_servers_start_with_it(tmp_path: Path) -> None:
@@ -139,10 +181,9 @@ def test_what_is_no_backup_is_refused_without_repeating_it(tmp_path: Path) -> No
 def test_a_leaked_signing_key_is_taken_back_while_the_servers_run(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):
-        leaked = key(tmp_path, "list", "--json").json["signing_keys"][0]["kid"]
+        leaked = listed(tmp_path)[0]["kid"]
         assert key(tmp_path, "withdraw", leaked).code == 2
         assert key(tmp_path, "withdraw", leaked, "--yes").code == 0
         assert key(tmp_path, "withdraw", leaked, "--yes").code == 1
-        after = key(tmp_path, "list", "--json").json["signing_keys"]
-        assert [entry["state"] for entry in after] == ["current", "next"]
-        assert leaked not in [entry["kid"] for entry in after]
+        assert states(tmp_path) == ["current", "next"]
+        assert leaked not in [entry["kid"] for entry in listed(tmp_path)]

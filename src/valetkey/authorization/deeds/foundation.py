@@ -99,7 +99,8 @@ def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, st
     keyring = _keyring(settings, runtime)
     engine = connect(settings.authorization.database, directory=settings.source.directory)
     store = Store(engine, runtime.random)
-    plan = KeyPlan(settings.tokens.signing_key_lifetime, settings.tokens.key_publication)
+    tokens = settings.tokens
+    plan = KeyPlan(tokens.signing_key_lifetime, tokens.key_publication, tokens.signing_algorithms)
     keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
     ca_file = settings.source.directory / settings.fetch.ca_file if settings.fetch.ca_file else None
     outgoing = Outgoing(settings.fetch.allow, runtime.now, ca_file=ca_file)

@@ -16,6 +16,7 @@ from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret
@@ -44,7 +45,8 @@ def list_(config: Path | None, as_json: bool) -> None:
     async def work(opened: Opened) -> tuple[Opened, Sequence[SigningKeyRecord]]:
         return opened, await opened.store.read(lambda tx: tx.signing_keys.all(opened.now))
 
-    opened, records = with_store(settings, work)
+    opened, found = with_store(settings, work)
+    records = keys.by_algorithm(found)
     versions = [key.version for key in opened.keyring.sealer.keys]
     if as_json:
         say.as_json(
@@ -57,11 +59,11 @@ def list_(config: Path | None, as_json: bool) -> None:
         return
     if records:
         say.table(
-            ("KEY ID", "ALGORITHM", "STATE", "SIGNS FROM", "UNTIL", "PUBLISHED UNTIL"),
+            ("ALGORITHM", "KEY ID", "STATE", "SIGNS FROM", "UNTIL", "PUBLISHED UNTIL"),
             [
                 (
-                    record.kid,
                     record.algorithm,
+                    record.kid,
                     record.state(opened.now),
                     shown(record.activates_at),
                     shown(record.retires_at),
@@ -85,21 +87,30 @@ def list_(config: Path | None, as_json: bool) -> None:
 @command.command()
 @click.argument("kind", type=click.Choice(["signing", "sealing", "credential"]), default="signing")
 @click.option("--now", "at_once", is_flag=True, help="A signing key leaked: do not wait.")
+@click.option(
+    "--algorithm",
+    type=click.Choice([each.value for each in Algorithm]),
+    help="Only signing keys of this algorithm; otherwise all of them.",
+)
 @options.yes
 @options.config_file
-def rotate(kind: str, at_once: bool, yes: bool, config: Path | None) -> None:
+def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: Path | None) -> None:
     r"""Replace a key before its time.
 
     \b
-    signing     the next key signs as soon as everybody can know it; with --now at once
+    signing     the next key of each algorithm signs as soon as everybody can know it; with --now
+                at once
     sealing     the key under which the database keeps secrets; then restart the servers
     credential  with which the resource server is known; then restart the resource server
 
     Example: valetkey key rotate --now
     """
     settings = options.settings_of(config)
-    if at_once and kind != "signing":
-        raise Mistake("--now is for signing keys")
+    if kind != "signing" and (at_once or algorithm):
+        raise Mistake("--now and --algorithm are for signing keys")
+    only = None if algorithm is None else Algorithm(algorithm)
+    if only is not None and only not in settings.tokens.signing_algorithms:
+        raise Mistake(f"it does not name {only}", "tokens.signing_algorithms")
     confirm(_QUESTION[kind, at_once], yes=yes)
 
     async def work(opened: Opened) -> str:
@@ -109,7 +120,7 @@ def rotate(kind: str, at_once: bool, yes: bool, config: Path | None) -> None:
         if kind == "credential":
             path = await keys.rotate_credential(opened)
             return f"{path} holds a new credential. Next: restart the resource server within a day."
-        await opened.foundation.keys.rotate(opened.now, at_once=at_once)
+        await opened.foundation.keys.rotate(opened.now, at_once=at_once, algorithm=only)
         return "Signing keys are rotated; see: valetkey key list"
 
     say.line(with_store(settings, work))
@@ -121,6 +132,8 @@ def rotate(kind: str, at_once: bool, yes: bool, config: Path | None) -> None:
 @options.config_file
 def withdraw(kid: str, yes: bool, config: Path | None) -> int:
     """Take back a signing key that leaked: everything it signed is refused, the next one signs.
+
+    The next one of its algorithm, that is; the others stay as they are.
 
     KID is as `valetkey key list` shows it. The servers may run. APIs that have cached the key
     forget it within five minutes.

@@ -1,7 +1,7 @@
 """The register: keys, the credential between the servers, and clients that cost something."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, GrantTypeName
@@ -15,6 +15,7 @@ from valetkey.cli.register.moments import shown, shown_day
 from valetkey.cli.register.store import Opened, is_begun, with_store
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 
@@ -44,23 +45,28 @@ async def _examine(opened: Opened) -> list[Finding]:
             )
         )
     records = await opened.store.scan(lambda tx: tuple(tx.signing_keys.all(opened.now)))
-    found += _signing_keys(records, opened.now)
+    for algorithm in opened.settings.tokens.signing_algorithms:
+        kept = [record for record in records if record.algorithm == algorithm]
+        found += _signing_keys(algorithm, kept, opened.now)
     found += await _credential(opened)
     sighted = await opened.store.scan(_with_sightings)
     found += [finding for client, seen in sighted for finding in _client(client, seen)]
     return found
 
 
-def _signing_keys(records: tuple[SigningKeyRecord, ...], now: Instant) -> Iterator[Finding]:
+def _signing_keys(
+    algorithm: Algorithm, records: Sequence[SigningKeyRecord], now: Instant
+) -> Iterator[Finding]:
+    about = f"signing keys {algorithm}"
     states = {record.state(now): record for record in records}
     current, following = states.get(KeyState.CURRENT), states.get(KeyState.NEXT)
     if current is None:
-        yield bad("signing keys", "none signs", "Next: valetkey serve, which makes the first")
+        yield bad(about, "none signs", "Next: valetkey serve, which makes the first")
         return
     if following is None:
-        yield mind("signing keys", "the next is not published yet", "A running server makes it.")
+        yield mind(about, "the next is not published yet", "A running server makes it.")
         return
-    yield good("signing keys", f"one signs, the next does from {shown_day(following.activates_at)}")
+    yield good(about, f"one signs, the next does from {shown_day(following.activates_at)}")
 
 
 async def _credential(opened: Opened) -> list[Finding]:

@@ -1,6 +1,7 @@
 """Keys as the command line changes them: the keyring, what it seals, and the credential."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from valetkey.cli.register.keeper import registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.keyring import Keyring, create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.seal import Sealer
@@ -40,6 +42,12 @@ class Backup:
             return self.keyring.text()
         line = f"# credential of the resource server: {self.credential.reveal()}\n"
         return self.keyring.text() + line
+
+
+def by_algorithm(records: Sequence[SigningKeyRecord]) -> Sequence[SigningKeyRecord]:
+    """The keys of each algorithm together, the usual algorithm first, the earliest key first."""
+    order = [each.value for each in Algorithm]
+    return sorted(records, key=lambda record: order.index(record.algorithm))
 
 
 async def opens_all(opened: Opened) -> tuple[int, int]:
