@@ -49,6 +49,11 @@ class Connection(asyncio.Protocol):
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(ConnectionError("the server closed the connection"))
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._transport is None or self._transport.is_closing()
+
     async def ask(self, request: bytes) -> Reply:
         """Send it, and wait for the answer."""
         assert self._transport is not None
@@ -60,6 +65,21 @@ class Connection(asyncio.Protocol):
         """Hang up."""
         if self._transport is not None:
             self._transport.close()
+
+
+class Line:
+    """A connection that is made again where the server closed it, as servers do with idle ones."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """To this server; connected at the first question."""
+        self._place = (host, port)
+        self._connection: Connection | None = None
+
+    async def ask(self, request: bytes) -> Reply:
+        """Send it, and wait for the answer."""
+        if self._connection is None or self._connection.is_closed:
+            self._connection = await connect(*self._place)
+        return await self._connection.ask(request)
 
 
 async def connect(host: str, port: int) -> Connection:

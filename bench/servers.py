@@ -47,7 +47,7 @@ client_id = "phone"
 name = "Phone"
 type = "public"
 redirect_uris = ["{CALLBACK}"]
-scopes = ["notes:read"]
+scopes = ["openid", "notes:read"]
 """
 
 
@@ -104,7 +104,7 @@ def worker(servers: Running, name: str) -> int:
     """The process that answers for the server `name`."""
     return next(
         pid
-        for pid in _family(servers.parent)
+        for pid in family(servers.parent)
         if f".serving.{name}" in Path(f"/proc/{pid}/cmdline").read_text()
     )
 
@@ -119,7 +119,7 @@ def cpu_seconds(servers: Running) -> float:
     """What all processes of both servers have worked so far."""
     ticks = os.sysconf("SC_CLK_TCK")
     total = 0
-    for pid in _family(servers.parent):
+    for pid in family(servers.parent):
         stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         total += int(stat[11]) + int(stat[12])
     return total / ticks
@@ -128,7 +128,7 @@ def cpu_seconds(servers: Running) -> float:
 def memory(servers: Running) -> list[tuple[str, int]]:
     """Each process by name with its resident megabytes."""
     found: list[tuple[str, int]] = []
-    for pid in _family(servers.parent):
+    for pid in family(servers.parent):
         command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         name = next((w.rpartition(".")[2] for w in command if ".serving." in w), "supervisor")
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -136,7 +136,8 @@ def memory(servers: Running) -> list[tuple[str, int]]:
     return found
 
 
-def _family(parent: int) -> list[int]:
+def family(parent: int) -> list[int]:
+    """A process and its children."""
     listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return [parent, *map(int, listed)]
 

@@ -5,7 +5,7 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from bench.load import Connection, Reply, Worker, connect
+from bench.load import Connection, Line, Reply, Worker, connect
 
 SECRET = "a-secret-of-the-bench-with-more-than-32-letters"
 PASSWORD = "correct horse battery staple"
@@ -41,7 +41,7 @@ class Place:
 class Repeat(Worker):
     """The same request again and again; the answer is 200 and holds `expected`."""
 
-    connection: Connection
+    connection: Connection | Line
     request: bytes
     expected: bytes
 

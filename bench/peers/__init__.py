@@ -1,0 +1,1 @@
+"""Side by side with the servers that others wrote: same machine, same load, same work."""
