@@ -261,13 +261,18 @@ class Service:
         uid: Uid = ADA,
         redirect_uri_given: bool = True,
         code_challenge: str = "",
+        **said: object,
     ) -> str:
-        """A code as the pages hand it out, with the session and the consent behind it."""
+        """A code as the pages hand it out, with the session and the consent behind it.
+
+        `said` changes what it carries.
+        """
         key, random, now = self.foundation.keyring.fingerprint_key, SYSTEM.random, self.clock.now
         session_id, text = fresh_id("se", random), fresh_secret(Prefix.CODE, random).reveal()
         payload = CodePayload(
             uid, scope, CALLBACK, redirect_uri_given, code_challenge, "", session_id, now
         )
+        payload = replace(payload, **said)  # type: ignore[arg-type]
         until = Instant(now + 36_000)
         session = Session(session_id, uid, now, ("pwd",), "Firefox", now, now, until, None)
         voucher = Voucher(

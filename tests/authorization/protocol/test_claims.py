@@ -1,0 +1,163 @@
+"""The `claims` parameter: what is understood, what is ignored, what is refused (Core 5.5)."""
+
+import json
+from contextlib import suppress
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from valetkey.authorization.model.account.claims import Address, StandardClaims
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.protocol.claims import (
+    ACRS,
+    CLAIMS_OF,
+    IDENTITY_SCOPES,
+    PERSONAL_CLAIMS,
+    SIGN_IN_CLAIMS,
+    ClaimsRequest,
+    Wish,
+    acr_of,
+    claims_of_scope,
+    user_claims,
+)
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+
+NOW = Instant(1_800_000_000)
+USER = User(Uid(1001), "ada", "ada@example.com", NOW, "", NOW, Instant(NOW + 5), None)
+
+# The example of Core section 5.5, with one claim that nobody here knows.
+EXAMPLE = """{
+   "userinfo": {
+     "given_name": {"essential": true},
+     "nickname": null,
+     "email": {"essential": true},
+     "picture": null,
+     "http://example.info/claims/groups": null
+   },
+   "id_token": {
+     "auth_time": {"essential": true},
+     "acr": {"values": ["urn:mace:incommon:iap:silver"] }
+   }
+}"""
+
+
+def test_the_specifications_example_is_understood() -> None:
+    asked = ClaimsRequest.parse(EXAMPLE)
+    assert asked.userinfo == {
+        "given_name": Wish(essential=True),
+        "nickname": Wish(),
+        "email": Wish(essential=True),
+        "picture": Wish(),
+    }
+    assert asked.id_token["auth_time"].essential
+    assert asked.id_token["acr"].accepted == ("urn:mace:incommon:iap:silver",)
+    assert asked.names == {"given_name", "nickname", "email", "picture"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("x", "[]", "null", '"userinfo"', "{", '{"a":1,"a":2}', "{}" * 2_049, '{"a":NaN}'),
+        *('{"userinfo":[]}', '{"userinfo":null}', '{"id_token":"email"}', '{"id_token":1}'),
+        *('{"userinfo":{"email":true}}', '{"userinfo":{"email":"x"}}', '{"id_token":{"acr":[]}}'),
+        '{"userinfo":{"email":{"essential":1}}}',
+        '{"id_token":{"acr":{"values":"x"}}}',
+        '{"userinfo":' + '{"x":' * 9 + "1" + "}" * 10,
+        "\ud800",
+    ],
+)
+def test_what_is_not_of_its_form_is_an_invalid_request(text: str) -> None:
+    with pytest.raises(Refused) as caught:
+        ClaimsRequest.parse(text)
+    assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"userinfo":{}}', '{"other":7}', '{"userinfo":{"name#ja":null,"x":{}}}']
+)
+def test_what_asks_for_nothing_we_know_is_ignored(text: str) -> None:
+    assert ClaimsRequest.parse(text) == ClaimsRequest.EMPTY
+    assert ClaimsRequest.parse(text).encode() == ""
+
+
+def test_values_that_are_no_strings_are_not_compared() -> None:
+    asked = ClaimsRequest.parse('{"id_token":{"email_verified":{"value":true,"values":[1,"x"]}}}')
+    assert asked.id_token["email_verified"] == Wish(values=("x",))
+
+
+def test_it_may_name_the_only_person_it_is_about() -> None:
+    assert ClaimsRequest.parse('{"id_token":{"sub":{"value":"7"}}}').subject == "7"
+    assert ClaimsRequest.parse('{"userinfo":{"sub":{"value":"8"}}}').subject == "8"
+    assert ClaimsRequest.parse('{"id_token":{"sub":null}}').subject == ""
+
+
+def test_what_was_not_allowed_can_be_taken_out() -> None:
+    asked = ClaimsRequest.parse(EXAMPLE).only({"email"})
+    assert asked.names == {"email"}
+    assert set(asked.id_token) == {"auth_time", "acr"}
+
+
+WISHES = st.one_of(
+    st.none(),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "essential": st.booleans(),
+            "value": st.text(max_size=9),
+            "values": st.lists(st.text(max_size=9), max_size=3),
+        },
+    ),
+)
+NAMES = st.dictionaries(st.sampled_from([*sorted(PERSONAL_CLAIMS), *SIGN_IN_CLAIMS, "x"]), WISHES)
+
+
+@given(NAMES, NAMES)
+def test_what_is_stored_is_read_again_alike(userinfo: object, id_token: object) -> None:
+    text = json.dumps({"userinfo": userinfo, "id_token": id_token})
+    if len(text) > 4_096 or "\\u0000" in text or "\\ud" in text.lower():
+        return
+    asked = ClaimsRequest.parse(text)
+    assert ClaimsRequest.parse(asked.encode()) == asked
+    assert ClaimsRequest.parse(asked.encode()).encode() == asked.encode()
+
+
+@given(st.text(max_size=200))
+def test_no_text_breaks_it(text: str) -> None:
+    with suppress(Refused):
+        assert ClaimsRequest.parse(text).names <= PERSONAL_CLAIMS
+
+
+def test_every_claim_of_every_scope_has_something_to_say() -> None:
+    said = dict.fromkeys(PERSONAL_CLAIMS & {each.name for each in fields(StandardClaims)}, "x")
+    claims = replace(
+        StandardClaims.NOTHING,
+        **{**said, "phone_number_verified": False, "address": Address("x")},  # type: ignore[arg-type]
+    )
+    whole = replace(USER, name="Ada", claims=claims)
+    assert set(user_claims(whole, PERSONAL_CLAIMS)) == PERSONAL_CLAIMS
+    assert set(claims_of_scope(IDENTITY_SCOPES)) == PERSONAL_CLAIMS
+    assert set(CLAIMS_OF) < set(IDENTITY_SCOPES)
+
+
+def test_an_empty_record_says_only_what_every_record_says() -> None:
+    said = user_claims(USER, PERSONAL_CLAIMS)
+    assert said == {
+        "preferred_username": "ada",
+        "updated_at": NOW + 5,
+        "email": "ada@example.com",
+        "email_verified": True,
+    }
+
+
+def test_sentences_of_scopes_follow_the_name_of_an_app() -> None:
+    for sentence in IDENTITY_SCOPES.values():
+        assert sentence.split()[0] in {"know", "read", "go"}
+        assert not sentence.endswith(".")
+
+
+def test_a_sign_in_has_the_class_of_its_methods() -> None:
+    assert acr_of(("pwd",)) in ACRS.values()
+    assert acr_of(()) == acr_of(("sms",)) == "0"

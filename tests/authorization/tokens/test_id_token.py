@@ -1,0 +1,151 @@
+"""ID tokens: what is in them, and the halves of hashes that bind them (Core sections 2 and 3)."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from valetkey.authorization.model.account.claims import StandardClaims
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.register.client import Client, client_without_rights
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.claims import ClaimsRequest
+from valetkey.authorization.tokens.id_token import Identity, IdTokens, half_hash
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import FingerprintKey
+
+NOW = Instant(1_800_000_000)
+ISSUER = "https://auth.example"
+USER = User(
+    Uid(1001),
+    "ada",
+    "ada@example.com",
+    None,
+    "Ada",
+    NOW,
+    NOW,
+    None,
+    StandardClaims(nickname="Countess"),
+)
+CLIENT = client_without_rights("app", NOW)
+KEY = FingerprintKey(bytes(32))
+
+
+@dataclass
+class Seen:
+    """Signs nothing and remembers what it was to sign."""
+
+    claims: Mapping[str, object] = field(default_factory=dict[str, object])
+    algorithm: str = ""
+    encryption: tuple[str, str] = ("", "")
+
+    async def sign(
+        self,
+        claims: Mapping[str, object],
+        client: Client,
+        now: Instant,
+        *,
+        typ: str = "JWT",
+        algorithm: str,
+        encryption_alg: str = "",
+        encryption_enc: str = "",
+    ) -> str:
+        """The name of its type."""
+        self.claims, self.algorithm = claims, algorithm
+        self.encryption = (encryption_alg, encryption_enc)
+        return typ
+
+
+def _mint(identity: Identity, **sent: str) -> Seen:
+    seen = Seen()
+    made = IdTokens(ISSUER, seen, Subjects(KEY), hours(1)).mint(identity, NOW, **sent)
+    assert asyncio.run(made) == "JWT"
+    return seen
+
+
+WHOLE = Identity(USER, CLIENT, Instant(NOW - 60), ("pwd",), "se_1", "n-0S6_WzA2Mj")
+
+
+def test_it_says_everything_that_core_section_2_names() -> None:
+    assert _mint(WHOLE).claims == {
+        "iss": ISSUER,
+        "sub": "1001",
+        "aud": "app",
+        "iat": NOW,
+        "exp": NOW + 3_600,
+        "auth_time": NOW - 60,
+        "acr": "urn:valetkey:acr:password",
+        "amr": ["pwd"],
+        "sid": "se_1",
+        "nonce": "n-0S6_WzA2Mj",
+    }
+
+
+def test_without_session_nonce_and_methods_it_says_nothing_of_them() -> None:
+    claims = _mint(Identity(USER, CLIENT, NOW)).claims
+    assert not {"sid", "nonce", "amr", "at_hash", "c_hash", "s_hash"} & set(claims)
+    assert claims["acr"] == "0"
+
+
+def test_each_hash_is_there_exactly_when_its_string_was_sent_along() -> None:
+    sent = {"access_token": "a", "code": "b", "state": "c"}
+    names = {"access_token": "at_hash", "code": "c_hash", "state": "s_hash"}
+    for each, text in sent.items():
+        claims = _mint(WHOLE, **{each: text}).claims
+        assert claims[names[each]] == half_hash(text, "ES256")
+        assert not (set(names.values()) - {names[each]}) & set(claims)
+
+
+# The examples of Core appendices A.3 and A.4.
+@pytest.mark.parametrize(
+    ("text", "half"),
+    [
+        ("jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y", "77QmUPtjPfzWtF2AnpK9RQ"),
+        (
+            "Qcb0Orv1zh30vL1MPRsbm-diHiMwcLyZvn1arpZv-Jxf_11jnpEX3Tgfvk",
+            "LDktKdoQak3Pk0cnXxCltA",
+        ),
+    ],
+)
+def test_hashes_are_those_of_the_specifications_examples(text: str, half: str) -> None:
+    assert half_hash(text, "RS256") == half
+
+
+def test_ed25519_comes_with_the_longer_hash() -> None:
+    assert len(half_hash("x", "EdDSA")) == 43
+    assert len(half_hash("x", "HS256")) == 22
+
+
+def test_what_the_scope_asks_for_is_left_to_userinfo_where_an_access_token_opens_it() -> None:
+    scoped = replace(WHOLE, scope=Scope.of("openid", "profile", "email"))
+    assert not {"name", "nickname", "email"} & set(_mint(scoped).claims)
+    alone = _mint(replace(scoped, without_access_token=True)).claims
+    assert (alone["nickname"], alone["email"], alone["email_verified"]) == (
+        *("Countess", "ada@example.com"),
+        False,
+    )
+
+
+def test_single_claims_asked_of_it_are_in_it_and_those_of_userinfo_are_not() -> None:
+    asked = ClaimsRequest.parse('{"id_token":{"nickname":null},"userinfo":{"email":null}}')
+    claims = _mint(replace(WHOLE, claims=asked)).claims
+    assert claims["nickname"] == "Countess"
+    assert "email" not in claims
+
+
+def test_nothing_that_is_asked_for_replaces_what_the_token_itself_says() -> None:
+    asked = ClaimsRequest.parse('{"id_token":{"sub":{"value":"7"},"auth_time":null,"acr":null}}')
+    assert _mint(replace(WHOLE, claims=asked)).claims == _mint(WHOLE).claims
+
+
+def test_it_is_signed_and_encrypted_as_the_client_registered() -> None:
+    registered = OpenIdRegistration(
+        id_token_signed_response_alg="PS256",
+        id_token_encrypted_response_alg="ECDH-ES",
+        id_token_encrypted_response_enc="A256GCM",
+    )
+    seen = _mint(replace(WHOLE, client=replace(CLIENT, openid=registered)))
+    assert (seen.algorithm, seen.encryption) == ("PS256", ("ECDH-ES", "A256GCM"))
