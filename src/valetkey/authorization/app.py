@@ -32,12 +32,13 @@ from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types import client_credentials, grant_types
 from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.pages.brand import Brand
-from valetkey.authorization.protocol.authorization_request import ResponseType
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
+from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
+from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import Minter
@@ -184,6 +185,9 @@ def _site(foundation: Foundation, directory: ClientDirectory, decisions: Decisio
         decisions=decisions,
         random=foundation.runtime.random,
         scopes=foundation.scopes,
+        hints=IdTokenHints(
+            foundation.issuer, foundation.keys, SharedSecrets(foundation.keyring.sealer)
+        ),
     )
 
 
@@ -244,7 +248,7 @@ def _metadata_routes(
         scopes=tuple(foundation.scopes),
         grant_types=tuple(grant_type.name for grant_type in served),
         response_types=tuple(ResponseType),
-        response_modes=("query", "fragment"),
+        response_modes=tuple(ResponseMode),
         subject_types=SUBJECT_TYPES,
         authentication_methods=tuple(n for method in METHODS for n in method.metadata_names),
         assertion_algorithms=algorithms,

@@ -30,6 +30,12 @@ class ErrorCode(StrEnum):
     LOGIN_REQUIRED = "login_required"  # OpenID Connect Core section 3.1.2.6
     CONSENT_REQUIRED = "consent_required"  # OpenID Connect Core section 3.1.2.6
     INTERACTION_REQUIRED = "interaction_required"  # OpenID Connect Core section 3.1.2.6
+    REQUEST_NOT_SUPPORTED = "request_not_supported"  # OpenID Connect Core section 3.1.2.6
+    REQUEST_URI_NOT_SUPPORTED = "request_uri_not_supported"  # OpenID Connect Core section 3.1.2.6
+    REGISTRATION_NOT_SUPPORTED = "registration_not_supported"  # OpenID Connect Core section 3.1.2.6
+    UNMET_AUTHENTICATION_REQUIREMENTS = (
+        "unmet_authentication_requirements"  # OpenID Connect Core Error Code of that name 1.0
+    )
     INVALID_REDIRECT_URI = "invalid_redirect_uri"  # RFC 7591 section 3.2.2
     INVALID_CLIENT_METADATA = "invalid_client_metadata"  # RFC 7591 section 3.2.2
     INVALID_SOFTWARE_STATEMENT = "invalid_software_statement"  # RFC 7591 section 3.2.2
@@ -68,6 +74,10 @@ STATUS: Mapping[ErrorCode, int] = MappingProxyType(
         ErrorCode.LOGIN_REQUIRED: 400,
         ErrorCode.CONSENT_REQUIRED: 400,
         ErrorCode.INTERACTION_REQUIRED: 400,
+        ErrorCode.REQUEST_NOT_SUPPORTED: 400,
+        ErrorCode.REQUEST_URI_NOT_SUPPORTED: 400,
+        ErrorCode.REGISTRATION_NOT_SUPPORTED: 400,
+        ErrorCode.UNMET_AUTHENTICATION_REQUIREMENTS: 400,
         ErrorCode.INVALID_REDIRECT_URI: 400,
         ErrorCode.INVALID_CLIENT_METADATA: 400,
         ErrorCode.INVALID_SOFTWARE_STATEMENT: 400,

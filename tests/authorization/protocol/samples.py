@@ -13,9 +13,9 @@ from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
     parse,
-    prove,
     understood,
 )
+from valetkey.authorization.protocol.authorization_response import prove
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope

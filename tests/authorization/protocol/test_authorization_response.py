@@ -2,17 +2,27 @@
 
 from urllib.parse import parse_qsl, urlsplit
 
-from valetkey.authorization.protocol.authorization_request import ReturnAddress
-from valetkey.authorization.protocol.authorization_response import error_url, success_url
+from valetkey.authorization.protocol.authorization_response import (
+    Pairs,
+    ReturnAddress,
+    answer,
+    error_answer,
+    redirect_to,
+)
+from valetkey.authorization.protocol.response_type import ResponseMode
 from valetkey.kernel.refusal import ErrorCode, Refusal
 
 ISSUER = "https://auth.example"
 STATE = '\r\n"><\0&code=evil +%\U0001f600'
 
 
+def _sent(returns: ReturnAddress, pairs: Pairs) -> str:
+    return redirect_to(returns, answer(returns, ISSUER, pairs))
+
+
 def test_a_code_goes_into_the_query_with_state_and_issuer() -> None:
-    returns = ReturnAddress("https://app.example/cb", True, False, STATE)
-    url = success_url(returns, ISSUER, (("code", "abc"),))
+    returns = ReturnAddress("https://app.example/cb", True, ResponseMode.QUERY, STATE)
+    url = _sent(returns, (("code", "abc"),))
     pairs = parse_qsl(urlsplit(url).query, strict_parsing=True)
     assert pairs == [("code", "abc"), ("state", STATE), ("iss", ISSUER)]
     assert url.isascii()
@@ -20,27 +30,27 @@ def test_a_code_goes_into_the_query_with_state_and_issuer() -> None:
 
 
 def test_the_query_that_was_registered_stays_in_front() -> None:
-    returns = ReturnAddress("https://app.example/cb?a=1&b=2", True, False, None)
-    url = success_url(returns, ISSUER, (("code", "abc"),))
+    returns = ReturnAddress("https://app.example/cb?a=1&b=2", True, ResponseMode.QUERY, None)
+    url = _sent(returns, (("code", "abc"),))
     assert url.startswith("https://app.example/cb?a=1&b=2&code=abc&iss=")
 
 
 def test_az_23_a_fragment_cannot_be_carried_over_to_the_client() -> None:
-    returns = ReturnAddress("https://app.example/cb", True, False, None)
-    assert success_url(returns, ISSUER, (("code", "abc"),)).endswith("#")
+    returns = ReturnAddress("https://app.example/cb", True, ResponseMode.QUERY, None)
+    assert _sent(returns, (("code", "abc"),)).endswith("#")
 
 
 def test_a_token_goes_into_the_fragment_and_only_there() -> None:
-    returns = ReturnAddress("https://app.example/cb", True, True, "s")
-    parts = urlsplit(success_url(returns, ISSUER, (("access_token", "abc"),)))
+    returns = ReturnAddress("https://app.example/cb", True, ResponseMode.FRAGMENT, "s")
+    parts = urlsplit(_sent(returns, (("access_token", "abc"),)))
     assert parts.query == ""
     assert dict(parse_qsl(parts.fragment)) == {"access_token": "abc", "state": "s", "iss": ISSUER}
 
 
 def test_an_error_says_what_where_to_read_and_under_which_reference() -> None:
-    returns = ReturnAddress("https://app.example/cb", True, False, "s")
+    returns = ReturnAddress("https://app.example/cb", True, ResponseMode.QUERY, "s")
     refusal = Refusal(ErrorCode.INVALID_SCOPE, "scope is wrong", "check", "secret", "secret")
-    url = error_url(returns, ISSUER, refusal, "VK-1")
+    url = redirect_to(returns, error_answer(returns, ISSUER, refusal, "VK-1"))
     assert "secret" not in url
     assert dict(parse_qsl(urlsplit(url).query)) == {
         "error": "invalid_scope",

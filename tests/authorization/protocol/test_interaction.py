@@ -88,8 +88,8 @@ TABLE: list[tuple[str, AuthorizationRequest, Known, Step | ErrorCode]] = [
     ("prompt=select_account", asked(prompt="select_account"), ALICE_ALLOWED, SignIn()),
     ("prompt=select_account, chosen", asked(prompt="select_account"), HERE_ALLOWED, ALL),
     ("a decision does not replace prompt=login", asked(prompt="login"), TICKED, SignIn()),
-    ("young enough", asked(max_age="100"), ALICE_ALLOWED, ALL),
-    ("too old", asked(max_age="99"), ALICE_ALLOWED, SignIn()),
+    ("young enough", asked(max_age="101"), ALICE_ALLOWED, ALL),
+    ("too old", asked(max_age="100"), ALICE_ALLOWED, SignIn()),
     (
         "too old, silently",
         asked(max_age="99", prompt="none"),

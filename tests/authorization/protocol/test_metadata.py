@@ -9,8 +9,8 @@ from valetkey.authorization import app as composition
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.protocol.authorization_request import ResponseType
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.config.settings import BrandSettings
 from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant

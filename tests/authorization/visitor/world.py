@@ -27,8 +27,10 @@ from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
+from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings
@@ -172,6 +174,9 @@ async def world(
     decisions = DecisionQueue(runtime.random)
     settings = PasswordSettings()
     offload = Offload(2, 32)
+    plan = KeyPlan(days(90), days(1))
+    keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
+    await keys.keep(clock.now)
     site = Site(
         issuer=issuer,
         store=store,
@@ -184,13 +189,11 @@ async def world(
         decisions=decisions,
         random=runtime.random,
         scopes=SCOPES,
+        hints=IdTokenHints(issuer, keys, SharedSecrets(keyring.sealer)),
     )
     password = PasswordSignIn(
         store, offload, keyring.fingerprint_key, settings, limits or LimitSettings(), runtime.random
     )
-    plan = KeyPlan(days(90), days(1))
-    keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
-    await keys.keep(clock.now)
     subjects = Subjects(keyring.fingerprint_key)
     id_tokens = IdTokens(issuer, ServerKeySigner(keys), subjects, hours(1))
     minter = Minter(issuer, keys, id_tokens)

@@ -61,22 +61,27 @@ def render(page: Page, *, brand: Brand) -> bytes:
 
 
 def content_security_policy(
-    *, brand: Brand, app: AskingApp | None = None, returns_to: str = ""
+    *, brand: Brand, app: AskingApp | None = None, returns_to: str = "", script_nonce: str = ""
 ) -> str:
     """The Content-Security-Policy header of a page: our stylesheet, no script, no frame.
 
     `app` is the one the page shows, for its logo. `returns_to` is the redirect URI that a form of
     the page may end at, because browsers hold `form-action` against the redirect after a form.
+    With a `script_nonce` the page has one script of that nonce, and its form goes there alone.
     """
     logos = [brand.logo_url, app.logo_url if app is not None else ""]
     images = [origin for origin in map(_https_origin, logos) if origin]
-    forms = [target for target in (_form_target(returns_to),) if target]
+    targets = [target for target in (_form_target(returns_to),) if target]
+    forms = _directive("form-action", targets)
+    if script_nonce:
+        script = f"script-src 'nonce-{script_nonce}'; "
+        forms = script + " ".join(("form-action", *(targets or ("'none'",))))
     return "; ".join(
         (
             "default-src 'none'",
             "style-src 'self'",
             _directive("img-src", images),
-            _directive("form-action", forms),
+            forms,
             "frame-ancestors 'none'",
             "base-uri 'none'",
         )
@@ -115,9 +120,20 @@ def _form_target(url: str) -> str:
     return match[0] if match else ""
 
 
+class _Exact(str):
+    __slots__ = ()
+
+
+def exact(text: str) -> str:
+    """The text for a field that is sent on: escaped, and none of its characters left out."""
+    return _Exact(text)
+
+
 def _visible(value: object) -> object:
     """What any expression of a template puts on the page."""
-    return value.translate(_UNSEEN) if isinstance(value, str) else value
+    if isinstance(value, _Exact) or not isinstance(value, str):
+        return value
+    return value.translate(_UNSEEN)
 
 
 def _environment() -> Environment:
@@ -131,6 +147,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["initial"] = initial
+    environment.filters["exact"] = exact
     # For sentences that are values: `_` would take a percent sign in them for a place to fill.
     environment.filters["translated"] = _TRANSLATIONS.gettext
     environment.filters["https_only"] = https_only

@@ -1,18 +1,31 @@
-"""The authorization request: what a client may ask for (RFC 6749 4.1.1 and 4.2.1, RFC 9700 2.1).
+"""The authorization request: what a client may ask for (RFC 6749 4.1.1, OpenID Connect Core 3).
 
 In two steps, because they are refused differently. `require_client` and `prove` find out where the
-answer may go; what they refuse is told to the person and never to any address. `parse` judges the
-rest; what it refuses is told to the client.
+answer may go (see authorization_response); what they refuse is told to the person and never to any
+address. `parse` judges the rest; what it refuses is told to the client.
 """
 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NoReturn
 
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client, GrantTypeName
+from valetkey.authorization.protocol.authorization_response import LONGEST_STATE, ReturnAddress
+from valetkey.authorization.protocol.claims import (
+    OFFLINE_ACCESS,
+    OPENID,
+    ClaimsRequest,
+    claims_of_scope,
+)
 from valetkey.authorization.protocol.pkce import check_challenge
+from valetkey.authorization.protocol.response_type import (
+    ResponseMode,
+    ResponseType,
+    may_ask_for,
+)
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
@@ -28,31 +41,38 @@ PARAMETERS = (
     "prompt",
     "max_age",
     "login_hint",
+    "id_token_hint",
+    "claims",
     "resource",
     "code_challenge",
     "code_challenge_method",
 )
-"""What is understood; any other parameter is ignored (RFC 6749 section 3.1)."""
+"""What changes the answer; any other parameter is ignored (RFC 6749 section 3.1).
 
-UNSUPPORTED = ("request", "request_uri", "registration", "id_token_hint")
+Among them are `display`, `ui_locales` and `claims_locales`, because there is one kind of page, and
+`acr_values`, because there is one kind of sign-in and its name is always said.
+"""
+
+UNSUPPORTED: Mapping[str, ErrorCode] = MappingProxyType(
+    {
+        "request": ErrorCode.REQUEST_NOT_SUPPORTED,
+        "request_uri": ErrorCode.REQUEST_URI_NOT_SUPPORTED,
+        "registration": ErrorCode.REGISTRATION_NOT_SUPPORTED,
+    }
+)
 """What is refused, because ignoring it would answer another question than the one asked."""
 
-LONGEST_STATE = 2_048
 LONGEST_NONCE = 512
 _LONGEST_HINT = 320
 _LONGEST_CLIENT_ID = 200
 _SHOWN = 200
 
+LONGEST_HINT = 6_000
+"""Characters in an `id_token_hint`."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CLIENT_ID = re.compile(r"[\x20-\x7e]+")
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
-
-
-class ResponseType(StrEnum):
-    """What the client wants sent back."""
-
-    CODE = "code"
-    TOKEN = "token"  # the implicit grant
 
 
 class Prompt(StrEnum):
@@ -62,27 +82,6 @@ class Prompt(StrEnum):
     LOGIN = "login"
     CONSENT = "consent"
     SELECT_ACCOUNT = "select_account"
-
-
-_GRANT_TYPE = {
-    ResponseType.CODE: GrantTypeName.AUTHORIZATION_CODE,
-    ResponseType.TOKEN: GrantTypeName.IMPLICIT,
-}
-_MODE = {ResponseType.CODE: "query", ResponseType.TOKEN: "fragment"}
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnAddress:
-    """Where the answer may go: one of the client's own redirect URIs, and what comes along.
-
-    `given` says whether the request named it. `state` is None where there was none, or one that
-    is too long to be returned.
-    """
-
-    redirect_uri: str
-    given: bool
-    in_fragment: bool
-    state: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,24 @@ class AuthorizationRequest:
     prompt: frozenset[Prompt]
     max_age: Lifetime | None
     login_hint: str
+    id_token_hint: str
+    claims: ClaimsRequest
+
+    @property
+    def is_openid(self) -> bool:
+        """Whether the client will be told of the session (Core section 3.1.2.1)."""
+        return OPENID in self.scope and self.response_type is not ResponseType.TOKEN
+
+    @property
+    def needed_acrs(self) -> tuple[str, ...]:
+        """The classes of sign-in one of which is essential, as `claims` says; empty for any."""
+        acr = self.claims.id_token.get("acr")
+        return acr.accepted if acr is not None and acr.essential else ()
+
+    @property
+    def single_claims(self) -> tuple[str, ...]:
+        """The personal claims that are asked for by name and by no scope, in order of the names."""
+        return tuple(sorted(self.claims.names.difference(claims_of_scope(self.scope))))
 
     @property
     def may_interact(self) -> bool:
@@ -108,7 +125,8 @@ class AuthorizationRequest:
         """Whether a sign-in of that time is not enough, unless it was made for this request."""
         if Prompt.LOGIN in self.prompt or Prompt.SELECT_ACCOUNT in self.prompt:
             return True
-        return self.max_age is not None and now - auth_time > self.max_age
+        # In whole seconds: a second that has begun counts, or 0 and 1 would ask nobody again.
+        return self.max_age is not None and now - auth_time >= self.max_age
 
 
 def understood(parameters: Mapping[str, str]) -> dict[str, str]:
@@ -147,29 +165,6 @@ def require_client(client: Client | None) -> Client:
     return client
 
 
-def prove(parameters: Mapping[str, str], client: Client) -> ReturnAddress:
-    """Where the answer to this request may go.
-
-    Refused with `invalid_request` for a redirect URI that is not registered. Nothing may be
-    redirected then.
-    """
-    text = parameters.get("state")
-    state = text if text and len(text.encode()) <= LONGEST_STATE else None
-    in_fragment = parameters.get("response_type") == ResponseType.TOKEN
-    presented = parameters.get("redirect_uri")
-    if presented is None:
-        if len(client.redirect_uris) == 1:
-            return ReturnAddress(client.redirect_uris[0], False, in_fragment, state)
-        _unproven("redirect_uri is missing", "redirect_uri.missing", client, "nothing")
-    if not client.registered_redirect_uri(presented):
-        # Without query and fragment: what a mistaken client put there may be a secret.
-        shown = ascii(re.split("[?#]", presented)[0][:_SHOWN])
-        _unproven(
-            "redirect_uri is not registered for this app", "redirect_uri.unknown", client, shown
-        )
-    return ReturnAddress(presented, True, in_fragment, state)
-
-
 def parse(
     parameters: Mapping[str, str],
     client: Client,
@@ -185,18 +180,15 @@ def parse(
     """
     text = parameters.get("state")
     if text is not None and returns.state is None:
-        _refuse(f"state has more than {LONGEST_STATE} bytes", "state.long", received=_size(text))
-    for name in UNSUPPORTED:
-        if name in parameters:
-            _refuse(f"{name} is not supported", f"{name}.unsupported")
-    response_type = _response_type(parameters, client)
-    nonce = parameters.get("nonce", "")
-    if len(nonce) > LONGEST_NONCE or _CONTROL.search(nonce):
         _refuse(
-            f"nonce must have at most {LONGEST_NONCE} characters and no control characters",
-            "nonce.malformed",
-            received=_size(nonce),
+            f"state has more than {LONGEST_STATE} bytes, or line ends that a form would change",
+            "state.long",
+            received=_size(text),
         )
+    for name, code in UNSUPPORTED.items():
+        if name in parameters:
+            _refuse(f"{name} is not supported", f"{name}.unsupported", code)
+    response_type = _response_type(parameters, client, returns)
     if parameters.get("resource", resource) != resource:
         _refuse(
             "tokens of this server are not for that resource",
@@ -205,59 +197,84 @@ def parse(
             expected=resource,
             received="another resource",
         )
-    needs_challenge = response_type is ResponseType.CODE and client.needs_pkce
+    scope = _scope(parameters.get("scope", ""), client, known, response_type)
     return AuthorizationRequest(
         client_id=client.id,
         response_type=response_type,
         returns=returns,
-        scope=_scope(parameters.get("scope", ""), client, known),
+        scope=scope,
         code_challenge=check_challenge(
             parameters.get("code_challenge"),
             parameters.get("code_challenge_method"),
-            needed=needs_challenge,
+            needed=response_type.has_code and client.needs_pkce,
         ),
-        nonce=nonce,
+        nonce=_nonce(parameters.get("nonce", ""), response_type),
         prompt=_prompt(parameters.get("prompt", "")),
-        max_age=_max_age(parameters.get("max_age")),
+        max_age=_max_age(parameters.get("max_age"), client),
         login_hint=_login_hint(parameters.get("login_hint", "")),
+        id_token_hint=_id_token_hint(parameters.get("id_token_hint", "")),
+        # Without the scope that makes it one it is no request for claims (Core section 5.5).
+        claims=(
+            ClaimsRequest.parse(parameters.get("claims", ""))
+            if OPENID in scope
+            else ClaimsRequest.EMPTY
+        ),
     )
 
 
-def _response_type(parameters: Mapping[str, str], client: Client) -> ResponseType:
+def _response_type(
+    parameters: Mapping[str, str], client: Client, returns: ReturnAddress
+) -> ResponseType:
     text = parameters.get("response_type")
     if text is None:
         _refuse("response_type is missing", "response_type.missing", expected="code")
-    try:
-        response_type = ResponseType(text)
-    except ValueError:
+    response_type = ResponseType.of(text)
+    if response_type is None:
         _refuse(
-            "response_type must be code, or token where the app may use the implicit grant",
+            "response_type is none that this server knows; most apps want code",
             "response_type.unknown",
             ErrorCode.UNSUPPORTED_RESPONSE_TYPE,
-            expected="code or token",
+            expected=", ".join(ResponseType),
             received="another response type",
         )
-    mode = parameters.get("response_mode", _MODE[response_type])
-    if mode != _MODE[response_type]:
+    mode = parameters.get("response_mode", returns.mode.value)
+    if mode != returns.mode:
         _refuse(
-            "response_mode must be query for code and fragment for token, or be left out",
+            "response_mode must be fragment or form_post, or query where only a code is sent",
             "response_mode.unknown",
-            expected=_MODE[response_type],
+            expected=", ".join(each for each in ResponseMode if each.fits(response_type)),
             received="another response mode",
         )
-    grant_type = _GRANT_TYPE[response_type]
-    if not client.may_use(grant_type):
+    if not may_ask_for(client, response_type):
         _refuse(
-            f"this app is not registered for the grant type {grant_type}",
+            f"this app is not registered for the response type {response_type}",
             "response_type.forbidden",
             ErrorCode.UNAUTHORIZED_CLIENT,
-            expected=", ".join(sorted(client.grant_types)),
-            received=grant_type,
+            expected=", ".join(each for each in ResponseType if may_ask_for(client, each)),
+            received=response_type,
         )
     return response_type
 
 
-def _scope(text: str, client: Client, known: Collection[str]) -> Scope:
+def _nonce(text: str, response_type: ResponseType) -> str:
+    if not text and response_type.has_id_token:
+        # Core sections 3.2.2.1 and 3.3.2.11: what binds an ID token to the request it answers.
+        _refuse(
+            "nonce is missing; an ID token that comes through the browser needs one",
+            "nonce.missing",
+            expected="a nonce",
+            received="nothing",
+        )
+    if len(text) > LONGEST_NONCE or _CONTROL.search(text):
+        _refuse(
+            f"nonce must have at most {LONGEST_NONCE} characters and no control characters",
+            "nonce.malformed",
+            received=_size(text),
+        )
+    return text
+
+
+def _scope(text: str, client: Client, known: Collection[str], response_type: ResponseType) -> Scope:
     allowed = Scope(tuple(name for name in client.scope - CLIENT_SCOPE if name in known))
     wanted = Scope.parse(text) or ((client.default_scope & allowed) or allowed)
     if not wanted or not wanted <= allowed:
@@ -268,7 +285,13 @@ def _scope(text: str, client: Client, known: Collection[str]) -> Scope:
             expected=str(allowed),
             received=str(wanted - allowed)[:_SHOWN],
         )
-    return wanted
+    if response_type.has_id_token and OPENID not in wanted:
+        # Core section 3.1.2.1: without it, this is no request for an ID token.
+        _refuse("an ID token needs the scope openid", "scope.openid", expected=OPENID)
+    if response_type.has_code and client.may_use(GrantTypeName.REFRESH_TOKEN):
+        return wanted
+    # Core section 11: ignored where no refresh token can come of it.
+    return (wanted - Scope.of(OFFLINE_ACCESS)) or wanted
 
 
 def _prompt(text: str) -> frozenset[Prompt]:
@@ -287,9 +310,10 @@ def _prompt(text: str) -> frozenset[Prompt]:
     return prompt
 
 
-def _max_age(text: str | None) -> Lifetime | None:
+def _max_age(text: str | None, client: Client) -> Lifetime | None:
     if text is None:
-        return None
+        default = client.openid.default_max_age
+        return None if default is None else Lifetime(default)
     if _SECONDS.fullmatch(text) is None:
         _refuse("max_age must be a whole number of seconds", "max_age.malformed")
     return Lifetime(int(text))
@@ -305,11 +329,14 @@ def _login_hint(text: str) -> str:
     return text
 
 
-def _unproven(description: str, check: str, client: Client, received: str) -> NoReturn:
-    registered = f"one of the redirect URIs of {client.id}: {', '.join(client.redirect_uris)}"
-    raise Refused(
-        Refusal(ErrorCode.INVALID_REQUEST, description, check, registered[:2_000], received)
-    )
+def _id_token_hint(text: str) -> str:
+    if len(text) > LONGEST_HINT:
+        _refuse(
+            f"id_token_hint has more than {LONGEST_HINT} characters",
+            "id_token_hint.long",
+            received=_size(text),
+        )
+    return text
 
 
 def _refuse(

@@ -1,21 +1,76 @@
-"""The answer to an authorization request: the address a person's browser is sent back to.
+"""The answer to an authorization request: where it may go, and what it says.
 
-RFC 6749 sections 4.1.2 and 4.2.2, with the issuer of RFC 9207 in every answer.
+RFC 6749 sections 4.1.2 and 4.2.2, with the issuer of RFC 9207 in every answer; by query, fragment
+or form (OAuth Form Post Response Mode).
 """
 
-from valetkey.authorization.protocol.authorization_request import ReturnAddress
-from valetkey.kernel.refusal import Refusal
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.response_type import ResponseMode, mode_of_answer
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import append_query, with_fragment
 
+Pairs = tuple[tuple[str, str], ...]
+"""The parameters of an answer, in the order they are sent."""
 
-def success_url(returns: ReturnAddress, issuer: str, pairs: tuple[tuple[str, str], ...]) -> str:
-    """The redirect URI with `pairs`, the client's state and the issuer."""
+LONGEST_STATE = 2_048
+"""Bytes in a state."""
+
+_SHOWN = 200
+# A form turns every line end into CR LF, and HTML has no way to write a NUL.
+_UNPOSTABLE = re.compile(r"[\x00\r\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnAddress:
+    """Where the answer may go: one of the client's own redirect URIs, and what comes along.
+
+    `given` says whether the request named it. `state` is None where there was none, or one that
+    cannot be returned as it was: too long, or with line ends for a form.
+    """
+
+    redirect_uri: str
+    given: bool
+    mode: ResponseMode
+    state: str | None
+
+
+def prove(parameters: Mapping[str, str], client: Client) -> ReturnAddress:
+    """Where the answer to this request may go.
+
+    Refused with `invalid_request` for a redirect URI that is not registered. Nothing may be
+    redirected then.
+    """
+    mode = mode_of_answer(parameters.get("response_type", ""), parameters.get("response_mode"))
+    state = parameters.get("state") or None
+    if state is not None and not _can_return(state, mode):
+        state = None
+    presented = parameters.get("redirect_uri")
+    if presented is None:
+        if len(client.redirect_uris) == 1:
+            return ReturnAddress(client.redirect_uris[0], False, mode, state)
+        _unproven("redirect_uri is missing", "redirect_uri.missing", client, "nothing")
+    if not client.registered_redirect_uri(presented):
+        # Without query and fragment: what a mistaken client put there may be a secret.
+        shown = ascii(re.split("[?#]", presented)[0][:_SHOWN])
+        _unproven(
+            "redirect_uri is not registered for this app", "redirect_uri.unknown", client, shown
+        )
+    return ReturnAddress(presented, True, mode, state)
+
+
+def answer(returns: ReturnAddress, issuer: str, pairs: Pairs) -> Pairs:
+    """The `pairs`, the client's state and the issuer."""
     state = () if returns.state is None else (("state", returns.state),)
-    return _put(returns, (*pairs, *state, ("iss", issuer)))
+    return (*pairs, *state, ("iss", issuer))
 
 
-def error_url(returns: ReturnAddress, issuer: str, refusal: Refusal, reference: str) -> str:
-    """The redirect URI with the refusal: its code, its words, the page that explains it.
+def error_answer(returns: ReturnAddress, issuer: str, refusal: Refusal, reference: str) -> Pairs:
+    """The refusal: its code, its words, the page that explains it; state and issuer.
 
     `reference` lets the app's owner find out what exactly was wrong.
     """
@@ -25,13 +80,27 @@ def error_url(returns: ReturnAddress, issuer: str, refusal: Refusal, reference: 
         ("error_uri", f"{issuer}/errors/{refusal.code.value}"),
         ("reference", reference),
     )
-    return success_url(returns, issuer, pairs)
+    return answer(returns, issuer, pairs)
 
 
-def _put(returns: ReturnAddress, pairs: tuple[tuple[str, str], ...]) -> str:
-    if returns.in_fragment:
+def redirect_to(returns: ReturnAddress, pairs: Pairs) -> str:
+    """The redirect URI with `pairs` in its fragment or its query, as the mode says."""
+    if returns.mode is ResponseMode.FRAGMENT:
         return with_fragment(returns.redirect_uri, pairs)
     # A browser gives the fragment of the address it comes from to a redirect that has none, so
     # whoever opened our page with one could plant it at the client. An empty fragment prevents
     # that; `#_` would too, but apps that look at their fragment would see it.
     return append_query(returns.redirect_uri, pairs) + "#"
+
+
+def _can_return(state: str, mode: ResponseMode) -> bool:
+    if mode is ResponseMode.FORM_POST and _UNPOSTABLE.search(state):
+        return False
+    return len(state.encode()) <= LONGEST_STATE
+
+
+def _unproven(description: str, check: str, client: Client, received: str) -> NoReturn:
+    registered = f"one of the redirect URIs of {client.id}: {', '.join(client.redirect_uris)}"
+    raise Refused(
+        Refusal(ErrorCode.INVALID_REQUEST, description, check, registered[:2_000], received)
+    )

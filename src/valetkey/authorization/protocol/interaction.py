@@ -5,7 +5,7 @@ began in, and says what was asked and what the person did so far; what comes nex
 at every step by one pure function.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,8 +15,9 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
     Prompt,
-    ResponseType,
 )
+from valetkey.authorization.protocol.claims import ACRS, OPENID, acr_of, claims_of_scope
+from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
@@ -38,7 +39,7 @@ class Interaction:
 
     `parameters` are the request as it came; they are judged again at every step. `browser` is ""
     until a browser picked it up. `signed_in` and `decided` are ids of sessions: whose person signed
-    in for this very request, and whose decided to allow the scopes at the places in `allowed`.
+    in for this very request, and whose decided to allow what stands at the places in `allowed`.
     """
 
     id: str
@@ -78,25 +79,32 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who is signed in: which session, since when, and what they allowed this client before."""
+    """Who is signed in: which session, since when, and what they allowed this client before.
+
+    `methods` is how they signed in. `is_meant` is false of whoever the request does not want: it
+    names a person by `id_token_hint` or by a `sub` in `claims`, and this is another.
+    """
 
     session_id: str
     auth_time: Instant
     consent: Consent | None = None
+    methods: tuple[str, ...] = ()
+    is_meant: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """Every fact that decides what comes next; the defaults say that nothing happened yet.
 
-    `signed_in_here` is true of a person who signed in for this very request; `allowed` is what this
-    person just ticked, None while they have not decided.
+    `signed_in_here` is true of a person who signed in for this very request; `allowed` is the scope
+    this person just ticked, None while they have not decided, `claims` the single claims.
     """
 
     client: Client
     person: Person | None = None
     signed_in_here: bool = False
     allowed: Scope | None = None
+    claims: frozenset[str] = frozenset()
     denied: bool = False
 
 
@@ -114,10 +122,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Give the client what it asked for, as far as `scope` goes. `asked` says that a person was."""
+    """Give the client what it asked for, as far as `scope` and `claims` go.
+
+    `claims` are single ones that no scope brings; `asked` says that a person was.
+    """
 
     scope: Scope
     asked: bool
+    claims: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +154,7 @@ def what_is_known(
         person,
         signed_in_here=interaction.signed_in == person.session_id,
         allowed=chosen_scope(request, interaction.allowed) if decided else None,
+        claims=chosen_claims(request, interaction.allowed) if decided else frozenset(),
         denied=interaction.denied,
     )
 
@@ -150,19 +163,43 @@ def next_step(request: AuthorizationRequest, known: Known, now: Instant) -> Step
     """What happens next with this request."""
     if known.denied:
         return Refuse(DENIED)
-    person = known.person
-    if person is None or (
-        request.wants_fresh_sign_in(person.auth_time, now) and not known.signed_in_here
-    ):
+    person, needed = known.person, request.needed_acrs
+    if needed and not set(needed).intersection(ACRS.values()):
+        return Refuse(_UNMET)
+    if person is None:
         return SignIn() if request.may_interact else Refuse(_LOGIN_REQUIRED)
+    if problem := _sign_in_problem(request, known, person, now):
+        # Whoever signed in for this request did what can be done.
+        ask = request.may_interact and not known.signed_in_here
+        return SignIn() if ask else Refuse(problem)
     if known.allowed is not None:
-        return Respond(known.allowed & request.scope, asked=True)
-    consent = person.consent
-    changed = consent is not None and consent.appearance != known.client.appearance
-    covered = consent is not None and request.scope <= consent.scope and not changed
-    if covered and Prompt.CONSENT not in request.prompt and identity_is_assured(request, known):
-        return Respond(request.scope, asked=False)
-    return Ask(changed) if request.may_interact else Refuse(_CONSENT_REQUIRED)
+        claims = known.claims.intersection(request.single_claims)
+        return Respond(known.allowed & request.scope, asked=True, claims=claims)
+    changed = person.consent is not None and person.consent.appearance != known.client.appearance
+    if changed or Prompt.CONSENT in request.prompt or not _covers(person.consent, request):
+        return Ask(changed) if request.may_interact else Refuse(_CONSENT_REQUIRED)
+    if not identity_is_assured(request, known):
+        return Ask(changed) if request.may_interact else Refuse(_INTERACTION_REQUIRED)
+    return Respond(request.scope, asked=False, claims=frozenset(request.single_claims))
+
+
+def _sign_in_problem(
+    request: AuthorizationRequest, known: Known, person: Person, now: Instant
+) -> Refusal | None:
+    """Why this sign-in will not do for this request; None where it does."""
+    if not person.is_meant:
+        return _SOMEBODY_ELSE
+    if request.needed_acrs and acr_of(person.methods) not in request.needed_acrs:
+        return _UNMET
+    if known.signed_in_here or not request.wants_fresh_sign_in(person.auth_time, now):
+        return None
+    return _LOGIN_REQUIRED
+
+
+def _covers(consent: Consent | None, request: AuthorizationRequest) -> bool:
+    if consent is None or not request.scope <= consent.scope:
+        return False
+    return consent.claims.union(claims_of_scope(consent.scope)).issuperset(request.single_claims)
 
 
 def identity_is_assured(request: AuthorizationRequest, known: Known) -> bool:
@@ -178,14 +215,29 @@ def identity_is_assured(request: AuthorizationRequest, known: Known) -> bool:
     return request.response_type is ResponseType.CODE and not known.client.is_public
 
 
-def chosen_places(request: AuthorizationRequest, ticked: Scope) -> tuple[int, ...]:
-    """The places in the request of what was ticked; what was not asked for has none."""
-    return tuple(place for place, name in enumerate(request.scope) if name in ticked)
+def chosen_places(
+    request: AuthorizationRequest, ticked: Scope, claims: Collection[str] = ()
+) -> tuple[int, ...]:
+    """The places in the request of what was ticked; what was not asked for has none.
+
+    The single claims stand behind the scope. `openid` needs no tick: without it the app would not
+    know whose answer it got (OpenID Connect Core section 3.1.2.1).
+    """
+    here = [name in ticked or name == OPENID for name in request.scope]
+    here += [name in claims for name in request.single_claims]
+    return tuple(place for place, chosen in enumerate(here) if chosen)
 
 
 def chosen_scope(request: AuthorizationRequest, places: tuple[int, ...]) -> Scope:
-    """What stands at these places of the request."""
+    """What stands at these places of the request's scope."""
     return Scope(tuple(name for place, name in enumerate(request.scope) if place in places))
+
+
+def chosen_claims(request: AuthorizationRequest, places: tuple[int, ...]) -> frozenset[str]:
+    """The single claims at these places."""
+    behind = len(request.scope.names)
+    named = enumerate(request.single_claims, behind)
+    return frozenset(name for place, name in named if place in places)
 
 
 def is_bound_to(interaction: Interaction, browser: Fingerprint | None) -> bool:
@@ -200,6 +252,25 @@ _LOGIN_REQUIRED = Refusal(
     ErrorCode.LOGIN_REQUIRED,
     "nobody is signed in, or must sign in again, and prompt=none forbids to ask",
     "interaction.login_required",
+)
+_SOMEBODY_ELSE = Refusal(
+    ErrorCode.LOGIN_REQUIRED,
+    "the person who is signed in is not the one that the request names",
+    "interaction.somebody_else",
+    "the person of id_token_hint or claims",
+    "another person",
+)
+_UNMET = Refusal(
+    ErrorCode.UNMET_AUTHENTICATION_REQUIREMENTS,
+    "claims insists on an acr that this sign-in does not have",
+    "interaction.acr",
+    "an acr that claims names",
+    "another acr",
+)
+_INTERACTION_REQUIRED = Refusal(
+    ErrorCode.INTERACTION_REQUIRED,
+    "an app at such an address is confirmed each time, and prompt=none forbids to ask",
+    "interaction.interaction_required",
 )
 _CONSENT_REQUIRED = Refusal(
     ErrorCode.CONSENT_REQUIRED,

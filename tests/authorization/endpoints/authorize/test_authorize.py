@@ -46,6 +46,7 @@ def test_a_person_signs_in_allows_and_the_app_gets_a_code(database_url: str) -> 
             nonce="n-1",
             session_id=session.id,
             auth_time=NOON,
+            methods=("pwd",),
         )
         assert (voucher.client_id, voucher.expires_at) == ("web1", NOON + 60)
         assert voucher.grant_id.startswith("gr_")

@@ -84,7 +84,7 @@ def test_ru_23_a_native_app_may_use_any_port_of_the_loopback(sqlite_url: str, po
         assert answer.location.startswith(f"{uri}?code=")
         # Whoever takes the port next is not let in without a person (RFC 8252 section 8.6).
         again = await alice.ask(client_id="nat1", redirect_uri=uri, prompt="none", **PKCE)
-        assert again.told["error"] == "consent_required"
+        assert again.told["error"] == "interaction_required"
         other = {"client_id": "nat1", "redirect_uri": f"http://127.0.0.1{port}/other"}
         is_page(await alice.get("/oauth/authorize", **usual(**other)), 400)
         await it.register(replace(WEB, id="web2", redirect_uris=NATIVE.redirect_uris))

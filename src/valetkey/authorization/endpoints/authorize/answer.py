@@ -6,7 +6,7 @@ comes of it.
 
 from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.authorize.pending import Pending
+from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.code import CodePayload
@@ -22,23 +22,24 @@ from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
-    ResponseType,
     parse,
-    prove,
     require_client,
 )
+from valetkey.authorization.protocol.authorization_response import prove
+from valetkey.authorization.protocol.claims import OPENID, ClaimsRequest, claims_of_scope
 from valetkey.authorization.protocol.interaction import (
     DENIED,
     Interaction,
-    Person,
     Refuse,
     Respond,
     Step,
     next_step,
     what_is_known,
 )
+from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.sign_in.session import SignedIn, find_still_signed_in
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Draw, Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -64,22 +65,51 @@ _NONCE_USED = Refusal(
 )
 
 
+_SIGNED_OUT = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    "you were signed out meanwhile; go back to the app and start again",
+    "interaction.signed_out",
+    "a session that goes on",
+    "one that ended",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Everything random that an answer may need, drawn before its transaction."""
+    """Everything random that an answer may need, drawn before its transaction.
+
+    `grant_id` is that of the code, `front_grant_id` that of what comes through the browser.
+    """
 
     code: Secret
     grant_id: str
+    front_grant_id: str
     access: Draw
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """The answer yes: the code, or what became an access token."""
+    """The answer yes: the code, what became an access token, and what an ID token will say.
+
+    `session_id` is the session that the client is told of, "" where it is told of none.
+    """
 
     asked: AuthorizationRequest
     code: Secret | None = None
     granted: Granted | None = None
+    identity: Identity | None = None
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Yes:
+    """Who said yes to what, for which client."""
+
+    asked: AuthorizationRequest
+    client: Client
+    signed_in: SignedIn
+    scope: Scope
+    claims: ClaimsRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +131,7 @@ async def answer(site: Site, pending: Pending, now: Instant) -> Answer:
     """
     drawn = Drawn(
         fresh_secret(Prefix.CODE, site.random),
+        fresh_id("gr", site.random),
         fresh_id("gr", site.random),
         Draw.fresh(pending.client, site.random),
     )
@@ -125,7 +156,7 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
     person = None
     if signed_in is not None:
         consent = tx.consents.find(signed_in.user.uid, client.id)
-        person = Person(signed_in.session.id, signed_in.session.auth_time, consent)
+        person = person_of(site, signed_in, client, consent, pending.meant)
     step = next_step(asked, what_is_known(interaction, asked, client, person), now)
     if isinstance(step, Refuse):
         return _tell(tx, site, pending, asked, step.refusal, now)
@@ -136,8 +167,10 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
     if asked.nonce and not _claim_nonce(tx, site, asked, now):
         return Told(asked, _NONCE_USED)
     if step.asked:
-        _remember(tx, client, signed_in, asked.scope, step.scope, now)
-    return _issue(tx, site, asked, signed_in, step, client, drawn, now)
+        _remember(tx, client, signed_in, asked, step, now)
+    # A claim is given by a scope or by itself, and in both ways only where it was allowed.
+    claims = asked.claims.only(step.claims.union(claims_of_scope(step.scope)))
+    return _issue(tx, site, _Yes(asked, client, signed_in, step.scope, claims), drawn, now)
 
 
 def _still_signed_in(
@@ -193,89 +226,103 @@ def _remember(
     tx: Transaction,
     client: Client,
     signed_in: SignedIn,
-    asked: Scope,
-    scope: Scope,
+    asked: AuthorizationRequest,
+    step: Respond,
     now: Instant,
 ) -> None:
     uid = signed_in.user.uid
     before = tx.consents.find(uid, client.id)
-    whole = scope
+    scope, claims = step.scope, step.claims
     # The newest word counts: what was asked for and not ticked is no longer allowed, and what was
     # allowed to an app that looked different is asked again.
     if before is not None and before.appearance == client.appearance:
-        whole = (before.scope - asked) | scope
-    tx.consents.put(Consent(uid, client.id, whole, client.appearance, now))
-    tx.events.add(ConsentGiven(uid, client.id, str(scope)), now)
+        scope = (before.scope - asked.scope) | scope
+        claims = before.claims.difference(asked.single_claims).union(claims)
+    tx.consents.put(Consent(uid, client.id, scope, client.appearance, now, claims))
+    tx.events.add(ConsentGiven(uid, client.id, str(step.scope)), now)
 
 
-def _issue(
-    tx: Transaction,
-    site: Site,
-    asked: AuthorizationRequest,
-    signed_in: SignedIn,
-    step: Respond,
-    client: Client,
-    drawn: Drawn,
-    now: Instant,
-) -> Issued:
-    if asked.response_type is ResponseType.TOKEN:
-        return Issued(asked, granted=_grant(tx, site, client, signed_in, step.scope, drawn, now))
-    user, session = signed_in.user, signed_in.session
+def _issue(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -> Issued:
+    asked, session = yes.asked, yes.signed_in.session
+    told = asked.is_openid and OPENID in yes.scope
+    if told and not tx.participants.add(session.id, yes.client.id, now):
+        raise Refused(_SIGNED_OUT)
+    identity = None
+    if asked.response_type.has_id_token:
+        identity = Identity(
+            user=yes.signed_in.user,
+            client=yes.client,
+            auth_time=session.auth_time,
+            methods=session.methods,
+            sid=session.id,
+            nonce=asked.nonce,
+            claims=yes.claims,
+            scope=yes.scope,
+            without_access_token=asked.response_type is ResponseType.ID_TOKEN,
+        )
+    return Issued(
+        asked,
+        code=_code(tx, site, yes, drawn, now) if asked.response_type.has_code else None,
+        granted=_grant(tx, site, yes, drawn, now) if asked.response_type.has_token else None,
+        identity=identity,
+        session_id=session.id if told else "",
+    )
+
+
+def _code(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -> Secret:
+    asked, user, session = yes.asked, yes.signed_in.user, yes.signed_in.session
     payload = CodePayload(
         uid=user.uid,
-        scope=str(step.scope),
+        scope=str(yes.scope),
         redirect_uri=asked.returns.redirect_uri,
         redirect_uri_given=asked.returns.given,
         code_challenge=asked.code_challenge,
         nonce=asked.nonce,
         session_id=session.id,
         auth_time=session.auth_time,
+        methods=session.methods,
+        claims=yes.claims.encode(),
     )
     tx.vouchers.issue(
         Voucher(
             kind=VoucherKind.CODE,
             fingerprint=site.keyring.fingerprint_key.of(CODE, drawn.code.reveal()),
-            client_id=client.id,
+            client_id=yes.client.id,
             grant_id=drawn.grant_id,
             payload=payload.encode(),
             expires_at=later(now, site.code_lifetime),
         )
     )
-    tx.events.add(CodeIssued(user.uid, client.id, drawn.grant_id), now)
-    return Issued(asked, code=drawn.code)
+    tx.events.add(CodeIssued(user.uid, yes.client.id, drawn.grant_id), now)
+    return drawn.code
 
 
-def _grant(
-    tx: Transaction,
-    site: Site,
-    client: Client,
-    signed_in: SignedIn,
-    scope: Scope,
-    drawn: Drawn,
-    now: Instant,
-) -> Granted:
+def _grant(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -> Granted:
     """The implicit grant (RFC 6749 section 4.2): one short access token, and nothing after it."""
-    user, session = signed_in.user, signed_in.session
+    client, user, session = yes.client, yes.signed_in.user, yes.signed_in.session
     lifetime = min(site.policy.lifetime_of(client), site.policy.implicit_token_lifetime)
     grant = Grant(
-        id=drawn.grant_id,
+        id=drawn.front_grant_id,
         client_id=client.id,
         uid=user.uid,
         session_id=session.id if client.ends_with_session else "",
-        scope=scope,
+        scope=yes.scope,
         audience=site.policy.audience,
         grant_type=GrantTypeName.IMPLICIT.value,
         auth_time=session.auth_time,
         created_at=now,
         last_used_at=now,
         expires_at=later(now, lifetime),
+        sid=session.id,
+        methods=session.methods,
+        claims=yes.claims.encode(),
     )
     tx.grants.issue(grant)
     granted = issue_access_token(
         tx,
         Issuing(
             client=client,
-            scope=scope,
+            scope=yes.scope,
             audience=grant.audience,
             draw=drawn.access,
             lifetime=lifetime,
@@ -287,7 +334,7 @@ def _grant(
         ),
         site.keyring.fingerprint_key,
     )
-    kind = grant.grant_type
-    event = AccessTokenIssued(client.id, user.uid, grant.id, granted.token_id, kind, str(scope))
+    kind, scope = grant.grant_type, str(yes.scope)
+    event = AccessTokenIssued(client.id, user.uid, grant.id, granted.token_id, kind, scope)
     tx.events.add(event, now)
     return granted

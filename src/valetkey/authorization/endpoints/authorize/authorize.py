@@ -16,13 +16,12 @@ from valetkey.authorization.endpoints.authorize.pending import (
     open_interaction,
 )
 from valetkey.authorization.endpoints.visitor.site import CONSENT, SIGN_IN, Site
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
     UNSUPPORTED,
-    ResponseType,
     understood,
 )
-from valetkey.authorization.protocol.authorization_response import success_url
 from valetkey.authorization.protocol.interaction import (
     LONGEST,
     Interaction,
@@ -31,10 +30,13 @@ from valetkey.authorization.protocol.interaction import (
     SignIn,
     Step,
 )
+from valetkey.authorization.protocol.logout import session_state
+from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.secret import fresh_id
-from valetkey.web.exchange import Request, Response
+from valetkey.kernel.secret import fresh_id, to_base64url
+from valetkey.kernel.url import origin
+from valetkey.web.exchange import Pairs, Request, Response
 from valetkey.web.form import Form, read_form, read_query
 
 _INTERACTION = "interaction"
@@ -100,7 +102,7 @@ class Authorize:
         if isinstance(pending.step, Refuse) and not interaction.browser:
             # Nobody was asked anything: there is nothing to spend and nothing to note.
             return self._told(request, pending, pending.step.refusal)
-        if pending.asked.response_type is ResponseType.TOKEN:
+        if pending.asked.response_type is not ResponseType.CODE:
             # Loaded before the transaction: without a key nothing is spent.
             await self.minter.keys.refresh(request.at)
             self.minter.keys.current(request.at)
@@ -108,7 +110,7 @@ class Authorize:
         if isinstance(outcome, Told):
             return self._told(request, replace(pending, asked=outcome.asked), outcome.refusal)
         if isinstance(outcome, Issued):
-            return await self._issued(request, outcome)
+            return await self._issued(request, pending.client, outcome)
         return self._ask(request, pending, outcome)
 
     def _ask(self, request: Request, pending: Pending, step: Step) -> Response:
@@ -128,16 +130,42 @@ class Authorize:
     def _told(self, request: Request, pending: Pending, refusal: Refusal) -> Response:
         return self.site.back(pending.asked.returns, refusal, pending.client, request.at)
 
-    async def _issued(self, request: Request, issued: Issued) -> Response:
+    async def _issued(self, request: Request, client: Client, issued: Issued) -> Response:
+        returns = issued.asked.returns
+        try:
+            pairs = await self._pairs(request, client, issued)
+        except Refused as refused:
+            # What the client registered cannot be kept: it has no key for its algorithm, say.
+            refusal = replace(refused.refusal, code=ErrorCode.SERVER_ERROR)
+            return self.site.back(returns, refusal, client, request.at)
+        return self.site.answer(returns, pairs, client)
+
+    async def _pairs(self, request: Request, client: Client, issued: Issued) -> Pairs:
         pairs: list[tuple[str, str]] = []
+        code = access_token = ""
         if issued.code is not None:
-            pairs.append(("code", issued.code.reveal()))
+            code = issued.code.reveal()
+            pairs.append(("code", code))
         if issued.granted is not None:
             told = await self.minter.response(issued.granted, request.at)
+            access_token = str(told["access_token"])
             # Name and e-mail address do not belong in an address bar.
             pairs += [(name, str(value)) for name, value in told.items() if name != "info"]
-        url = success_url(issued.asked.returns, self.site.issuer, tuple(pairs))
-        return self.site.goes_to(url)
+        if issued.identity is not None:
+            id_token = await self.minter.id_tokens.mint(
+                issued.identity,
+                request.at,
+                access_token=access_token,
+                code=code,
+                state=issued.asked.returns.state or "",
+            )
+            pairs.append(("id_token", id_token))
+        if issued.session_id:
+            place = origin(issued.asked.returns.redirect_uri)
+            state = self.site.cookies.browser_state(issued.session_id)
+            salt = to_base64url(self.site.random(12))
+            pairs.append(("session_state", session_state(client.id, place, state, salt)))
+        return tuple(pairs)
 
 
 def _values(form: Form) -> dict[str, str]:

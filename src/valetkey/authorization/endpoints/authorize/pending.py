@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
+from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
-    ReturnAddress,
     parse,
     plausible_client_id,
-    prove,
     require_client,
 )
+from valetkey.authorization.protocol.authorization_response import ReturnAddress, prove
 from valetkey.authorization.protocol.interaction import (
     Interaction,
     Known,
@@ -23,6 +23,7 @@ from valetkey.authorization.protocol.interaction import (
     what_is_known,
 )
 from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import read_query
@@ -30,11 +31,15 @@ from valetkey.web.form import read_query
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A request on its way: what was asked, by whom, of whom, and how far it is."""
+    """A request on its way: what was asked, by whom, of whom, and how far it is.
+
+    `meant` are the subjects that the request names; whoever answers must be all of them.
+    """
 
     interaction: Interaction
     asked: AuthorizationRequest
     client: Client
+    meant: frozenset[str]
     signed_in: SignedIn | None
     known: Known
     step: Step
@@ -109,17 +114,40 @@ async def judge(site: Site, request: Request, interaction: Interaction) -> Pendi
             known=site.scopes,
             resource=site.policy.audience,
         )
+        meant = await _meant(site, asked, client, request.at)
     except Refused as refused:
         return site.back(returns, refused.refusal, client, request.at)
     signed_in = await site.signed_in(request)
     person = None
     if signed_in is not None:
-        uid, session = signed_in.user.uid, signed_in.session
+        uid = signed_in.user.uid
         consent = await site.store.read(lambda tx: tx.consents.find(uid, client.id))
-        person = Person(session.id, session.auth_time, consent)
+        person = person_of(site, signed_in, client, consent, meant)
     known = what_is_known(interaction, asked, client, person)
     step = next_step(asked, known, request.at)
-    return Pending(interaction, asked, client, signed_in, known, step)
+    return Pending(interaction, asked, client, meant, signed_in, known, step)
+
+
+def person_of(
+    site: Site,
+    signed_in: SignedIn,
+    client: Client,
+    consent: Consent | None,
+    meant: frozenset[str],
+) -> Person:
+    """Who is signed in, as the rules see them."""
+    session = signed_in.session
+    is_meant = meant <= {site.subjects.of(signed_in.user, client)}
+    return Person(session.id, session.auth_time, consent, session.methods, is_meant)
+
+
+async def _meant(
+    site: Site, asked: AuthorizationRequest, client: Client, now: Instant
+) -> frozenset[str]:
+    named = {asked.claims.subject}
+    if asked.id_token_hint:
+        named.add((await site.hints.read(asked.id_token_hint, client, now)).subject)
+    return frozenset(named - {""})
 
 
 def address(site: Site, path: str, interaction: Interaction) -> str:

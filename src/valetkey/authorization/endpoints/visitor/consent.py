@@ -19,13 +19,15 @@ from valetkey.authorization.endpoints.visitor.site import (
     shown_person,
 )
 from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
 from valetkey.authorization.pages.visitor.consent import (
     Change,
     ChangedPart,
+    ClaimLine,
     ConsentPage,
     ScopeLine,
 )
-from valetkey.authorization.protocol.authorization_request import ResponseType
+from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -61,7 +63,7 @@ class ConsentEndpoint:
         interaction says what was asked.
         """
         self.site.check_origin(request)
-        form = read_form(request.body, multiple=("scope",))
+        form = read_form(request.body, multiple=("scope", "claim"))
         pending = await open_pending(self.site, request)
         if isinstance(pending, Response):
             return pending
@@ -85,7 +87,7 @@ class ConsentEndpoint:
                 )
             )
         ticked = Scope(form.all("scope")) | pending.client.required_scope
-        allowed = chosen_places(pending.asked, ticked)
+        allowed = chosen_places(pending.asked, ticked, form.all("claim"))
         if not allowed:
             return self._page(request, pending, pending.signed_in, nothing_chosen=True)
         session_id = pending.signed_in.session.id
@@ -116,7 +118,7 @@ class ConsentEndpoint:
         app = asking_app(pending.client, pending.asked)
         sealed = quote(sealed_in(request), safe="")
         browser = self.site.cookies.browser(request)
-        required = pending.client.required_scope
+        required = pending.client.required_scope | Scope.of(OPENID)
         page = ConsentPage(
             action=f"{CONSENT}?interaction={sealed}",
             switch_account_action=f"{SWITCH_ACCOUNT}?interaction={sealed}",
@@ -126,6 +128,10 @@ class ConsentEndpoint:
             scopes=tuple(
                 ScopeLine(name, self.site.scopes[name], name in required, not nothing_chosen)
                 for name in pending.asked.scope
+            ),
+            claims=tuple(
+                ClaimLine(name, CLAIM_WORDS[name], not nothing_chosen)
+                for name in pending.asked.single_claims
             ),
             lasts=self._lasts(pending),
             changes=_changes(pending),
@@ -141,7 +147,7 @@ class ConsentEndpoint:
     def _lasts(self, pending: Pending) -> int:
         policy, client = self.site.policy, pending.client
         once = policy.lifetime_of(client)
-        if pending.asked.response_type is ResponseType.TOKEN:
+        if not pending.asked.response_type.has_code:
             return min(once, policy.implicit_token_lifetime)
         if client.may_use(GrantTypeName.REFRESH_TOKEN):
             return policy.refresh_token_lifetime

@@ -5,25 +5,31 @@ from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.pages.authorize.form_post import FormPostPage
 from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.pages.page import Page, content_security_policy, render
 from valetkey.authorization.pages.who import AskingApp, SignedInPerson
-from valetkey.authorization.protocol.authorization_request import (
-    AuthorizationRequest,
+from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
+from valetkey.authorization.protocol.authorization_response import (
     ReturnAddress,
+    answer,
+    error_answer,
+    redirect_to,
 )
-from valetkey.authorization.protocol.authorization_response import error_url
 from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
+from valetkey.authorization.protocol.response_type import ResponseMode
 from valetkey.authorization.sign_in.cookies import Cookies
 from valetkey.authorization.sign_in.session import SignedIn, find_signed_in
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
+from valetkey.authorization.tokens.subject import Subjects
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.kernel.secret import Prefix, fresh_secret, to_base64url
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, html_response, redirect
 from valetkey.web.form import Form
@@ -53,6 +59,12 @@ class Site:
     decisions: DecisionQueue
     random: Callable[[int], bytes]
     scopes: Mapping[str, str]
+    hints: IdTokenHints
+
+    @property
+    def subjects(self) -> Subjects:
+        """By what name each client knows a person."""
+        return Subjects(self.keyring.fingerprint_key)
 
     @property
     def cookies(self) -> Cookies:
@@ -81,7 +93,22 @@ class Site:
     ) -> Response:
         """The client is told no; its owner can look up why."""
         reference = self.decisions.put(refusal, endpoint=AUTHORIZE, at=at, client_id=client.id)
-        return self.goes_to(error_url(returns, self.issuer, refusal, reference))
+        pairs = error_answer(returns, self.issuer, refusal, reference)
+        return self._carry(returns, pairs, client)
+
+    def answer(self, returns: ReturnAddress, pairs: Pairs, client: Client) -> Response:
+        """The client is told yes: `pairs`, its state and who says so."""
+        return self._carry(returns, answer(returns, self.issuer, pairs), client)
+
+    def _carry(self, returns: ReturnAddress, pairs: Pairs, client: Client) -> Response:
+        if returns.mode is not ResponseMode.FORM_POST:
+            return self.goes_to(redirect_to(returns, pairs))
+        nonce = to_base64url(self.random(16))
+        page = FormPostPage(returns.redirect_uri, pairs, client.name or client.id, nonce)
+        policy = content_security_policy(
+            brand=self.brand, returns_to=returns.redirect_uri, script_nonce=nonce
+        )
+        return html_response(render(page, brand=self.brand), 200, policy)
 
     def browser(self, request: Request) -> tuple[str, Pairs]:
         """The cookie of this browser, and the header that sets it where it has none yet."""

@@ -23,6 +23,12 @@ _WITHOUT_PROMPT = Example(
 GET /oauth/authorize?response_type=code&client_id=printer
     &redirect_uri=https%3A%2F%2Fapp.example%2Fcb&state=x9Qm""",
 )
+_PLAIN = Example(
+    "A request of plain parameters",
+    """\
+GET /oauth/authorize?response_type=code&client_id=printer
+    &redirect_uri=https%3A%2F%2Fapp.example%2Fcb&scope=openid&state=x9Qm""",
+)
 
 AUTHORIZATION: Mapping[ErrorCode, ErrorText] = MappingProxyType(
     {
@@ -115,8 +121,8 @@ Location: https://app.example/cb?error=access_denied
             ),
             (
                 developer(
-                    "Use response_type=code. The server's metadata lists all that it knows under"
-                    " response_types_supported."
+                    "Use response_type=code, unless you know why not. The server's metadata lists"
+                    " all that it knows under response_types_supported."
                 ),
             ),
             Example(
@@ -178,6 +184,46 @@ Location: https://app.example/cb?error=access_denied
             ),
             (developer("Send the person here again without prompt=none."),),
             _WITHOUT_PROMPT,
+            *_OPENID,
+        ),
+        ErrorCode.UNMET_AUTHENTICATION_REQUIREMENTS: ErrorText(
+            "The app insists on a kind of sign-in that this person did not, or cannot, go through.",
+            (
+                "claims names an essential acr that this server does not know.",
+                "The person can sign in only in a way that is none of those the app accepts.",
+            ),
+            (
+                developer(
+                    "Ask for a value of acr_values_supported in the server's metadata, or ask for"
+                    " it without essential and look at acr in the ID token."
+                ),
+            ),
+            Example(
+                "A class of sign-in that would be welcome, and need not be",
+                "acr_values=urn%3Avaletkey%3Aacr%3Apassword",
+            ),
+            "OpenID Connect Core Error Code unmet_authentication_requirements 1.0, section 2",
+            "https://openid.net/specs/openid-connect-unmet-authentication-requirements-1_0.html",
+        ),
+        ErrorCode.REQUEST_NOT_SUPPORTED: ErrorText(
+            "The request came as a signed object, which this server does not take here.",
+            ("The request has a parameter request.",),
+            (developer("Send each parameter by itself."),),
+            _PLAIN,
+            *_OPENID,
+        ),
+        ErrorCode.REQUEST_URI_NOT_SUPPORTED: ErrorText(
+            "The request is to be fetched from an address, which this server does not do here.",
+            ("The request has a parameter request_uri.",),
+            (developer("Send each parameter by itself."),),
+            _PLAIN,
+            *_OPENID,
+        ),
+        ErrorCode.REGISTRATION_NOT_SUPPORTED: ErrorText(
+            "The request brings the registration of its app along, and this server takes none so.",
+            ("The request has a parameter registration, as for self-issued identities.",),
+            (developer("Register the app once and send its client_id."),),
+            _PLAIN,
             *_OPENID,
         ),
         ErrorCode.SERVER_ERROR: ErrorText(

@@ -40,11 +40,20 @@ class ScopeLine:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimLine:
+    """One thing that the app wants to know by itself; the sentence is as that of a scope."""
+
+    claim: str
+    sentence: str
+    chosen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ConsentPage:
     """Ask a signed-in person whether an app may do what it wants.
 
-    Posts `csrf`, `decision=allow` or `decision=deny`, and `scope` once for each box left checked
-    (required scopes have no box and are not posted). Another account: `csrf` to
+    Posts `csrf`, `decision=allow` or `decision=deny`, and `scope` or `claim` once for each box left
+    checked (required scopes have no box and are not posted). Another account: `csrf` to
     `switch_account_action`.
     """
 
@@ -60,6 +69,7 @@ class ConsentPage:
     lasts: int
     #: Where access can be ended earlier; empty while there is no such page.
     account_url: str = ""
+    claims: tuple[ClaimLine, ...] = ()
     changes: tuple[Change, ...] = ()
     #: The person pressed Allow with every box cleared.
     nothing_chosen: bool = False

@@ -1,0 +1,81 @@
+"""ID tokens that come back as a hint of who is meant (OpenID Connect Core section 3.1.2.1)."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.kernel.jose import jwt, mac
+from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+_TYPES = ("jwt", "")
+_FOR_EVER = days(366 * 100)
+_REFUSED = "id_token_hint is not an ID token that this server issued to this app"
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Whom the token names, by the name this client knows; `session_id` is its `sid`, "" if none.
+
+    It proves that the client once was told of this person, and nothing about who sends it.
+    """
+
+    subject: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdTokenHints:
+    """Reads them: our own tokens only, for this client, however long they have expired."""
+
+    issuer: str
+    keys: SigningKeyRing
+    shared: SharedSecrets
+
+    async def read(self, text: str, client: Client, now: Instant) -> Hint:
+        """Whom the token is about.
+
+        Refused with `invalid_request` for anything but an ID token of this server for `client`.
+        """
+        try:
+            claims = await self._claims(text, client, now)
+        except Refused as refused:
+            found = refused.refusal
+            raise Refused(
+                Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    _REFUSED,
+                    f"id_token_hint.{found.check.rpartition('.')[2]}",
+                    found.expected,
+                    found.received,
+                )
+            ) from None
+        subject, session_id = claims.get("sub"), claims.get("sid", "")
+        if not isinstance(subject, str) or not isinstance(session_id, str) or not subject:
+            raise Refused(Refusal(ErrorCode.INVALID_REQUEST, _REFUSED, "id_token_hint.sub"))
+        return Hint(subject, session_id)
+
+    async def _claims(self, text: str, client: Client, now: Instant) -> jwt.Claims:
+        if jwt.take_apart(text, _TYPES).header.alg == mac.ALGORITHM:
+            return mac.verify_shared(
+                text,
+                self.shared.of(client, now),
+                typ=_TYPES,
+                issuer=self.issuer,
+                audience=client.id,
+                now=now,
+                leeway=_FOR_EVER,
+            )
+        await self.keys.refresh_each_second(now)
+        return jwt.verify(
+            text,
+            self.keys.published(now),
+            typ=_TYPES,
+            algorithms=tuple(Algorithm),
+            issuer=self.issuer,
+            audience=client.id,
+            now=now,
+            leeway=_FOR_EVER,
+        )
