@@ -83,7 +83,10 @@ def endpoints() -> Iterator[str]:
         [
             "| scope | sentence |",
             "|---|---|",
-            *(f"| `{name}` | {text} |" for name, text in {**SCOPES, **IDENTITY_SCOPES}.items()),
+            *(
+                f"| `{name}` | {text or 'for a client alone, never asked of people'} |"
+                for name, text in {**SCOPES, **IDENTITY_SCOPES}.items()
+            ),
         ]
     )
 

@@ -47,9 +47,8 @@ def _password(world: World, client_id: str = "old1", **said: str) -> Answer:
 
 
 def _registrar(world: World) -> Registrar:
-    foundation = lay_foundation(
-        world.servers.settings, world.servers.runtime, dict.fromkeys(SCOPES, "")
-    )
+    servers = world.servers
+    foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
     asyncio.run(foundation.store.engine.close())
     return foundation.registrar("test")
 

@@ -11,14 +11,19 @@ PAGE = "docs/how-to/declare-an-object.md"
 
 
 def test_the_guides_objects_are_objects(tmp_path: Path) -> None:
-    by_language = {block.language: block.code for block in blocks(PAGE)}
+    def written(language: str) -> list[str]:
+        return [block.code for block in blocks(PAGE) if block.language == language]
+
     folder = tmp_path / "objects"
     folder.mkdir()
-    (tmp_path / "valetkey.toml").write_text(by_language["toml"])
-    (folder / "tasks.json").write_text(by_language["json"])
-    (folder / "books.py").write_text(by_language["python"])
+    (tmp_path / "valetkey.toml").write_text(written("toml")[0])
+    tasks, stock = written("json")
+    (folder / "tasks.json").write_text(tasks)
+    (folder / "stock.json").write_text(stock)
+    (folder / "books.py").write_text(written("python")[0])
     objects = objects_of(load(tmp_path / "valetkey.toml", {}))[len(OBJECTS) :]
-    assert [(each.name, each.reads) for each in objects] == [
-        ("books", "read your books"),
-        ("tasks", "read your tasks"),
+    assert [(each.name, each.reads, each.owned_by) for each in objects] == [
+        ("books", "read your books", "user"),
+        ("stock", "read its stock", "client"),
+        ("tasks", "read your tasks", "user"),
     ]

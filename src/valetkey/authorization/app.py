@@ -31,6 +31,7 @@ from valetkey.authorization.endpoints.visitor.routes import routes as visitor_ro
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types import client_credentials, grant_types
 from valetkey.authorization.grant_types.grant_type import GrantType
+from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
@@ -43,7 +44,6 @@ from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import ALGORITHM, NoSigningKey
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES, Subjects
 from valetkey.authorization.tokens.userinfo import UserInfo
@@ -53,6 +53,7 @@ from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.scope import Scope
 from valetkey.web.offload import Busy, Offload
 from valetkey.web.router import App, Body, Route
 
@@ -139,8 +140,8 @@ def _courier(foundation: Foundation) -> Courier:
     return Courier(foundation.store, tokens, foundation.outgoing.post_form, foundation.runtime)
 
 
-def policy_of(settings: Settings) -> TokenPolicy:
-    """How long things work, and for which API."""
+def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolicy:
+    """How long things work, for which API, and what of it is a client's own."""
     tokens = settings.tokens
     return TokenPolicy(
         audience=settings.resource.url,
@@ -149,6 +150,7 @@ def policy_of(settings: Settings) -> TokenPolicy:
         refresh_token_idle_lifetime=tokens.refresh_token_idle_lifetime,
         refresh_token_lifetime=tokens.refresh_token_lifetime,
         refresh_reuse_window=tokens.refresh_reuse_window,
+        own_scope=own_scope,
     )
 
 
@@ -179,12 +181,12 @@ def _site(foundation: Foundation, directory: ClientDirectory, decisions: Decisio
         directory=directory,
         keyring=foundation.keyring,
         sessions=settings.sessions,
-        policy=policy_of(settings),
+        policy=policy_of(settings, foundation.own_scope),
         code_lifetime=settings.tokens.authorization_code_lifetime,
         brand=Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url),
         decisions=decisions,
         random=foundation.runtime.random,
-        scopes=foundation.scopes,
+        scopes=foundation.asked_of_people,
         hints=IdTokenHints(
             foundation.issuer, foundation.keys, SharedSecrets(foundation.keyring.sealer)
         ),
@@ -205,7 +207,7 @@ def _client_routes(
             store=foundation.store,
             door=door,
             grant_types=kinds,
-            policy=policy_of(foundation.settings),
+            policy=policy_of(foundation.settings, foundation.own_scope),
             minter=minter,
             fingerprints=key,
             runtime=foundation.runtime,

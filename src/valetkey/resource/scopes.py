@@ -6,11 +6,13 @@ from types import MappingProxyType
 from valetkey.config.settings import Settings
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.objects.declared.directory import objects_of
-from valetkey.resource.resource_object import ResourceObject
+from valetkey.resource.resource_object import OwnedBy, ResourceObject
 
 
 def scopes_of(settings: Settings) -> Mapping[str, str]:
     """The scopes of all objects, those that the settings declare included.
+
+    Those of what belongs to clients have the sentence "": no person is asked for them.
 
     Raises Mistakes where a file in the directory of objects declares none.
     """
@@ -21,10 +23,11 @@ def _sentences(objects: Iterable[ResourceObject]) -> Iterator[tuple[str, str]]:
     yield "read", "read all your data"
     yield "write", "change all your data"
     for each in objects:
-        yield f"{each.name}:read", each.reads
+        asked = each.owned_by is OwnedBy.USER
+        yield f"{each.name}:read", each.reads if asked else ""
         if each.writes:
-            yield f"{each.name}:write", each.writes
+            yield f"{each.name}:write", each.writes if asked else ""
 
 
 SCOPES: Mapping[str, str] = MappingProxyType(dict(_sentences(OBJECTS)))
-"""Those that come with Valetkey. Each starts with a verb: "Notes Printer wants to …"."""
+"""Those that come with Valetkey. Each sentence starts with a verb: "Notes Printer wants to …"."""

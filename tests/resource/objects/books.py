@@ -62,6 +62,22 @@ LETTERBOX = """{
   }
 }"""
 
+STOCK = """{
+  "type": "object",
+  "properties": {
+    "article": {"type": "string", "minLength": 1, "maxLength": 40},
+    "left": {"type": "integer", "minimum": 0, "maximum": 1000000}
+  },
+  "required": ["article", "left"],
+  "x-valetkey": {
+    "reads": "read its stock",
+    "writes": "change its stock",
+    "owned_by": "client",
+    "sort": ["left"],
+    "filter": ["article"]
+  }
+}"""
+
 
 def write_objects(directory: Path, **files: str) -> Path:
     """A directory `objects` with these files; `books_py` is books.py."""

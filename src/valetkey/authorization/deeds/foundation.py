@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientRules
@@ -20,6 +21,7 @@ from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secr
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret, from_base64url
 from valetkey.kernel.url import origin
 
@@ -43,12 +45,27 @@ class Foundation:
         """The server's own address, and the `iss` of all it issues."""
         return self.settings.authorization.url
 
+    @property
+    def own_scope(self) -> Scope:
+        """What clients do with tokens of their own: the scopes that have no sentence.
+
+        What nobody can read, nobody can be asked for.
+        """
+        return CLIENT_SCOPE | Scope(tuple(name for name, said in self.scopes.items() if not said))
+
+    @property
+    def asked_of_people(self) -> Mapping[str, str]:
+        """All other scopes, with their sentences."""
+        own = self.own_scope
+        return {name: said for name, said in self.scopes.items() if name not in own}
+
     def registrar(self, door: str) -> Registrar:
         """The keeper of clients, for changes that come through this door."""
         return Registrar(
             ClientRules(
                 own_origins=(origin(self.issuer), origin(self.settings.resource.url)),
                 scopes=tuple(self.scopes),
+                own_scopes=self.own_scope,
                 default_profile=ProfileName(self.settings.clients.default_profile),
             ),
             self.keyring.fingerprint_key,
@@ -93,6 +110,8 @@ class Foundation:
 
 def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> Foundation:
     """Open keyring and database; `scopes` are the sentences of all that the API asks for.
+
+    What clients have of their own has the sentence "".
 
     Raises Mistake where the keyring cannot be used.
     """

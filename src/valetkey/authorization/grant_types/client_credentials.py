@@ -1,4 +1,4 @@
-"""Client credentials: an application reaching its own record (RFC 6749 section 4.4)."""
+"""Client credentials: an application reaching what is its own (RFC 6749 section 4.4)."""
 
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
@@ -15,11 +15,16 @@ from valetkey.kernel.refusal import Refusal
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
-    """An access token for the client's own record: no user, no refresh token, no user scope."""
+    """An access token for what is the client's own: no user, no refresh token, no user scope.
+
+    Every client may reach its own record, and what else of its own it is registered for; that has
+    to be asked for (specification S22).
+    """
     client, now = request.client, request.now
     wanted = request.wanted_scope() or CLIENT_SCOPE
-    if not wanted <= CLIENT_SCOPE:
-        return outside_scope(CLIENT_SCOPE)
+    allowed = CLIENT_SCOPE | (client.scope & request.policy.own_scope)
+    if not wanted <= allowed:
+        return outside_scope(allowed)
     if problem := wrong_target(request) or require_live(standing_of(client), now):
         return problem
     granted = issue_access_token(

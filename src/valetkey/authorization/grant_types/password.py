@@ -15,7 +15,6 @@ from valetkey.authorization.grant_types.grant_type import (
 )
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event import AccessTokenIssued
-from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.liveness import require_live, standing_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
@@ -62,7 +61,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return problem
     if tx.users.has_second_factor(user.uid):
         return _refused("password.second_factor")
-    allowed = client.scope - CLIENT_SCOPE
+    allowed = client.scope - request.policy.own_scope
     scope = request.wanted_scope() or (client.default_scope & allowed) or allowed
     if not scope or not scope <= allowed:
         return outside_scope(allowed)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import AccessTokenFormat, Client
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, AccessTokenFormat, Client
 from valetkey.authorization.storage.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -18,7 +18,10 @@ ACCESS_TOKEN = "access_token"
 
 @dataclass(frozen=True, slots=True)
 class TokenPolicy:
-    """How long things work, and for which API: what issuing needs to know of the settings."""
+    """How long things work, and for which API: what issuing needs to know of the settings.
+
+    `own_scope` is all that clients can have of their own, and no person can give them.
+    """
 
     audience: str
     access_token_lifetime: Lifetime
@@ -26,6 +29,7 @@ class TokenPolicy:
     refresh_token_idle_lifetime: Lifetime
     refresh_token_lifetime: Lifetime
     refresh_reuse_window: Lifetime
+    own_scope: Scope = CLIENT_SCOPE
 
     def lifetime_of(self, client: Client) -> Lifetime:
         """How long this client's access tokens work."""

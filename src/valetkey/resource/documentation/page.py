@@ -31,6 +31,7 @@ _CHANGES = """with <code>If-Match</code> and the <code>ETag</code> of what you r
 412 says that somebody was faster."""
 _REPEATS = """of a POST with the same <code>Idempotency-Key</code> make nothing twice, for a day."""
 _LITTLE = """comes with <code>Prefer: return=minimal</code>."""
+_OWN = "a client, which comes with a token of its own (client credentials); no user is behind it"
 _MANNERS = (
     ("Errors", _ERRORS),
     ("Lists", _LISTS),
@@ -89,12 +90,14 @@ def _start(site: Site) -> Iterator[str]:
 
 def _object(site: Site, kind: ResourceObject) -> Iterator[str]:
     name = _text(kind.name)
-    whose = "a user" if kind.owned_by is OwnedBy.USER else "a client, with its own token"
+    whose = "a user" if kind.owned_by is OwnedBy.USER else _OWN
     yield f'<section id="{name}"><h2>{name}</h2><p class="quiet">Belongs to {whose}.</p>'
     if kind.deprecated is not None:
         until = f" It may be gone from {kind.sunset:%Y-%m-%d} on." if kind.sunset else ""
         yield f'<p class="notice">Nobody should begin to use this any more.{until}</p>'
     yield from _scopes(kind)
+    if kind.owned_by is OwnedBy.CLIENT:
+        yield from _own_token(site, kind)
     yield from _fields(kind)
     for action in actions(kind):
         yield from _action(site, action)
@@ -105,8 +108,19 @@ def _scopes(kind: ResourceObject) -> Iterator[str]:
     rows = [(f"{kind.name}:read", kind.reads)]
     if kind.writes:
         rows.append((f"{kind.name}:write", kind.writes))
-    yield from _table(
-        ("Scope", "What people are asked"), ((_code(n), _text(said)) for n, said in rows)
+    head = "What people are asked" if kind.owned_by is OwnedBy.USER else "What it lets a client do"
+    yield from _table(("Scope", head), ((_code(n), _text(said)) for n, said in rows))
+
+
+def _own_token(site: Site, kind: ResourceObject) -> Iterator[str]:
+    wanted = f"{kind.name}:read {kind.name}:write" if kind.writes else f"{kind.name}:read"
+    said = (
+        'curl --user "$CLIENT_ID:$CLIENT_SECRET" --data grant_type=client_credentials \\\n'
+        f"  --data-urlencode 'scope={wanted}' {site.auth_url}/token"
+    )
+    yield (
+        "<details><summary>Its token</summary>"
+        f"<pre tabindex=0><code>{_text(said)}</code></pre></details>"
     )
 
 

@@ -4,20 +4,28 @@ from dataclasses import replace
 
 import pytest
 
+from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, ClientRules
 from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import days, seconds
+from valetkey.kernel.scope import Scope
 
 _KEY = SigningKey.generate(Algorithm.ES256)
 _KEYS = KeySet.of(_KEY.public).document().decode()
 _RULES = ClientRules(
     own_origins=("https://auth.example", "https://api.example"),
-    scopes=("read", "notes:read", "client:read"),
+    scopes=("read", "notes:read", "client:read", "stock:read"),
     default_profile=ProfileName.CLASSIC,
+    own_scopes=CLIENT_SCOPE | Scope(("stock:read",)),
 )
 _GOOD = ClientMetadata("Printer", redirect_uris=("https://app.example/cb",), scopes=("read",))
 _PUBLIC = replace(_GOOD, type="public")
+_OWN = replace(
+    _GOOD,
+    grant_types=("authorization_code", "client_credentials"),
+    scopes=("read", "stock:read"),
+)
 _CODE = ("authorization_code",)
 
 
@@ -36,6 +44,7 @@ _CODE = ("authorization_code",)
         replace(_PUBLIC, application_type="native", redirect_uris=("com.example.app:/cb",)),
         replace(_GOOD, access_token_lifetime=days(1), access_token_format="reference"),
         replace(_GOOD, default_scopes=("read",), required_scopes=("read",)),
+        replace(_OWN, default_scopes=("read",), required_scopes=("read",)),
     ],
 )
 def test_what_may_be_registered(metadata: ClientMetadata) -> None:
@@ -90,6 +99,11 @@ def test_what_may_be_registered(metadata: ClientMetadata) -> None:
         (replace(_GOOD, scopes=("read", "unknown")), ["scopes/1"]),
         (replace(_GOOD, scopes=("client:read",)), ["scopes/0"]),
         (replace(_GOOD, scopes=("read", "read")), ["scopes"]),
+        (replace(_GOOD, scopes=("read", "stock:read")), ["scopes/1"]),
+        (replace(_OWN, grant_types=("authorization_code",)), ["scopes/1"]),
+        (replace(_OWN, scopes=("client:write", "read")), ["scopes/0"]),
+        (replace(_OWN, default_scopes=("stock:read",)), ["default_scopes"]),
+        (replace(_OWN, required_scopes=("read", "stock:read")), ["required_scopes"]),
         (replace(_GOOD, default_scopes=("notes:read",)), ["default_scopes"]),
         (replace(_GOOD, required_scopes=("notes:read",)), ["required_scopes"]),
         (replace(_PUBLIC, authentication_method="client_secret"), ["authentication_method"]),

@@ -23,6 +23,7 @@ from valetkey.authorization.protocol.register.openid_rules import (
 from valetkey.kernel.jose.key import Algorithm, KeySet
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import check_redirect_uri, origin
 
 MOST_REDIRECT_URIS = 20
@@ -96,6 +97,7 @@ class ClientMetadata:
 class ClientRules:
     """What the rules need to know of this server: its own addresses, its scopes, its default.
 
+    Of the scopes `own_scopes` are the client's own, which no person can be asked for.
     `signing_algorithms` are those it has keys for, `fetch_networks` those to which it may go by
     http and on other ports.
     """
@@ -103,6 +105,7 @@ class ClientRules:
     own_origins: Collection[str]
     scopes: Collection[str]
     default_profile: ProfileName
+    own_scopes: Scope = CLIENT_SCOPE
     signing_algorithms: Collection[str] = (Algorithm.ES256.value,)
     fetch_networks: Collection[Network] = ()
 
@@ -157,16 +160,22 @@ class ClientRules:
         return (Fault(field, detail) for field, detail in rules.wrongs(client))
 
     def _scope_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
+        # Every client has CLIENT_SCOPE; it is nobody's to register.
         known = [name for name in self.scopes if name not in CLIENT_SCOPE]
+        alone = GrantTypeName.CLIENT_CREDENTIALS in metadata.grant_types
         for number, name in enumerate(metadata.scopes):
             if name not in known:
                 yield Fault(f"scopes/{number}", f"one of: {', '.join(known)}")
+            elif name in self.own_scopes and not alone:
+                yield Fault(f"scopes/{number}", "a client's own: it needs client_credentials")
         if len(set(metadata.scopes)) != len(metadata.scopes):
             yield Fault("scopes", "each only once")
         for field in ("default_scopes", "required_scopes"):
             chosen: tuple[str, ...] = getattr(metadata, field)
             if not set(chosen) <= set(metadata.scopes):
                 yield Fault(field, "only scopes that the client has")
+            elif any(name in self.own_scopes for name in chosen):
+                yield Fault(field, "only scopes that people are asked for")
 
 
 def _text_faults(metadata: ClientMetadata) -> Iterator[Fault]:

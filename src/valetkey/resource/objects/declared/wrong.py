@@ -8,7 +8,7 @@ import msgspec
 
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.requests.paging import RESERVED as IN_QUERIES
-from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
+from valetkey.resource.resource_object import Home, ResourceObject, Verb
 from valetkey.resource.shapes.inline import NotLocal
 from valetkey.resource.shapes.shape import RESERVED
 from valetkey.resource.storage.lists import CHANGED
@@ -43,8 +43,6 @@ def check(declared: ResourceObject, file: Path) -> ResourceObject:
     _check_words(declared)
     if declared.home is not Home.HERE or declared.singleton or declared.either:
         raise Wrong("home, singleton and either are not for declared objects", "leave them out")
-    if declared.owned_by is not OwnedBy.USER:
-        raise Wrong("declared objects belong to users", 'leave out owned_by, or write "user"')
     _check_fields(declared)
     _check_lists(declared)
     if declared.sunset and (declared.deprecated is None or declared.sunset < declared.deprecated):
@@ -61,7 +59,7 @@ def _check_words(declared: ResourceObject) -> None:
     ):
         if needed and _SENTENCE.fullmatch(sentence) is None:
             raise Wrong(
-                f"{word} is not the sentence that people are asked with",
+                f"{word} is not the sentence that says what its scope is for",
                 f'finish "This app wants to …": {word} = "read your {declared.name}"',
             )
         if sentence and not needed:
