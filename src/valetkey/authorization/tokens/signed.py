@@ -1,0 +1,111 @@
+"""What is for one client: signed as it registered, and encrypted where it asked (Core section 10).
+
+Nested as OpenID Connect Core section 2 wants it: signed first, then encrypted.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.tokens.signing_keys import NoSigningKey, SigningKeyRing
+from valetkey.kernel.jose import jwe, jwt, mac
+from valetkey.kernel.jose.jwe import EncryptionKeys
+from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Secret
+
+_ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
+
+
+class SecretsOfClients(Protocol):
+    """Knows the secrets that are kept to be signed with."""
+
+    def of(self, client: Client, now: Instant) -> tuple[Secret, ...]:
+        """The client's live secrets, newest first."""
+        ...
+
+
+class KeysOfClients(Protocol):
+    """Knows where clients want answers encrypted to."""
+
+    async def encryption(self, client: Client, now: Instant) -> EncryptionKeys:
+        """The client's keys for that."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSigner:
+    """Signs with the server's keys or a client's secret, and encrypts to the client's key."""
+
+    keys: SigningKeyRing
+    shared: SecretsOfClients
+    client_keys: KeysOfClients
+    random: Callable[[int], bytes]
+
+    async def sign(
+        self,
+        claims: Mapping[str, object],
+        client: Client,
+        now: Instant,
+        *,
+        typ: str = "JWT",
+        algorithm: str,
+        encryption_alg: str = "",
+        encryption_enc: str = "",
+    ) -> str:
+        """The claims as a JWT of this type, signed by `algorithm` and encrypted to the client.
+
+        HS256 signs with the client's newest secret, every other with the server's current key. An
+        `algorithm` of "" signs nothing, which only encrypted claims may do (Core section 5.3.2);
+        an `encryption_alg` of "" encrypts nothing. Refused with `invalid_client_metadata` where
+        there is no key for what the client registered.
+        """
+        if not algorithm and not encryption_alg:
+            raise ValueError("claims for a client are signed, encrypted, or both")
+        signed = await self._sign(claims, client, now, typ, algorithm) if algorithm else ""
+        if not encryption_alg:
+            return signed
+        key = (await self.client_keys.encryption(client, now)).find(encryption_alg)
+        if key is None or encryption_enc not in jwe.ENCRYPTIONS:
+            raise _refused("encryption", f"a key for {encryption_alg} with {encryption_enc}")
+        return jwe.encrypt(
+            signed.encode("ascii") if signed else msgspec.json.encode(claims),
+            key,
+            alg=encryption_alg,
+            enc=encryption_enc,
+            cty="JWT" if signed else "",
+            random=self.random,
+        )
+
+    async def _sign(
+        self, claims: Mapping[str, object], client: Client, now: Instant, typ: str, algorithm: str
+    ) -> str:
+        if algorithm == mac.ALGORITHM:
+            secrets = self.shared.of(client, now)
+            if not secrets:
+                raise _refused("secret", "a secret that is kept to be signed with")
+            return mac.sign_shared(claims, secrets[0], typ=typ)
+        known = _ALGORITHMS.get(algorithm)
+        if known is None:
+            raise _refused("algorithm", " or ".join((*_ALGORITHMS, mac.ALGORITHM)))
+        await self.keys.refresh_each_second(now)
+        try:
+            key = self.keys.current(now, known)
+        except NoSigningKey:
+            raise _refused("algorithm", f"a key of the server for {algorithm}") from None
+        return jwt.sign(claims, key, typ=typ)
+
+
+def _refused(check: str, expected: str) -> Refused:
+    return Refused(
+        Refusal(
+            ErrorCode.INVALID_CLIENT_METADATA,
+            "there is no key for the algorithms that this client is registered with",
+            f"signed.{check}",
+            expected,
+        )
+    )

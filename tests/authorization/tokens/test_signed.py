@@ -1,0 +1,190 @@
+"""What a client is sent: signed as it registered, encrypted where it asked, never without keys."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from joserfc import jwe, jws
+from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
+
+from valetkey.authorization.deeds.foundation import SCHEMA
+from valetkey.authorization.model.register.client import Client, ClientSecret, client_without_rights
+from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets, place
+from valetkey.authorization.tokens.signed import ClientSigner
+from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
+from valetkey.database.connect import connect
+from valetkey.database.migrate import migrate
+from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS, EncryptionKeys
+from valetkey.kernel.jose.jwk import public_members
+from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_secret
+
+NOW = Instant(1_800_000_000)
+CLAIMS = {"iss": "https://as.example", "sub": "1001", "aud": "web1", "exp": NOW + 60}
+RSA = rsa.generate_private_key(65_537, 2_048)
+EC = ec.generate_private_key(ec.SECP256R1())
+THEIRS: dict[str, RSAKey | ECKey] = {
+    "RSA-OAEP-256": RSAKey.import_key(RSA),
+    "ECDH-ES": ECKey.import_key(EC),
+}
+DOCUMENT = json.dumps(
+    {
+        "keys": [
+            public_members(key) | {"use": use, "kid": f"{use} {key.key_size}".replace(" ", "-")}
+            for key in (RSA.public_key(), EC.public_key())
+            for use in ("sig", "enc")
+        ]
+    }
+).encode()
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The client's keys, wherever they come from."""
+
+    document: bytes = DOCUMENT
+
+    async def encryption(self, client: Client, now: Instant) -> EncryptionKeys:
+        return EncryptionKeys.parse(self.document)
+
+
+@dataclass
+class World:
+    """A signer, the server's public keys, and a client with two secrets."""
+
+    signer: ClientSigner
+    keyring: Keyring
+    secrets: list[Secret] = field(default_factory=list[Secret])
+
+    def client(self) -> Client:
+        kept: list[ClientSecret] = []
+        for n in range(2):
+            secret = fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random)
+            sealed = self.keyring.sealer.seal(
+                secret.reveal().encode(), place(f"s{n}"), SYSTEM.random
+            )
+            kept.append(ClientSecret(f"s{n}", Fingerprint(f"f{n}"), None, sealed))
+            self.secrets.append(secret)
+        return replace(client_without_rights("web1", NOW), secrets=tuple(kept))
+
+    def published(self) -> KeySet:
+        return KeySet.import_key_set(json.loads(self.signer.keys.published(NOW).document()))
+
+
+def run(
+    directory: Path,
+    story: Callable[[World], Awaitable[None]],
+    keys: Keys | None = None,
+    algorithms: tuple[Algorithm, ...] = tuple(Algorithm),
+) -> None:
+    async def tell() -> None:
+        keyring = Keyring.fresh(SYSTEM.random)
+        store = Store(connect("sqlite:///a.db", directory=directory), SYSTEM.random)
+        try:
+            await migrate(store.engine, SCHEMA)
+            plan = KeyPlan(days(90), days(1), algorithms)
+            ring = SigningKeyRing(store, keyring.sealer, plan, SYSTEM.random)
+            await ring.keep(NOW)
+            shared = SharedSecrets(keyring.sealer)
+            signer = ClientSigner(ring, shared, keys or Keys(), SYSTEM.random)
+            await story(World(signer, keyring))
+        finally:
+            await store.engine.close()
+
+    asyncio.run(tell())
+
+
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
+def test_what_each_algorithm_signs_and_each_pair_encrypts_a_second_library_reads(
+    tmp_path: Path,
+) -> None:
+    async def story(it: World) -> None:
+        client = it.client()
+        for algorithm in (*Algorithm, "HS256"):
+            text = await it.signer.sign(CLAIMS, client, NOW, algorithm=algorithm)
+            key = OctKey.import_key(it.secrets[0].reveal()) if algorithm == "HS256" else None
+            signed = jws.deserialize_compact(text, key or it.published(), [algorithm])
+            assert json.loads(signed.payload) == CLAIMS
+            assert signed.headers()["typ"] == "JWT"
+            for alg in ALGORITHMS:
+                for enc in ENCRYPTIONS:
+                    sealed = await it.signer.sign(
+                        CLAIMS,
+                        client,
+                        NOW,
+                        typ="logout+jwt",
+                        algorithm=algorithm,
+                        encryption_alg=alg,
+                        encryption_enc=enc,
+                    )
+                    opened = jwe.decrypt_compact(sealed, THEIRS[alg], algorithms=[alg, enc])
+                    assert opened.headers()["cty"] == "JWT"
+                    assert opened.headers()["kid"] == ("enc-2048" if alg[0] == "R" else "enc-256")
+                    inner = (opened.plaintext or b"").decode()
+                    signed = jws.deserialize_compact(inner, key or it.published(), [algorithm])
+                    assert json.loads(signed.payload) == CLAIMS
+                    assert signed.headers()["typ"] == "logout+jwt"
+
+    run(tmp_path, story)
+
+
+def test_claims_may_be_encrypted_without_a_signature_but_not_go_without_both(
+    tmp_path: Path,
+) -> None:
+    async def story(it: World) -> None:
+        client = it.client()
+        text = await it.signer.sign(
+            CLAIMS,
+            client,
+            NOW,
+            algorithm="",
+            encryption_alg="ECDH-ES",
+            encryption_enc="A128GCM",
+        )
+        opened = jwe.decrypt_compact(text, THEIRS["ECDH-ES"], algorithms=["ECDH-ES", "A128GCM"])
+        assert json.loads(opened.plaintext or b"") == CLAIMS
+        assert "cty" not in opened.headers()
+        with pytest.raises(ValueError, match="signed, encrypted, or both"):
+            await it.signer.sign(CLAIMS, client, NOW, algorithm="")
+
+    run(tmp_path, story, algorithms=(Algorithm.ES256,))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "alg", "enc", "check"),
+    [
+        ("RS256", "", "", "signed.algorithm"),
+        ("none", "", "", "signed.algorithm"),
+        ("HS512", "", "", "signed.algorithm"),
+        ("HS256", "", "", "signed.secret"),
+        ("ES256", "RSA-OAEP-256", "A128GCM", "signed.encryption"),
+        ("ES256", "RSA1_5", "A128GCM", "signed.encryption"),
+        ("ES256", "dir", "A128GCM", "signed.encryption"),
+        ("ES256", "ECDH-ES", "A128CBC-HS256", "signed.encryption"),
+        ("ES256", "ECDH-ES", "", "signed.encryption"),
+    ],
+)
+def test_without_a_key_nothing_leaves_the_server(
+    tmp_path: Path, algorithm: str, alg: str, enc: str, check: str
+) -> None:
+    only_ec = json.dumps({"keys": [public_members(EC.public_key())]}).encode()
+
+    async def story(it: World) -> None:
+        client = replace(it.client(), secrets=())
+        with pytest.raises(Refused) as refused:
+            await it.signer.sign(
+                CLAIMS, client, NOW, algorithm=algorithm, encryption_alg=alg, encryption_enc=enc
+            )
+        assert refused.value.refusal.code is ErrorCode.INVALID_CLIENT_METADATA
+        assert refused.value.refusal.check == check
+
+    run(tmp_path, story, Keys(only_ec), (Algorithm.ES256,))
