@@ -44,6 +44,7 @@ from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import ALGORITHM, NoSigningKey
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES, Subjects
 from valetkey.authorization.tokens.userinfo import UserInfo
