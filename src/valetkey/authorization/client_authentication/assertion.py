@@ -1,0 +1,95 @@
+"""What both kinds of signed assertion have in common (RFC 7521 section 4.2, RFC 7523 section 3)."""
+
+from collections.abc import Callable
+
+from valetkey.authorization.client_authentication.method import Means, Presented, not_proven
+from valetkey.authorization.model.register.client import AuthenticationMethod, Client
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.kernel.jose import jwt, mac
+from valetkey.kernel.moment import Instant, hours, seconds
+from valetkey.kernel.refusal import Refusal, Refused
+from valetkey.kernel.secret import from_base64url
+from valetkey.kernel.strict_json import read_object
+
+TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+TYPES = ("", "jwt", "client-authentication+jwt")
+"""The values of `typ` that an assertion may have; a request object's is not among them."""
+
+LEEWAY = seconds(10)
+"""How far clocks may differ: the same for accepting an assertion and for remembering it."""
+
+_LONGEST_LIFE = hours(1)
+"""Some libraries make them for so long, and what is remembered is small."""
+
+_LONGEST_JTI = 256
+_PARTS = 3
+
+
+def is_shown(presented: Presented) -> bool:
+    """Whether the request carries an assertion, or says that it does."""
+    names = presented.parameters.names
+    return "client_assertion" in names or "client_assertion_type" in names
+
+
+def is_shared(presented: Presented) -> bool:
+    """Whether the assertion says that a shared secret made its signature. Unverified."""
+    return header_member(presented, "alg") == mac.ALGORITHM
+
+
+def header_member(presented: Presented, name: str) -> str | None:
+    """A string in the header of the assertion. Unverified: it says only where to look."""
+    value = _member(presented, 0, name)
+    return value if isinstance(value, str) else None
+
+
+def claims(presented: Presented) -> str:
+    """The client that the request names."""
+    named = presented.parameters.get("client_id")
+    if named is not None:
+        return named
+    # Unverified: it only says whose keys to try.
+    issuer = _member(presented, 1, "iss")
+    return issuer if isinstance(issuer, str) else ""
+
+
+def judge(
+    presented: Presented,
+    client: Client,
+    means: Means,
+    method: AuthenticationMethod,
+    verify: Callable[[str], jwt.Claims],
+) -> Voucher | Refusal:
+    """The mark of an assertion that `verify` accepts and that is the client's own, or why not."""
+    if presented.parameters.get("client_assertion_type") != TYPE:
+        return not_proven("assertion.type", TYPE, "another type")
+    if client.authentication_method is not method:
+        return not_proven("assertion.method", client.authentication_method.value, method.value)
+    try:
+        claims = verify(presented.parameters.get("client_assertion") or "")
+    except Refused as refused:
+        problem = refused.refusal
+        return not_proven(f"assertion.{problem.check}", problem.expected, problem.received)
+    jti, expires_at = claims.get("jti"), claims.get("exp")
+    if claims.get("sub") != client.id:
+        return not_proven("assertion.subject", client.id, "another subject")
+    if not isinstance(expires_at, int) or expires_at > presented.now + _LONGEST_LIFE + LEEWAY:
+        return not_proven("assertion.long", f"at most {_LONGEST_LIFE} s", "a longer life")
+    if not isinstance(jti, str) or not 0 < len(jti) <= _LONGEST_JTI:
+        return not_proven("assertion.jti", f"1 to {_LONGEST_JTI} characters", "something else")
+    return Voucher(
+        VoucherKind.ASSERTION,
+        means.fingerprints.of(f"assertion:{client.id}", jti),
+        client_id=client.id,
+        grant_id="",
+        payload="",
+        expires_at=Instant(expires_at + LEEWAY + 1),
+    )
+
+
+def _member(presented: Presented, part: int, name: str) -> object:
+    assertion = presented.parameters.get("client_assertion") or ""
+    parts = assertion.split(".", _PARTS) if len(assertion) <= jwt.LONGEST else []
+    data = from_base64url(parts[part]) if len(parts) == _PARTS else None
+    members = read_object(data) if data is not None else None
+    return None if members is None else members.get(name)
