@@ -55,6 +55,7 @@ async def _pages(it: Service, told: set[str]) -> None:
     page = await browser.ask(**asked)
     await browser.submit(page, "sign-in", username="ada", password="wrong")
     page = await browser.sign_in(page, "ada", _WORD)
+    page = await browser.sign_in(await browser.ask(**asked, prompt="login"), "ada", _WORD)
     assert (await browser.deny(page)).told["error"] == "access_denied"
     answer = await browser.allow(await browser.ask(**asked))
     code = answer.told["code"]

@@ -88,22 +88,73 @@ def test_signing_in_without_an_app_leads_home(sqlite_url: str) -> None:
     run(sqlite_url, story)
 
 
-def test_every_sign_in_begins_a_session_of_its_own_and_ends_the_one_before(
-    sqlite_url: str,
+def test_who_signs_in_again_goes_on_with_the_same_session_under_another_cookie(
+    database_url: str,
 ) -> None:
     async def story(it: World) -> None:
         alice = it.browser()
-        page = await alice.ask()
-        await alice.sign_in(page)
-        first = alice.cookies["__Host-session"]
+        await alice.sign_in(await alice.ask())
+        first, mark = alice.cookies["__Host-session"], alice.cookies["__Host-browser-state"]
         assert first.startswith("vk_se_")
+        before = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
+        it.clock.forward(100)
         await alice.sign_in(await alice.ask(prompt="login"))
         assert alice.cookies["__Host-session"] != first
+        assert alice.cookies["__Host-browser-state"] == mark
         old = it.browser({"__Host-session": first})
         assert "Alice" not in (await old.get("/")).body
+        assert "Alice" in (await alice.get("/")).body
+        after = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
+        assert [session.id for session in after] == [session.id for session in before]
+        assert after[0].auth_time == before[0].auth_time + 100
+        assert after[0].expires_at == before[0].expires_at + 100
+        assert sorted(await it.events()) == ["session.renewed", "session.started"]
+
+    run(database_url, story)
+
+
+def test_who_signs_in_where_another_was_ends_the_session_of_the_other(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        await browser.sign_in(await browser.ask())
+        first = browser.cookies["__Host-session"]
+        await browser.sign_in(await browser.ask(prompt="login"), "bob")
+        assert browser.cookies["__Host-session"] != first
+        assert await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now)) == []
+        assert len(await it.store.read(lambda tx: tx.sessions.live_of(BOB.uid, it.clock.now))) == 1
+        assert sorted(await it.events()) == ["session.ended", "session.started", "session.started"]
+
+    run(database_url, story)
+
+
+def test_a_session_that_nobody_used_for_too_long_does_not_go_on(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.sign_in(await alice.ask())
+        it.clock.forward(it.site.sessions.idle)
+        await alice.sign_in(await alice.get("/oauth/sign-in"))
         assert sorted(await it.events()) == ["session.ended", "session.started", "session.started"]
 
     run(sqlite_url, story)
+
+
+def test_of_many_who_sign_in_again_with_one_cookie_one_goes_on_with_the_session(
+    database_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        alice = it.browser()
+        await alice.sign_in(await alice.ask())
+        one = dict(alice.cookies)
+        tabs = [it.browser(one) for _ in range(8)]
+        pages = [await tab.ask(prompt="login") for tab in tabs]
+        await asyncio.gather(*(tab.sign_in(page) for tab, page in zip(tabs, pages, strict=True)))
+        assert all(["Alice" in (await tab.get("/")).body for tab in tabs])
+        names = await it.events()
+        assert names.count("session.renewed") == 1
+        assert names.count("session.started") == len(tabs)
+        assert "session.ended" not in names
+
+    run(database_url, story)
 
 
 def test_a_session_planted_before_signing_in_is_not_taken_over(sqlite_url: str) -> None:

@@ -155,6 +155,16 @@ class SessionStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRenewed(Event):
+    """Someone signed in again where they were signed in; their session goes on."""
+
+    name: ClassVar[str] = "session.renewed"
+    uid: int
+    session_id: str
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SessionEnded(Event):
     """Someone signed out, or was signed out; `because` says which."""
 
@@ -363,6 +373,7 @@ EVENTS: tuple[type[Event], ...] = (
     PasswordChanged,
     SignInFailed,
     SessionStarted,
+    SessionRenewed,
     SessionEnded,
     LogoutTokenDelivered,
     LogoutTokenGivenUp,

@@ -1,11 +1,17 @@
 """Sessions: who is signed in here, how that begins, and everything that ends with it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event import GrantRevoked, SessionEnded, SessionStarted
+from valetkey.authorization.model.event import (
+    GrantRevoked,
+    SessionEnded,
+    SessionRenewed,
+    SessionStarted,
+)
 from valetkey.authorization.model.session import Session
+from valetkey.authorization.protocol.claims import PASSWORD
 from valetkey.authorization.sign_in.farewell import leave_word
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
@@ -23,6 +29,7 @@ PURPOSE = "session"
 """The purpose under which session cookies are fingerprinted."""
 
 _SEEN_EVERY = minutes(1)
+_METHODS = (PASSWORD,)
 _LONGEST_AGENT = 200
 
 
@@ -69,6 +76,54 @@ def find_still_signed_in(
     return _alive(tx, tx.sessions.find_by_id(session_id), settings, now)
 
 
+def find_unended(tx: Transaction, cookie: str, key: FingerprintKey, now: Instant) -> Session | None:
+    """The session of this cookie, even one that nobody has used for too long.
+
+    It lets nobody in any more, but apps that were told of it still wait to hear of its end.
+    """
+    if not well_formed(Prefix.SESSION, cookie):
+        return None
+    session = tx.sessions.find(key.of(PURPOSE, cookie))
+    if session is None or session.ended_at is not None or session.expires_at <= now:
+        return None
+    return session
+
+
+def sign_in(
+    tx: Transaction,
+    cookie: str,
+    new: NewSession,
+    user: User,
+    key: FingerprintKey,
+    settings: SessionSettings,
+    now: Instant,
+) -> str:
+    """Sign `user` in by password where `cookie` was the browser's; the id of their session.
+
+    If it is their own session that still lives, it goes on under the new cookie: apps that were
+    told of it see one person who signed in again. Anybody else's ends first.
+    """
+    old = find_unended(tx, cookie, key, now)
+    if old is not None and old.uid == user.uid and _alive(tx, old, settings, now) is not None:
+        renewed = replace(
+            old,
+            auth_time=now,
+            methods=_METHODS,
+            user_agent=new.user_agent,
+            last_seen_at=now,
+            expires_at=later(now, settings.lifetime),
+        )
+        before, after = key.of(PURPOSE, cookie), key.of(PURPOSE, new.cookie.reveal())
+        if tx.sessions.renew(renewed, before, after):
+            tx.participants.extend(old.id, renewed.expires_at)
+            tx.events.add(SessionRenewed(user.uid, old.id, renewed.methods), now)
+            return old.id
+    elif old is not None:
+        end_session(tx, old, now, "signed_in_again")
+    start_session(tx, new, user, key, settings, now)
+    return new.id
+
+
 def start_session(
     tx: Transaction,
     new: NewSession,
@@ -77,12 +132,12 @@ def start_session(
     settings: SessionSettings,
     now: Instant,
 ) -> None:
-    """Sign `user` in by password."""
+    """Sign `user` in by password, in a session of its own."""
     session = Session(
         id=new.id,
         uid=user.uid,
         auth_time=now,
-        methods=("pwd",),
+        methods=_METHODS,
         user_agent=new.user_agent,
         created_at=now,
         last_seen_at=now,

@@ -176,6 +176,6 @@ def test_on_loopback_http_cookies_have_plain_names(sqlite_url: str) -> None:
         alice = it.browser(host="127.0.0.1:8400", scheme="http")
         answer = await alice.allow(await alice.sign_in(await alice.ask()))
         assert "code" in answer.told
-        assert sorted(alice.cookies) == ["browser", "session"]
+        assert sorted(alice.cookies) == ["browser", "browser-state", "session"]
 
     run(sqlite_url, story, issuer="http://127.0.0.1:8400")

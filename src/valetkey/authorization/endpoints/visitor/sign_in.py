@@ -13,12 +13,7 @@ from valetkey.authorization.endpoints.visitor.site import HOME, SIGN_IN, Site, a
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.visitor.sign_in import SignInPage
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.session import (
-    NewSession,
-    end_session,
-    find_signed_in,
-    start_session,
-)
+from valetkey.authorization.sign_in.session import NewSession, sign_in
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.exchange import Pairs, Request, Response
@@ -70,27 +65,27 @@ class SignInEndpoint:
             return self.site.goes_to(decides_again(self.site, denied))
         username = form.get("username") or ""
         new = NewSession.fresh(request.headers.get("user-agent") or "", self.site.random)
+        begun: list[str] = []
         user = await self.password.authenticate(
             username,
             form.get("password") or "",
             request.address,
             request.at,
-            lambda tx, user: self._begin(tx, request, new, user),
+            lambda tx, user: begun.append(self._begin(tx, request, new, user)),
         )
         if isinstance(user, Refusal):
             return self._page(request, browser, pending, username[:_LONGEST_NAME], user)
-        cookie = self.site.cookies.set_session(new.cookie)
+        # The transaction may have run twice; the last run is the one that counts.
+        session_id = begun[-1]
+        cookies = self.site.cookies.begin(new.cookie, session_id)
         if pending is None:
-            return self.site.goes_to(HOME, cookie)
-        signed_in = replace(pending.interaction, signed_in=new.id, decided="", allowed=())
-        return self.site.goes_to(decides_again(self.site, signed_in), cookie)
+            return self.site.goes_to(HOME, *cookies)
+        signed_in = replace(pending.interaction, signed_in=session_id, decided="", allowed=())
+        return self.site.goes_to(decides_again(self.site, signed_in), *cookies)
 
-    def _begin(self, tx: Transaction, request: Request, new: NewSession, user: User) -> None:
-        key, sessions, now = self.site.keyring.fingerprint_key, self.site.sessions, request.at
-        old = find_signed_in(tx, self.site.cookies.session(request), key, sessions, now)
-        if old is not None:
-            end_session(tx, old.session, now, "signed_in_again")
-        start_session(tx, new, user, key, sessions, now)
+    def _begin(self, tx: Transaction, request: Request, new: NewSession, user: User) -> str:
+        cookie, key = self.site.cookies.session(request), self.site.keyring.fingerprint_key
+        return sign_in(tx, cookie, new, user, key, self.site.sessions, request.at)
 
     def _page(
         self,

@@ -38,6 +38,14 @@ class Participants:
         )
         return True
 
+    def extend(self, session_id: str, until: Instant) -> None:
+        """Keep them for as long as the session now lasts."""
+        self.db.send(
+            "UPDATE participants SET expires_at = :until WHERE session_id = :session_id",
+            session_id=session_id,
+            until=until,
+        )
+
     def of(self, session_id: str) -> Sequence[str]:
         """The ids of the clients that were told, first told first."""
         rows = self.db.rows(

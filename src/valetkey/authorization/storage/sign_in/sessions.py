@@ -71,6 +71,26 @@ class Sessions:
             now=now,
         )
 
+    def renew(self, session: Session, before: Fingerprint, after: Fingerprint) -> bool:
+        """Go on as `session` says, under the cookie `after` in place of `before`.
+
+        Of all who try with one cookie, exactly one is told True; nobody, once it has ended.
+        """
+        renewed = self.db.run(
+            "UPDATE sessions SET fingerprint = :after, auth_time = :auth_time, methods = :methods,"
+            " user_agent = :user_agent, last_seen_at = :last_seen_at, expires_at = :expires_at"
+            " WHERE id = :id AND fingerprint = :before AND ended_at IS NULL",
+            id=session.id,
+            before=before,
+            after=after,
+            auth_time=session.auth_time,
+            methods=" ".join(session.methods),
+            user_agent=session.user_agent,
+            last_seen_at=session.last_seen_at,
+            expires_at=session.expires_at,
+        )
+        return renewed == 1
+
     def end(self, session_id: str, now: Instant) -> bool:
         """End it. Of all who try, exactly one is told True."""
         ended = self.db.run(
