@@ -32,7 +32,8 @@ class Peer:
     """A server that runs. `pids` are all of its processes, those of its database included.
 
     `machine` is what the token endpoint needs for a JWT and for a token by reference, beside the
-    grant type; `asked` what an authorization request needs for an ID token.
+    grant type, as far as the server has them; `asked` what an authorization request needs beside
+    what all need. `spaced` says that its JSON has a space after each colon.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Peer:
     cookies: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: Mapping[str, str] = field(default_factory=dict[str, str])
     introspects_as: str = "reference"
+    spaced: bool = False
 
     def worked(self) -> float:
         """Seconds of CPU that it has used so far, to the nanosecond."""
@@ -62,6 +64,10 @@ class Peer:
     def get(self, path: str, *headers: str) -> bytes:
         """The bytes of a question."""
         return self.place.request("GET", path, "", *headers)
+
+    def said(self, json: bytes) -> bytes:
+        """How this server spells `json`."""
+        return json.replace(b":", b": ") if self.spaced else json
 
     def line(self) -> Line:
         """A connection to it."""
@@ -137,7 +143,7 @@ def machine(peer: Peer, kind: str) -> Repeat:
     secret = {"grant_type": "client_credentials", "client_secret": SECRET}
     request = peer.post(peer.paths.machine_token, secret | dict(peer.machine[kind]))
     expected = b'"access_token":"eyJ' if kind == "jwt" else b'"access_token":"'
-    return Repeat(peer.line(), request, expected)
+    return Repeat(peer.line(), request, peer.said(expected))
 
 
 def introspection(peer: Peer, token: str) -> Repeat:
@@ -150,15 +156,15 @@ def introspection(peer: Peer, token: str) -> Repeat:
     else:
         header = f"Authorization: Basic {credentials}"
         request = peer.post(peer.paths.introspection, form, header)
-    return Repeat(peer.line(), request, b'"active":true')
+    return Repeat(peer.line(), request, peer.said(b'"active":true'))
 
 
 def userinfo(peer: Peer, token: str) -> Repeat:
     """An app that asks who it is."""
     request = peer.get(peer.paths.userinfo, f"Authorization: Bearer {token}")
-    return Repeat(peer.line(), request, b'"sub":')
+    return Repeat(peer.line(), request, peer.said(b'"sub":'))
 
 
 def document(peer: Peer, path: str, expected: bytes) -> Repeat:
     """Somebody who reads what the server says about itself."""
-    return Repeat(peer.line(), peer.get(path), expected)
+    return Repeat(peer.line(), peer.get(path), peer.said(expected))
