@@ -194,7 +194,7 @@ def test_ca_15_every_claim_must_be_right(world: World, said: dict[str, object]) 
 
 
 def test_ca_15_an_assertion_that_lives_too_long_is_refused(world: World) -> None:
-    late = world.servers.clock.now() + 3_600
+    late = world.servers.clock.now() + 3_700
     answer = _by_assertion(world, _assertion(world, {"exp": late}))
     answer.refused(401, "invalid_client")
 

@@ -44,7 +44,7 @@ from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import ALGORITHM, NoSigningKey
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES, Subjects
 from valetkey.authorization.tokens.userinfo import UserInfo
@@ -122,6 +122,15 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     )
 
 
+def _signer(foundation: Foundation) -> ClientSigner:
+    return ClientSigner(
+        foundation.keys,
+        foundation.shared_secrets,
+        foundation.client_keys,
+        foundation.runtime.random,
+    )
+
+
 def _minter(foundation: Foundation) -> Minter:
     id_tokens = IdTokens(
         foundation.issuer,
@@ -163,6 +172,8 @@ def _door(foundation: Foundation, directory: ClientDirectory) -> Door:
             directory,
             foundation.keyring.fingerprint_key,
             Failures.a_minute(foundation.settings.limits.client_failures),
+            foundation.client_keys,
+            foundation.shared_secrets,
         ),
         audiences=(
             issuer,
@@ -188,9 +199,7 @@ def _site(foundation: Foundation, directory: ClientDirectory, decisions: Decisio
         decisions=decisions,
         random=foundation.runtime.random,
         scopes=foundation.asked_of_people,
-        hints=IdTokenHints(
-            foundation.issuer, foundation.keys, SharedSecrets(foundation.keyring.sealer)
-        ),
+        hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
     )
 
 

@@ -79,7 +79,11 @@ def test_what_strangers_call_themselves_does_not_fill_the_memory(tmp_path: Path)
     async def story(it: Service) -> None:
         failures = Failures.a_minute(2)
         authentication = ClientAuthentication(
-            ClientDirectory(it.foundation.store), it.foundation.keyring.fingerprint_key, failures
+            ClientDirectory(it.foundation.store),
+            it.foundation.keyring.fingerprint_key,
+            failures,
+            it.foundation.client_keys,
+            it.foundation.shared_secrets,
         )
         form = Form({"client_id": "x" * 60_000, "client_secret": "y"})
         for code in (*[ErrorCode.INVALID_CLIENT] * 2, ErrorCode.SLOW_DOWN):

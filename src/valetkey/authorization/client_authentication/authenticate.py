@@ -5,13 +5,24 @@ from dataclasses import dataclass, replace
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.method import (
     Authenticated,
+    Means,
+    Method,
     Presented,
     not_proven,
 )
 from valetkey.authorization.client_authentication.registry import METHODS
-from valetkey.authorization.model.register.client import ClientSecret, client_without_rights
+from valetkey.authorization.model.register.client import (
+    Client,
+    ClientSecret,
+    client_without_rights,
+)
+from valetkey.authorization.model.voucher import Voucher
 from valetkey.authorization.protocol.liveness import require_live, standing_of
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Fingerprint, FingerprintKey
@@ -39,12 +50,19 @@ class ClientAuthentication:
     """Asks each method whether it recognises the request; two that do are one too many."""
 
     def __init__(
-        self, directory: ClientDirectory, fingerprints: FingerprintKey, failures: Failures
+        self,
+        directory: ClientDirectory,
+        fingerprints: FingerprintKey,
+        failures: Failures,
+        keys: ClientKeys,
+        shared: SharedSecrets,
     ) -> None:
         """Count failures in `failures`, in this process."""
         self._directory = directory
         self._fingerprints = fingerprints
         self._failures = failures
+        self._keys = keys
+        self._shared = shared
 
     async def authenticate(self, presented: Presented, place: str) -> Authenticated:
         """The client that sent the request from `place`, an address prefix.
@@ -65,10 +83,10 @@ class ClientAuthentication:
             raise Refused(_two_names())
         client = await self._directory.find(client_id) if client_id else None
         # An unknown client costs the same work as a wrong secret.
-        verdict = method.proves(presented, client or _NOBODY, self._fingerprints)
+        verdict = await self._judge(method, presented, client or _NOBODY)
         if client and isinstance(verdict, Refusal) and self._may_look_again(client_id, place, now):
             client = await self._directory.find_again(client_id)
-            verdict = method.proves(presented, client or _NOBODY, self._fingerprints)
+            verdict = await self._judge(method, presented, client or _NOBODY, after=verdict)
         if client is None:
             verdict = not_proven("unknown", "a registered client", "another id")
         elif require_live(standing_of(client), now):
@@ -77,6 +95,18 @@ class ClientAuthentication:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
             raise Refused(self._count(client_id, place, now) or refusal)
         return Authenticated(client, method.name, verdict)
+
+    async def _judge(
+        self, method: Method, presented: Presented, client: Client, after: Refusal | None = None
+    ) -> Voucher | Refusal | None:
+        keys = KeySet()
+        # A stranger's word must not send us to the server of a client that has no use for it.
+        if method.needs_keys and client.authentication_method.value == method.name:
+            if after is not None and after.check in _WORTH_NEW_KEYS:
+                keys = await self._keys.signing_again(client, presented.now)
+            else:
+                keys = await self._keys.signing(client, presented.now)
+        return method.proves(presented, client, Means(keys, self._fingerprints, self._shared))
 
     def _may_look_again(self, client_id: str, place: str, now: Instant) -> bool:
         # Its secret may be a moment old, from another process; guesses may not cost a look each.
@@ -103,6 +133,10 @@ def spend_mark(tx: Transaction, proven: Authenticated) -> Refusal | None:
     return not_proven("assertion.replayed", "an assertion not used before", "a used one")
 
 
+# What a client's new keys would mend.
+_WORTH_NEW_KEYS = frozenset(
+    f"client.assertion.{check}" for check in (jwt.UNKNOWN_KEY, "jwt.alg", "jwt.signature")
+)
 _NOBODY = replace(
     client_without_rights("", Instant(0)),
     disabled_at=Instant(0),

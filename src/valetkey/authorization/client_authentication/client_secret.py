@@ -7,6 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from valetkey.authorization.client_authentication.method import (
     Basic,
+    Means,
     Method,
     Presented,
     not_proven,
@@ -14,11 +15,13 @@ from valetkey.authorization.client_authentication.method import (
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.refusal import Refusal, Refused
-from valetkey.kernel.secret import FingerprintKey, same
+from valetkey.kernel.secret import same
 
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST = 8_192
+_IN_HEADER = "client_secret_basic"
+_IN_BODY = "client_secret_post"
 
 
 def read_basic(header: str | None) -> Basic | None:
@@ -68,9 +71,7 @@ def _claims(presented: Presented) -> str:
     return presented.parameters.get("client_id") or ""
 
 
-def _proves(
-    presented: Presented, client: Client, fingerprints: FingerprintKey
-) -> Voucher | Refusal | None:
+def _proves(presented: Presented, client: Client, means: Means) -> Voucher | Refusal | None:
     if presented.basic is not None:
         candidates = {presented.basic.client_secret, presented.basic.raw_client_secret}
     else:
@@ -78,17 +79,22 @@ def _proves(
     live = [secret for secret in client.secrets if secret.is_live(presented.now)]
     fits = False
     for text in sorted(candidates):
-        print_ = fingerprints.of(secret_purpose(client.id), text)
+        print_ = means.fingerprints.of(secret_purpose(client.id), text)
         for secret in live:
             fits |= same(print_, secret.fingerprint)
-    if fits and client.authentication_method is AuthenticationMethod.CLIENT_SECRET:
-        return None
-    return not_proven("secret", f"one of the secrets of {client.id}", "another secret")
+    if not fits or client.authentication_method is not AuthenticationMethod.CLIENT_SECRET:
+        return not_proven("secret", f"one of the secrets of {client.id}", "another secret")
+    registered = client.openid.token_endpoint_auth_method
+    used = _IN_BODY if presented.basic is None else _IN_HEADER
+    # Who said where its secret comes need not fear it anywhere else.
+    if registered and registered != used:
+        return not_proven("secret.place", registered, used)
+    return None
 
 
 METHOD = Method(
     AuthenticationMethod.CLIENT_SECRET.value,
-    ("client_secret_basic", "client_secret_post"),
+    (_IN_HEADER, _IN_BODY),
     _recognises,
     _claims,
     _proves,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import Voucher
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import FingerprintKey
@@ -31,6 +33,15 @@ class Presented:
 
 
 @dataclass(frozen=True, slots=True)
+class Means:
+    """With what a proof is judged: the client's public keys, and how its secrets are compared."""
+
+    keys: KeySet
+    fingerprints: FingerprintKey
+    shared: SharedSecrets
+
+
+@dataclass(frozen=True, slots=True)
 class Authenticated:
     """A client that has proven who it is. `mark` counts once: spend it in the transaction."""
 
@@ -44,14 +55,16 @@ class Method:
     """One way to prove it.
 
     `recognises` says whether a request uses this method, `claims` which client it names, and
-    `proves` judges the proof: the mark to spend (or None), or why not.
+    `proves` judges the proof: the mark to spend (or None), or why not. Where it `needs_keys`, the
+    client's public keys are found before; no judge waits for anybody.
     """
 
     name: str
     metadata_names: tuple[str, ...]
     recognises: Callable[[Presented], bool]
     claims: Callable[[Presented], str]
-    proves: Callable[[Presented, Client, FingerprintKey], Voucher | Refusal | None]
+    proves: Callable[[Presented, Client, Means], Voucher | Refusal | None]
+    needs_keys: bool = False
 
 
 def not_proven(check: str, expected: str = "", received: str = "") -> Refusal:

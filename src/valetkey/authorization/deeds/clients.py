@@ -13,6 +13,7 @@ from valetkey.authorization.model.event import (
     GrantRevoked,
 )
 from valetkey.authorization.model.register.client import (
+    BY_SECRET,
     AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
@@ -28,9 +29,11 @@ from valetkey.authorization.protocol.register.client_metadata import (
 )
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.shared_secrets import place
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
 
 SHORTEST_SECRET = 32
@@ -47,6 +50,7 @@ class Registrar:
 
     rules: ClientRules
     fingerprints: FingerprintKey
+    sealer: Sealer
     random: Callable[[int], bytes]
     door: str
 
@@ -61,10 +65,11 @@ class Registrar:
     ) -> Client | Faults:
         """The new client, or everything that is wrong with it.
 
-        A client that authenticates by secret needs one; its fingerprint is all that is kept.
+        A client that authenticates by secret needs one. Its fingerprint is all that is kept, and
+        the secret itself, sealed, for a client that signs with it or wants answers signed so.
         """
         faults = [*self.rules.faults(metadata), *_id_faults(client_id)]
-        needs = metadata.proof == AuthenticationMethod.CLIENT_SECRET
+        needs = metadata.proof in BY_SECRET
         if needs and secret is None:
             faults.append(Fault("client_secret", "this client authenticates by a secret"))
         if not needs and secret is not None:
@@ -77,7 +82,7 @@ class Registrar:
             return (Fault("client_id", "another: this one is taken"),)
         tx.events.add(ClientRegistered(client_id, self.door), now)
         if secret is not None:
-            self._add_secret(tx, client_id, secret, now)
+            self._add_secret(tx, client, secret, now)
         return tx.clients.find(client_id) or client
 
     def change(
@@ -115,12 +120,12 @@ class Registrar:
         others_live: Lifetime | None,
     ) -> Faults:
         """Give it one more secret; the others end after `others_live`, or never if that is None."""
-        if client.authentication_method is not AuthenticationMethod.CLIENT_SECRET:
+        if not client.has_secret:
             return (Fault("client_secret", "this client does not authenticate by a secret"),)
         if faults := secret_faults(secret):
             return faults
         at = None if others_live is None else later(now, others_live)
-        self._add_secret(tx, client.id, secret, now, others_expire_at=at)
+        self._add_secret(tx, client, secret, now, others_expire_at=at)
         return ()
 
     def disable(self, tx: Transaction, client: Client, now: Instant) -> bool:
@@ -146,17 +151,20 @@ class Registrar:
     def _add_secret(
         self,
         tx: Transaction,
-        client_id: str,
+        client: Client,
         secret: Secret,
         now: Instant,
         others_expire_at: Instant | None = None,
     ) -> None:
-        print_ = self.fingerprints.of(secret_purpose(client_id), secret.reveal())
-        kept = ClientSecret(fresh_id("cs", self.random), print_, None)
-        tx.clients.add_secret(client_id, kept, now)
+        print_ = self.fingerprints.of(secret_purpose(client.id), secret.reveal())
+        name, sealed = fresh_id("cs", self.random), ""
+        # security 18: what nobody needs to read again is not there to be read.
+        if client.signs_with_secret:
+            sealed = self.sealer.seal(secret.reveal().encode(), place(name), self.random)
+        tx.clients.add_secret(client.id, ClientSecret(name, print_, None, sealed), now)
         if others_expire_at is not None:
-            tx.clients.expire_other_secrets(client_id, kept.id, others_expire_at)
-        tx.events.add(ClientSecretIssued(client_id, kept.id, others_expire_at), now)
+            tx.clients.expire_other_secrets(client.id, name, others_expire_at)
+        tx.events.add(ClientSecretIssued(client.id, name, others_expire_at), now)
 
     def _client(self, metadata: ClientMetadata, client_id: str, now: Instant) -> Client:
         return Client(

@@ -11,6 +11,8 @@ from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientRules
 from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.config.paths import credential_path, database_file, keyring_path
 from valetkey.config.settings import Settings
@@ -39,6 +41,7 @@ class Foundation:
     keys: SigningKeyRing
     scopes: Mapping[str, str]
     outgoing: Outgoing
+    client_keys: ClientKeys
 
     @property
     def issuer(self) -> str:
@@ -69,9 +72,15 @@ class Foundation:
                 default_profile=ProfileName(self.settings.clients.default_profile),
             ),
             self.keyring.fingerprint_key,
+            self.keyring.sealer,
             self.runtime.random,
             door,
         )
+
+    @property
+    def shared_secrets(self) -> SharedSecrets:
+        """The secrets of clients that sign with them."""
+        return SharedSecrets(self.keyring.sealer)
 
     def accounts(self) -> AccountKeeper:
         """The keeper of people."""
@@ -124,7 +133,9 @@ def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, st
     ca_file = settings.source.directory / settings.fetch.ca_file if settings.fetch.ca_file else None
     outgoing = Outgoing(settings.fetch.allow, runtime.now, ca_file=ca_file)
     every = {**IDENTITY_SCOPES, **scopes}
-    return Foundation(settings, runtime, keyring, store, keys, every, outgoing)
+    return Foundation(
+        settings, runtime, keyring, store, keys, every, outgoing, ClientKeys(outgoing)
+    )
 
 
 async def prepare(settings: Settings, runtime: Runtime) -> None:

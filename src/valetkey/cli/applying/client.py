@@ -10,7 +10,7 @@ from valetkey.authorization.deeds.clients import (
     metadata_of,
     secret_faults,
 )
-from valetkey.authorization.model.register.client import AuthenticationMethod, Client
+from valetkey.authorization.model.register.client import BY_SECRET, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
@@ -66,7 +66,7 @@ def _find(tx: Transaction, wanted: Wanted) -> Client | None:
 def _register(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
     wanted = client.wanted
     metadata = _metadata(ClientMetadata(name=""), wanted)
-    needs = metadata.proof == AuthenticationMethod.CLIENT_SECRET
+    needs = metadata.proof in BY_SECRET
     made_secret = client.fresh_secret if needs and wanted.secret is None else None
     made = keeper.register(
         tx,
@@ -126,8 +126,9 @@ def _metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:
 
 
 def _needs_secret(client: Client, now: Instant) -> bool:
-    by_secret = client.authentication_method is AuthenticationMethod.CLIENT_SECRET
-    return by_secret and not any(secret.is_live(now) for secret in client.secrets)
+    # A secret that is only fingerprinted signs nothing.
+    useful = (s for s in client.secrets if s.sealed or not client.signs_with_secret)
+    return client.has_secret and not any(secret.is_live(now) for secret in useful)
 
 
 def _has(keeper: Registrar, client: Client, secret: Secret, now: Instant) -> bool:

@@ -8,9 +8,9 @@ import click
 
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.model.register.client import (
+    BY_SECRET,
     AccessTokenFormat,
     ApplicationType,
-    AuthenticationMethod,
     Client,
     ClientType,
     GrantTypeName,
@@ -136,7 +136,7 @@ def create(
     chosen = client_id or fresh_id("client", SYSTEM.random)
 
     async def work(opened: Opened) -> tuple[Client, Secret | None]:
-        needs = metadata.proof == AuthenticationMethod.CLIENT_SECRET
+        needs = metadata.proof in BY_SECRET
         secret = fresh_client_secret(opened) if needs else None
         keeper = registrar(opened)
 

@@ -46,8 +46,13 @@ class AuthenticationMethod(StrEnum):
     """
 
     CLIENT_SECRET = "client_secret"
+    CLIENT_SECRET_JWT = "client_secret_jwt"
     PRIVATE_KEY_JWT = "private_key_jwt"
     NONE = "none"
+
+
+BY_SECRET = frozenset({AuthenticationMethod.CLIENT_SECRET, AuthenticationMethod.CLIENT_SECRET_JWT})
+"""The methods of a client that has secrets."""
 
 
 class GrantTypeName(StrEnum):
@@ -122,6 +127,26 @@ class Client:
     def profile(self) -> Profile:
         """What its one word allows and demands."""
         return PROFILES[self.profile_name]
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether it proves who it is by a secret, shown or signed with."""
+        return self.authentication_method in BY_SECRET
+
+    @property
+    def signs_with_secret(self) -> bool:
+        """Whether its secret is a key as well, and must be kept so that it can be read again."""
+        openid = self.openid
+        return self.authentication_method is AuthenticationMethod.CLIENT_SECRET_JWT or (
+            self.has_secret
+            and "HS256"
+            in {
+                openid.id_token_signed_response_alg,
+                openid.userinfo_signed_response_alg,
+                openid.introspection_signed_response_alg,
+                openid.request_object_signing_alg,
+            }
+        )
 
     @property
     def needs_pkce(self) -> bool:
