@@ -34,6 +34,7 @@ SENTENCES = {
     "/oauth/consent": "The consent page: who asks for what, allow or deny.",
     "/oauth/switch-account": "Somebody else wants to decide: back to the sign-in page.",
     "/oauth/sign-out": "The sign-out page.",
+    "/oauth/logout": "Where an application sends people to sign out (RP-Initiated Logout 1.0).",
     "/": "Who runs this, and who is signed in.",
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",

@@ -13,6 +13,7 @@ from valetkey.authorization.client_authentication.authenticate import (
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
+from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.records import Records
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door
@@ -22,6 +23,7 @@ from valetkey.authorization.endpoints.client.revocation import RevocationEndpoin
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
 from valetkey.authorization.endpoints.health import HealthEndpoint, live
 from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
+from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInfoEndpoint
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
 from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
@@ -100,9 +102,11 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     )
     served = grant_types(replace(passwords, door="password_grant").authenticate)
     site = _site(foundation, directory, decisions)
+    sign_out = SignOut(foundation.issuer, store, courier.at_once)
     refuse_with_page = RefuseWithPage(decisions, site.brand)
     routes = (
         *visitor_routes(site, passwords, minter, refuse_with_page),
+        *logout_routes(site, sign_out, refuse_with_page),
         *_client_routes(foundation, door, served, minter, refuse),
         _userinfo_route(foundation, minter, refuse),
         *_resource_server_routes(foundation, door, refuse),

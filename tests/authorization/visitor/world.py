@@ -1,7 +1,7 @@
 """A whole visitor's world in memory: the real App and database, a clock to turn, browsers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from tests.authorization.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.endpoints.visitor.routes import routes
 from valetkey.authorization.endpoints.visitor.site import Site
@@ -22,6 +24,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import DecisionQueue
@@ -29,13 +32,16 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
+from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
+from valetkey.fetch.door import Door
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours, minutes, seconds
@@ -52,6 +58,7 @@ SCOPES = {
     "write": "change everything of yours",
     "notes:read": "read your notes",
     "notes:write": "change your notes",
+    **IDENTITY_SCOPES,
     "client:read": "read its own record",
     "client:write": "change its own record",
 }
@@ -156,6 +163,10 @@ class World:
         return int(row[0])
 
 
+async def _nowhere(host: str, port: int) -> Sequence[str]:
+    raise OSError("there is no network")
+
+
 @asynccontextmanager
 async def world(
     url: str,
@@ -198,8 +209,11 @@ async def world(
     id_tokens = IdTokens(issuer, ServerKeySigner(keys), subjects, hours(1))
     minter = Minter(issuer, keys, id_tokens)
     refuse = RefuseWithPage(decisions, brand)
+    tokens = LogoutTokens(issuer, ServerKeySigner(keys), subjects)
+    courier = Courier(store, tokens, Door((), runtime.now, resolve=_nowhere).post_form, runtime)
+    deed = SignOut(issuer, store, courier.at_once)
     app = App(
-        routes(site, password, minter, refuse),
+        (*routes(site, password, minter, refuse), *logout_routes(site, deed, refuse)),
         runtime=runtime,
         refuse=refuse,
         hosts=(urlsplit(issuer).netloc,),

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.authorization.model.account.user import Uid
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, seconds
+
+LEASE = seconds(15)
+"""So long one process has a delivery to itself: three times what an attempt may take."""
 
 
 class DeliveryKind(StrEnum):

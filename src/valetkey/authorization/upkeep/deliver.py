@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.delivery import Delivery
+from valetkey.authorization.model.delivery import LEASE, Delivery
 from valetkey.authorization.model.event import LogoutTokenDelivered, LogoutTokenGivenUp
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -16,9 +16,6 @@ from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, sec
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
-
-LEASE = seconds(15)
-"""So long one process has a delivery to itself: three times what an attempt may take."""
 
 PAUSES = (seconds(2), seconds(10), minutes(1), minutes(5), minutes(30), hours(1))
 """After the first, second, … attempt that failed; the last one for all that follow."""

@@ -6,13 +6,11 @@ from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
 from valetkey.authorization.endpoints.visitor.errors import ErrorPages
 from valetkey.authorization.endpoints.visitor.home import HomeEndpoint
 from valetkey.authorization.endpoints.visitor.sign_in import SignInEndpoint
-from valetkey.authorization.endpoints.visitor.sign_out import SignOutEndpoint
 from valetkey.authorization.endpoints.visitor.site import (
     AUTHORIZE,
     CONSENT,
     HOME,
     SIGN_IN,
-    SIGN_OUT,
     SWITCH_ACCOUNT,
     Site,
 )
@@ -27,7 +25,7 @@ def routes(
 ) -> tuple[Route, ...]:
     """Every page for people and what pages refer to."""
     authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
-    sign_in, sign_out = SignInEndpoint(site, password), SignOutEndpoint(site)
+    sign_in = SignInEndpoint(site, password)
     home, errors = HomeEndpoint(site), ErrorPages(site.brand, site.issuer)
 
     def form(path: str, **methods: Endpoint) -> Route:
@@ -41,7 +39,6 @@ def routes(
         form(SIGN_IN, GET=sign_in.get, POST=sign_in.post),
         form(CONSENT, GET=consent.get, POST=consent.post),
         form(SWITCH_ACCOUNT, POST=consent.switch_account),
-        form(SIGN_OUT, GET=sign_out.get, POST=sign_out.post),
         page(HOME, home.get),
         page("/errors/", errors.index),
         page("/errors/{code}", errors.explanation),

@@ -1,0 +1,52 @@
+"""Signing out: the session ends, and every app that was told of it hears so."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.delivery import LEASE, Delivery
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.protocol.logout import frame_address
+from valetkey.authorization.sign_in.session import end_session
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.moment import Instant, later
+
+Tell = Callable[[Sequence[Delivery]], Awaitable[None]]
+"""Attempts deliveries now and does not wait for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignOut:
+    """Ends sessions of people who are there to see it."""
+
+    issuer: str
+    store: Store
+    tell: Tell
+
+    async def end(self, session: Session, now: Instant) -> Sequence[str]:
+        """End it and tell its apps. What comes back are the addresses that only frames can tell.
+
+        Whoever comes second tells nobody again, and gets the same addresses.
+        """
+
+        def work(tx: Transaction) -> tuple[Sequence[Delivery], Sequence[str]]:
+            ended = end_session(tx, session, now, "signed_out")
+            until = later(now, LEASE)
+            leased = tx.deliveries.lease_of_session(session.id, now, until) if ended else ()
+            return leased, self._frames(tx, session)
+
+        leased, frames = await self.store.write(work)
+        await self.tell(leased)
+        return frames
+
+    def _frames(self, tx: Transaction, session: Session) -> Sequence[str]:
+        found: list[str] = []
+        for client_id in tx.participants.of(session.id):
+            client = tx.clients.find(client_id)
+            if client is None or client.disabled_at or not client.openid.frontchannel_logout_uri:
+                continue
+            uri, which = (
+                client.openid.frontchannel_logout_uri,
+                client.openid.frontchannel_logout_session_required,
+            )
+            found.append(frame_address(uri, self.issuer, session.id, says_which=which))
+        return found

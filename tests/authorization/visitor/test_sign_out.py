@@ -1,0 +1,326 @@
+"""Signing out: only by the button, of whoever is signed in, and back only to where was agreed."""
+
+import asyncio
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.visitor.browser import Answer, Browser
+from tests.authorization.visitor.world import ALICE, WEB, World, run
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.id_token import Identity
+from valetkey.kernel.moment import hours
+
+BACK = "https://app.example/bye"
+LEAVER = replace(
+    WEB,
+    id="leaver",
+    name="Leaver",
+    openid=OpenIdRegistration(post_logout_redirect_uris=(BACK, f"{BACK}?x=1")),
+)
+FRAMED = replace(
+    WEB,
+    id="framed",
+    openid=OpenIdRegistration(
+        frontchannel_logout_uri="https://framed.example/out?x=1",
+        frontchannel_logout_session_required=True,
+        backchannel_logout_uri="https://framed.example/back",
+    ),
+)
+
+
+async def signed_in(it: World) -> Browser:
+    """A browser in which alice is signed in."""
+    browser = it.browser()
+    await browser.sign_in(await browser.get("/oauth/sign-in"))
+    assert await is_in(browser)
+    return browser
+
+
+async def is_in(browser: Browser) -> bool:
+    return 'id="sign-out"' in (await browser.get("/")).body
+
+
+async def hint(it: World, client_id: str = "leaver") -> str:
+    client = await it.store.read(lambda tx: tx.clients.find(client_id))
+    assert client is not None
+    identity = Identity(ALICE, client, it.clock.now, ("pwd",), sid="se_1")
+    return await it.minter.id_tokens.mint(identity, it.clock.now)
+
+
+async def joined(it: World, client_id: str) -> str:
+    """The id of alice's session, of which that client was told."""
+
+    def work(tx: Transaction) -> str:
+        (session,) = tx.sessions.live_of(ALICE.uid, it.clock.now)
+        assert tx.participants.add(session.id, client_id, it.clock.now)
+        return session.id
+
+    return await it.store.write(work)
+
+
+def says(answer: Answer, words: str) -> bool:
+    return words in re.sub(r"\s+", " ", answer.body)
+
+
+async def leave(it: World, browser: Browser, **asked: str) -> Answer:
+    page = await browser.get("/oauth/logout", **asked)
+    assert page.status == 200
+    assert await is_in(browser), "a link did it"
+    return await browser.submit(page, "sign-out")
+
+
+def test_an_app_that_asks_is_named_and_gets_the_person_back(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        browser = await signed_in(it)
+        asked = {"id_token_hint": await hint(it), "post_logout_redirect_uri": BACK}
+        page = await browser.get("/oauth/logout", **asked, state="a b&c")
+        assert "Leaver" in page.body
+        assert "no-store" in page.header("cache-control")
+        assert "form-action 'self' https://app.example" in page.header("content-security-policy")
+        answer = await browser.submit(page, "sign-out")
+        assert (answer.status, answer.location) == (303, f"{BACK}?state=a%20b%26c")
+        assert not await is_in(browser)
+        assert not [name for name in browser.cookies if "session" in name or "state" in name]
+
+    run(sqlite_url, story)
+
+
+def test_an_expired_hint_is_as_good(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        old = await hint(it)
+        it.clock.forward(hours(24))
+        answer = await leave(
+            it, await signed_in(it), id_token_hint=old, post_logout_redirect_uri=f"{BACK}?x=1"
+        )
+        assert answer.location == f"{BACK}?x=1"
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"client_id": "leaver", "post_logout_redirect_uri": f"{BACK}/"}, "has not registered"),
+        ({"client_id": "leaver", "post_logout_redirect_uri": f"{BACK}?x=2"}, "has not registered"),
+        ({"client_id": "leaver", "post_logout_redirect_uri": BACK.upper()}, "has not registered"),
+        ({"client_id": "web1", "post_logout_redirect_uri": BACK}, "has not registered"),
+        ({"client_id": "nobody", "post_logout_redirect_uri": BACK}, "did not say which app"),
+        ({"post_logout_redirect_uri": BACK}, "did not say which app"),
+        (
+            {"client_id": "leaver", "post_logout_redirect_uri": BACK, "id_token_hint": "a.b.c"},
+            "did not issue to it",
+        ),
+        (
+            {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "x" * 2_001},
+            "state that is too long",
+        ),
+        (
+            {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "x\ny"},
+            "state that is too long",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_and_keeps_nobody_from_leaving(
+    sqlite_url: str, asked: dict[str, str], words: str
+) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        browser = await signed_in(it)
+        answer = await leave(it, browser, **asked)
+        assert answer.status == 200
+        assert says(answer, "You are signed out</h1>")
+        assert says(answer, words)
+        assert not answer.location
+        assert not answer.header("refresh")
+        assert not await is_in(browser)
+        (reference,) = re.findall(r"VK-[0-9A-Z-]+", answer.body)
+        (decision,) = [each for each in it.decisions.drain() if each.reference == reference]
+        assert decision.endpoint == "/oauth/logout"
+        again = await browser.get("/oauth/logout", **asked)
+        assert says(again, words)
+
+    run(sqlite_url, story)
+
+
+def test_a_hint_for_one_app_and_the_id_of_another_lead_nowhere(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        answer = await leave(
+            it,
+            await signed_in(it),
+            id_token_hint=await hint(it, "web1"),
+            client_id="leaver",
+            post_logout_redirect_uri=BACK,
+        )
+        assert says(answer, "named two different apps")
+
+    run(sqlite_url, story)
+
+
+def test_a_hint_with_another_signature_leads_nowhere(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        good = await hint(it)
+        head, _, _ = good.rpartition(".")
+        other = (await hint(it)).rpartition(".")[2]
+        for bad in (f"{head}.{other[:-4]}AAAA", f"{head}.", head):
+            answer = await leave(
+                it, await signed_in(it), id_token_hint=bad, post_logout_redirect_uri=BACK
+            )
+            assert not answer.location
+            assert says(answer, "You are signed out all the same.")
+
+    run(sqlite_url, story)
+
+
+def test_an_app_that_was_switched_off_is_nobody(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(replace(LEAVER, disabled_at=it.clock.now))
+        answer = await leave(
+            it, await signed_in(it), client_id="leaver", post_logout_redirect_uri=BACK
+        )
+        assert says(answer, "did not say which app")
+
+    run(sqlite_url, story)
+
+
+def test_who_is_not_signed_in_is_sent_back_at_once(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        asked = {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "1"}
+        answer = await it.browser().get("/oauth/logout", **asked)
+        assert (answer.status, answer.location) == (303, f"{BACK}?state=1")
+        nothing = await it.browser().get("/oauth/logout")
+        assert says(nothing, "You are signed out</h1>")
+
+    run(sqlite_url, story)
+
+
+def test_a_form_of_another_site_is_led_to_where_the_cookies_come_along(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        browser = await signed_in(it)
+        asked = {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "1"}
+        # Without cookies: SameSite=Lax keeps them back.
+        sent = await it.browser().post("/oauth/logout", asked, {"origin": "https://app.example"})
+        assert sent.status == 303
+        page = await browser.get(sent.location)
+        assert 'id="sign-out"' in page.body
+        answer = await browser.submit(page, "sign-out")
+        assert answer.location == f"{BACK}?state=1"
+        long = {**asked, "id_token_hint": "x" * 9_000}
+        assert (await it.browser().post("/oauth/logout", long)).location == "/oauth/logout"
+
+    run(sqlite_url, story)
+
+
+def test_no_request_of_another_site_presses_the_button(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        browser = await signed_in(it)
+        asked = {"client_id": "leaver", "post_logout_redirect_uri": BACK}
+        for path in ("/oauth/logout", "/oauth/sign-out"):
+            for method in ("GET", "HEAD", "PUT", "DELETE"):
+                await browser.send(method, path)
+        assert (await browser.post("/oauth/logout", asked)).status == 200
+        page = await browser.get("/oauth/logout", **asked)
+        action, fields = page.form("sign-out")
+        for changed in (
+            {**fields, "csrf": ["x"]},
+            {**fields, "returns_to": ["https://evil.example/"]},
+            {**fields, "unreturned": ["address"]},
+            {name: value for name, value in fields.items() if name != "csrf"},
+        ):
+            assert (await browser.post(action, changed)).status == 403
+        cross = {"origin": "https://evil.example"}
+        assert (await browser.post(action, fields, cross)).status == 403
+        assert (await browser.post(action, fields, {"sec-fetch-site": "cross-site"})).status == 403
+        assert await is_in(browser)
+
+    run(sqlite_url, story)
+
+
+def test_who_presses_twice_still_gets_back_and_nobody_else_does(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        browser = await signed_in(it)
+        page = await browser.get("/oauth/logout", client_id="leaver", post_logout_redirect_uri=BACK)
+        action, fields = page.form("sign-out")
+        assert (await browser.post(action, fields)).location == BACK
+        assert (await browser.post(action, fields)).location == BACK
+        evil = {**fields, "returns_to": ["https://evil.example/"]}
+        assert (await browser.post(action, evil)).status == 403
+        assert (await it.events()).count("session.ended") == 1
+
+    run(sqlite_url, story)
+
+
+def test_frames_tell_the_apps_that_have_no_other_ear(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(LEAVER)
+        await it.register(FRAMED)
+        browser = await signed_in(it)
+        sid = await joined(it, "framed")
+        answer = await leave(
+            it, browser, client_id="leaver", post_logout_redirect_uri=BACK, state="1"
+        )
+        assert answer.status == 200
+        (source,) = re.findall(r'<iframe src="([^"]+)"', answer.body)
+        assert source.replace("&amp;", "&") == (
+            f"https://framed.example/out?x=1&iss=https%3A%2F%2Fauth.example&sid={sid}"
+        )
+        assert "frame-src https://framed.example" in answer.header("content-security-policy")
+        assert answer.header("refresh") == f"3; url={BACK}?state=1"
+        assert f'href="{BACK}?state=1"' in answer.body
+
+    run(sqlite_url, story)
+
+
+def test_an_app_that_wants_no_session_named_is_told_of_none(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        plain = replace(FRAMED.openid, frontchannel_logout_session_required=False)
+        await it.register(replace(FRAMED, openid=plain))
+        browser = await signed_in(it)
+        await joined(it, "framed")
+        answer = await browser.submit(await browser.get("/oauth/sign-out"), "sign-out")
+        assert re.findall(r'<iframe src="([^"]+)"', answer.body) == [
+            "https://framed.example/out?x=1"
+        ]
+        assert not answer.header("refresh")
+
+    run(sqlite_url, story)
+
+
+def test_a_session_that_nobody_used_for_long_can_still_be_ended(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(FRAMED)
+        browser = await signed_in(it)
+        await joined(it, "framed")
+        it.clock.forward(hours(9))
+        assert not await is_in(browser)
+        page = await browser.get("/oauth/sign-out")
+        assert "alice" not in page.body.lower()
+        await browser.submit(page, "sign-out")
+        assert await it.count("deliveries") == 1
+
+    run(sqlite_url, story)
+
+
+def test_of_many_who_press_at_once_one_leaves_word(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(FRAMED)
+        browser = await signed_in(it)
+        await joined(it, "framed")
+        action, fields = (await browser.get("/oauth/sign-out")).form("sign-out")
+        kept = dict(browser.cookies)
+        answers = await asyncio.gather(*(it.browser(kept).post(action, fields) for _ in range(64)))
+        assert {answer.status for answer in answers} <= {200, 303}
+        assert await it.count("deliveries") == 1
+        assert (await it.events()).count("session.ended") == 1
+
+    run(database_url, story)
