@@ -1,0 +1,315 @@
+"""Every response type by every mode (OpenID Connect Core section 3, Multiple Response Types)."""
+
+import asyncio
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+
+from tests.authorization.endpoints.authorize.openid import (
+    EVERYTHING,
+    NONCE,
+    Said,
+    allowed,
+    ask,
+    asking,
+    claims_of,
+    said,
+)
+from tests.authorization.visitor.browser import Answer
+from tests.authorization.visitor.world import API, ISSUER, NOON, World, run
+from valetkey.authorization.model.code import CodePayload
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
+from valetkey.kernel.jose import access_token
+from valetkey.kernel.secret import to_base64url
+
+STATE = "\t\"><&\u0085\ufeff\ufffe\U0001f600%0d+ '`"
+FRONT = [each for each in ResponseType if each is not ResponseType.CODE]
+BROUGHT = {
+    "code": {"code"},
+    "token": {"access_token", "token_type", "expires_in", "scope", "uid"},
+    "id_token": {"id_token"},
+}
+
+
+def half(text: str) -> str:
+    return to_base64url(sha256(text.encode()).digest()[:16])
+
+
+def brought(response_type: ResponseType) -> set[str]:
+    """What comes beside state and issuer."""
+    names = set().union(*(BROUGHT[word] for word in response_type.words))
+    told = response_type is not ResponseType.TOKEN
+    return names | ({"session_state"} if told else set())
+
+
+async def payload(it: World, code: str) -> CodePayload:
+    mark = it.site.keyring.fingerprint_key.of("code", code)
+    voucher = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
+    assert voucher is not None
+    return CodePayload.decode(voucher.payload)
+
+
+@pytest.mark.parametrize("mode", ["", "query", "fragment", "form_post"])
+@pytest.mark.parametrize("response_type", ResponseType)
+def test_each_brings_what_its_words_say_and_nothing_else(
+    sqlite_url: str, response_type: ResponseType, mode: str
+) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        browser = it.browser()
+        if mode == "query" and response_type is not ResponseType.CODE:
+            told = said(await ask(browser, response_type=response_type, response_mode=mode))
+            assert (told.way, told.fields["error"]) == ("fragment", "invalid_request")
+            return
+        asked = {"response_type": response_type.value, "state": STATE}
+        told = await allowed(it, browser, **asked, **({"response_mode": mode} if mode else {}))
+        usual = "query" if response_type is ResponseType.CODE else "fragment"
+        assert told.way == (mode or usual)
+        assert told.names == brought(response_type) | {"state", "iss"}
+        assert told.fields["state"] == STATE
+        await check(it, response_type, told)
+
+    run(sqlite_url, story)
+
+
+async def check(it: World, response_type: ResponseType, told: Said) -> None:
+    (session,) = await it.store.read(lambda tx: tx.sessions.live_of(1001, it.clock.now))  # type: ignore[arg-type]
+    if response_type.has_id_token:
+        claims = claims_of(it, told.fields["id_token"])
+        hashes = {"s_hash": half(STATE)}
+        if response_type.has_code:
+            hashes["c_hash"] = half(told.fields["code"])
+        if response_type.has_token:
+            hashes["at_hash"] = half(told.fields["access_token"])
+        assert {name: text for name, text in claims.items() if name.endswith("_hash")} == hashes
+        assert (claims["nonce"], claims["auth_time"]) == (NONCE, NOON)
+        assert (claims["sub"], claims["sid"]) == ("1001", session.id)
+    if response_type.has_code:
+        code = await payload(it, told.fields["code"])
+        assert (code.nonce, code.methods, code.session_id) == (NONCE, ("pwd",), session.id)
+    if response_type.has_token:
+        keys = it.minter.keys.published(it.clock.now)
+        token = access_token.verify(
+            told.fields["access_token"], keys, issuer=ISSUER, audience=API, now=it.clock.now
+        )
+        assert (token.client_id, token.expires_at) == ("oidc1", NOON + 600)
+        found = await it.store.read(lambda tx: tx.grants.find(token.grant_id or ""))
+        assert found is not None
+        assert (found.grant.grant_type, found.grant.refresh_print) == ("implicit", None)
+        assert (found.grant.sid, found.grant.methods) == (session.id, ("pwd",))
+    told_of = await it.store.read(lambda tx: tx.participants.of(session.id))
+    assert list(told_of) == ([] if response_type is ResponseType.TOKEN else ["oidc1"])
+
+
+def test_the_order_of_the_words_does_not_matter(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        told = await allowed(it, it.browser(), response_type="token id_token code")
+        assert told.names >= {"code", "id_token", "access_token"}
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    "text", ["none", "code none", "code code", "id_token  token", "TOKEN", " "]
+)
+def test_what_is_no_response_type_is_told_the_way_its_words_would_have_gone(
+    sqlite_url: str, text: str
+) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        told = said(await ask(it.browser(), response_type=text))
+        assert told.fields["error"] == "unsupported_response_type"
+        assert told.fields["state"] == "xyz"
+        assert told.way == ("fragment" if "id_token" in text else "query")
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("response_type", FRONT)
+def test_what_comes_through_the_browser_needs_the_implicit_grant_and_a_profile_that_has_it(
+    sqlite_url: str, response_type: ResponseType
+) -> None:
+    async def story(it: World) -> None:
+        code_only = frozenset({"authorization_code"})
+        only = OpenIdRegistration(response_types=("code", "token id_token"))
+        await it.register(replace(EVERYTHING, id="c", grant_types=code_only))
+        await it.register(replace(EVERYTHING, id="m", profile_name=ProfileName.MODERN))
+        await it.register(replace(EVERYTHING, id="i", grant_types=frozenset({"implicit"})))
+        await it.register(replace(EVERYTHING, id="o", openid=only))
+        refused = {"c", "m"}
+        if response_type.has_code:
+            refused.add("i")
+        if response_type is not ResponseType.ID_TOKEN_TOKEN:
+            refused.add("o")
+        for client_id in "cmio":
+            answer = await ask(it.browser(), client_id=client_id, response_type=response_type)
+            if client_id in refused:
+                told = said(answer)
+                assert (told.way, told.fields["error"]) == ("fragment", "unauthorized_client")
+                assert told.fields["iss"] == ISSUER
+            else:
+                assert 'id="sign-in"' in answer.body
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("response_type", FRONT)
+def test_az_13_an_id_token_through_the_browser_needs_a_nonce(
+    sqlite_url: str, response_type: ResponseType
+) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        answer = await ask(it.browser(), response_type=response_type, nonce="-")
+        if response_type.has_id_token:
+            assert said(answer).fields["error"] == "invalid_request"
+        else:
+            assert 'id="sign-in"' in answer.body
+
+    run(sqlite_url, story)
+
+
+def test_an_id_token_needs_the_scope_openid(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        told = said(await ask(it.browser(), response_type="id_token", scope="notes:read"))
+        assert (told.way, told.fields["error"]) == ("fragment", "invalid_request")
+        # By default it is asked for.
+        told = await allowed(it, it.browser(), response_type="id_token", scope="-")
+        assert "id_token" in told.names
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"prompt": "none"}, "login_required"),
+        ({"scope": "openid admin"}, "invalid_scope"),
+        ({"max_age": "soon"}, "invalid_request"),
+        ({"id_token_hint": "e30.e30.e30"}, "invalid_request"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", ResponseMode)
+def test_an_error_goes_the_way_the_answer_would_have_gone(
+    sqlite_url: str, changed: dict[str, str], error: str, mode: ResponseMode
+) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        told = said(await ask(it.browser(), response_mode=mode.value, **changed))
+        assert told.way == mode.value
+        assert told.fields["error"] == error
+        assert (told.fields["state"], told.fields["iss"]) == ("xyz", ISSUER)
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("response_mode", ["web_message", "query.jwt", "FORM_POST", "form_post "])
+def test_an_unknown_mode_is_told_by_the_usual_one(sqlite_url: str, response_mode: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        for response_type, way in (("code", "query"), ("code id_token", "fragment")):
+            asked = {"response_type": response_type, "response_mode": response_mode}
+            told = said(await ask(it.browser(), **asked))
+            assert (told.way, told.fields["error"]) == (way, "invalid_request")
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("state", ["a\0b", "a\nb", "a\r\nb"], ids=repr)
+def test_az_05_a_state_that_no_form_can_carry_is_refused_by_form(
+    sqlite_url: str, state: str
+) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        told = said(await ask(it.browser(), response_mode="form_post", state=state))
+        assert told.fields["error"] == "invalid_request"
+        assert "state" not in told.names
+        told = await allowed(it, it.browser(), state=state)
+        assert told.fields["state"] == state
+
+    run(sqlite_url, story)
+
+
+def test_the_form_runs_one_script_goes_to_the_client_alone_and_is_kept_by_nobody(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        nonces = set[str]()
+        for _ in range(2):
+            answer = await ask(it.browser(), response_mode="form_post", prompt="none")
+            policy = dict(
+                part.partition(" ")[::2]
+                for part in answer.header("content-security-policy").split("; ")
+            )
+            assert policy["form-action"] == "https://app.example"
+            assert policy["default-src"] == "'none'"
+            assert policy["frame-ancestors"] == "'none'"
+            nonce = policy["script-src"].removeprefix("'nonce-").removesuffix("'")
+            assert answer.body.count("<script") == 1
+            assert f'<script nonce="{nonce}">' in answer.body
+            assert 'id="continue"' in answer.body
+            assert answer.header("cache-control") == "no-store"
+            nonces.add(nonce)
+        assert len(nonces) == 2
+
+    run(sqlite_url, story)
+
+
+def test_64_submissions_of_one_hybrid_answer_issue_once(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        browser = it.browser()
+        asked = {"response_type": "code id_token token", "response_mode": "form_post"}
+        page = await browser.sign_in(await ask(browser, **asked))
+
+        async def press() -> Answer:
+            return await browser.allow(page)
+
+        answers = await asyncio.gather(*(press() for _ in range(64)))
+        won = [each for each in answers if 'action="https://app.example/cb"' in each.body]
+        assert len(won) == 1
+        assert said(won[0]).names >= {"code", "id_token", "access_token"}
+        assert {each.status for each in answers if each is not won[0]} == {400}
+        names = await it.events()
+        assert names.count("code.issued") == names.count("access_token.issued") == 1
+        assert await it.count("grants") == 1
+        assert await it.count("participants") == 1
+
+    run(database_url, story)
+
+
+def test_who_signs_out_in_the_last_moment_is_told_and_nothing_is_issued(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        browser = it.browser()
+        page = await browser.sign_in(await ask(browser, response_type="code id_token"))
+        (session,) = await it.store.read(lambda tx: tx.sessions.live_of(1001, it.clock.now))  # type: ignore[arg-type]
+        await it.store.write(lambda tx: tx.sessions.end(session.id, it.clock.now))
+        answer = await browser.allow(page)
+        assert 'id="sign-in"' in answer.body
+        assert await it.count("participants") == 0
+        assert "code.issued" not in await it.events()
+
+    run(database_url, story)
+
+
+def test_by_post_every_parameter_arrives(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        browser = it.browser()
+        asked = asking(response_type="code id_token", response_mode="form_post", state=STATE)
+        page = await browser.sign_in(
+            await browser.follow(await browser.post("/oauth/authorize", asked))
+        )
+        told = said(await browser.allow(page))
+        assert told.fields["state"] == STATE
+        assert claims_of(it, told.fields["id_token"])["nonce"] == NONCE
+
+    run(sqlite_url, story)
