@@ -3,6 +3,8 @@
 import asyncio
 import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -259,3 +261,54 @@ def test_many_may_open_a_new_database_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         for number in range(40):
             list(threads.map(open_it, [tmp_path / f"{number}.db"] * 8))
+
+
+_HELD = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as index:
+    try:
+        fcntl.lockf(index, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)
+    except OSError:
+        print("held")
+    else:
+        print("free")
+"""
+
+
+def test_who_stops_looking_at_the_log_takes_no_lock_away(tmp_path: Path) -> None:
+    """Byte 128 of the index says that the database is in use; without it, the next one resets."""
+
+    def lock() -> str:
+        command = [sys.executable, "-c", _HELD, str(tmp_path / "a.db-shm")]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    async def story() -> None:
+        one, two = SQLite(tmp_path / "a.db"), SQLite(tmp_path / "a.db")
+        await one.write(lambda db: db.run(_TABLE))
+        for engine in (one, two):
+            await engine.read(lambda db: db.rows("SELECT id FROM a"))
+            assert engine.mark() is not None
+        assert lock() == "held"
+        await two.close()
+        assert lock() == "held"
+        before = one.mark()
+        await one.write(_insert(1))
+        assert one.mark() != before
+        await one.close()
+
+    asyncio.run(story())
+
+
+def test_a_database_that_is_made_anew_has_marks_of_its_own(tmp_path: Path) -> None:
+    async def story() -> None:
+        for _ in range(2):
+            engine = SQLite(tmp_path / "a.db")
+            assert engine.mark() is None
+            await engine.write(lambda db: db.run("CREATE TABLE IF NOT EXISTS b (id BIGINT)"))
+            await engine.read(lambda db: db.rows("SELECT id FROM b"))
+            before = engine.mark()
+            await engine.write(lambda db: db.run("INSERT INTO b (id) VALUES (1)"))
+            assert engine.mark() != before
+            await engine.close()
+
+    asyncio.run(story())

@@ -175,3 +175,40 @@ def test_a_client_token_is_told_the_verbs_of_its_own_record(tmp_path: Path) -> N
 async def _note(call: Api) -> str:
     made = await call("POST", "/v2/notes", {"title": "Milk"})
     return f"/v2/notes/{made.json['id']}"
+
+
+def test_nothing_is_spared_who_reads_again(tmp_path: Path) -> None:
+    """The second read is answered from memory; it is judged as the first."""
+
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            made = await call("POST", "/v2/notes", {"title": "Milk"})
+            path = f"/v2/notes/{made.json['id']}"
+            draft = call.issuer.draft("notes:read")
+            token = draft.sign(call.issuer.key)
+            other = call.issuer.token("notes:read", uid=1002)
+            writer = call.issuer.token("notes:write")
+            alone = call.issuer.token("notes:read", uid=None)
+            for _ in range(3):
+                shown = await call("GET", path, token=token, accept="*/*")
+                assert (shown.status, shown.body) == (200, made.body)
+                assert shown.headers["cache-control"] == "private, no-cache"
+                assert (await call("GET", path, token=other)).status == 404
+                assert (await call("GET", path, token=writer)).status == 403
+                assert (await call("GET", path, token=alone)).status == 403
+                assert (await call("GET", path, token="")).status == 401
+                assert (await call("GET", path + "?a=b", token=token)).status == 400
+                refused = await call("GET", path, token=token, accept="text/html")
+                assert refused.status == 406
+                known = await call("GET", path, token=token, if_none_match='"1"')
+                assert known.status == 304
+            await call("PATCH", path, {"title": "Bread"})
+            assert (await call("GET", path, token=token)).json["title"] == "Bread"
+            call.issuer.revoke("token", draft.token_id)
+            for _ in range(100):
+                if (await call("GET", path, token=token)).status == 401:
+                    break
+                await asyncio.sleep(0.05)
+            assert (await call("GET", path, token=token)).status == 401
+
+    asyncio.run(story())

@@ -264,3 +264,48 @@ def test_importing_the_sdk_loads_nothing_of_the_servers() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["kernel", "sdk"]
+
+
+def test_a_token_is_recalled_for_as_long_as_it_is_good() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            now = issuer.clock.now()
+            draft = issuer.draft("read")
+            token = draft.sign(issuer.key)
+            field = f"Bearer {token}"
+            assert guard.recall([field], now) is None
+            admitted = await _admit(guard, issuer, token)
+            assert guard.recall([field], now) is admitted
+            for fields in (
+                [],
+                [field, field],
+                [token],
+                [f"Basic {token}"],
+                [f"Bearer  {token}"],
+                [f"{field} "],
+                [f"{field},"],
+                [field[:-1]],
+            ):
+                assert guard.recall(fields, now) is None
+            assert guard.recall([field], admitted.expires_at) is None
+            await _admit(guard, issuer, token)
+            issuer.revoke("token", draft.token_id)
+            await guard.refresh(now)
+            assert guard.recall([field], now) is None
+
+    asyncio.run(story())
+
+
+def test_neither_a_bound_token_nor_a_reference_is_recalled() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            now = issuer.clock.now()
+            binding = Binding(DPOP, "x" * 43)
+            bound = replace(issuer.draft("read"), bindings=(binding,)).sign(issuer.key)
+            await guard.caller(Secret(bound), now, [binding])
+            assert guard.recall([f"Bearer {bound}"], now) is None
+            reference = issuer.reference("read")
+            await _admit(guard, issuer, reference)
+            assert guard.recall([f"Bearer {reference}"], now) is None
+
+    asyncio.run(story())

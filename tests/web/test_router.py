@@ -398,3 +398,9 @@ def test_references_are_not_alike() -> None:
     app._runtime = type(app._runtime)(now=app._runtime.now, random=dice)
     bodies = [ask(app, "GET", "/broken").body for _ in range(3)]
     assert all(one != other for one, other in pairwise(bodies))
+
+
+def test_where_two_patterns_meet_the_first_route_answers() -> None:
+    for pattern, first in (("/{+rest}", {"rest": "a/1"}), ("/{x}/{y}", {"x": "a", "y": "1"})):
+        routes = [Route(path, {"GET": echo}, refuse) for path in (pattern, "/a/{id}")]
+        assert seen(small_app(routes), "GET", "/a/1")["arguments"] == first

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from valetkey.database.engine import Connection, T, refuse_nesting
+from valetkey.database.engine import Connection, Row, T, refuse_nesting
 from valetkey.database.postgres_connection import Raw, open_connection, parse_url
 from valetkey.database.postgres_pool import Pool
 from valetkey.database.postgres_session import Kind
@@ -33,6 +33,10 @@ class Postgres:
         refuse_nesting()
         return self._pool.run(Kind.READ, work)
 
+    def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
+        """See `Engine.row`. Raises `Overloaded`."""
+        return self.read(lambda db: db.row(sql, **params))
+
     def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.scan`; for a minute at most. Raises `Overloaded`."""
         refuse_nesting()
@@ -51,6 +55,9 @@ class Postgres:
     def changed(self) -> int:
         """See `Engine.changed`."""
         return self._revision.number()
+
+    def mark(self) -> None:
+        """See `Engine.mark`: only the server could tell, and to ask it is to read."""
 
     async def backup(self, path: str) -> None:
         """Raise `Mistake`: PostgreSQL has a tool of its own for that."""

@@ -10,9 +10,23 @@ from typing import Any, cast
 
 import apsw
 
-from valetkey.database.engine import Connection, DatabaseUnavailable, Overloaded, T, refuse_nesting
-from valetkey.database.sqlite_connection import copy, in_our_words, open_reader, run_work
+from valetkey.database.engine import (
+    Connection,
+    DatabaseUnavailable,
+    Overloaded,
+    Row,
+    T,
+    refuse_nesting,
+)
+from valetkey.database.sqlite_connection import (
+    LogIndex,
+    copy,
+    in_our_words,
+    open_reader,
+    run_work,
+)
 from valetkey.database.sqlite_writer import Writer
+from valetkey.database.statement import storable
 from valetkey.kernel.refusal import Mistake
 
 # Seconds a read may wait for a lock. Readers of a write-ahead log wait for nobody, save in the
@@ -26,11 +40,12 @@ _MOST_SCANS = 32
 class _Reader:
     """A reading connection and the state of `changed` on it. Belongs to one thread."""
 
-    __slots__ = ("number", "raw", "version")
+    __slots__ = ("mark", "number", "raw", "version")
 
     def __init__(self, raw: apsw.Connection) -> None:
         self.raw = raw
         self.version = -1
+        self.mark: bytes | None = None
         self.number = 0
 
 
@@ -48,6 +63,7 @@ class SQLite:
         self._readers: list[_Reader] = []
         self._readers_turn = threading.Lock()
         self._closed = False
+        self._index: LogIndex | None = None
         self._scanners = ThreadPoolExecutor(_SCANNERS, thread_name_prefix="valetkey-scan")
         self._scans = 0
         self._ordinal = count(1)
@@ -57,6 +73,11 @@ class SQLite:
         # Refused here and not in the coroutine: a work that forgets to await it must fail too.
         refuse_nesting()
         return self._read(work)
+
+    def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
+        """See `Engine.row`; on the calling thread. A statement alone is its own snapshot."""
+        refuse_nesting()
+        return self._row(sql, params)
 
     def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.scan`; on one of two threads of their own. Raises `Overloaded`."""
@@ -73,14 +94,23 @@ class SQLite:
         # The write lock is the only one there is, and it is not timed once it is taken.
         return self.write(work)
 
+    def mark(self) -> bytes | None:
+        """See `Engine.mark`."""
+        index = self._index
+        return None if index is None else index.head()
+
     def changed(self) -> int:
         """See `Engine.changed`."""
         reader = self._reader()
+        mark = self.mark()
+        if mark is not None and mark == reader.mark:
+            return reader.number
         try:
             version = cast("int", reader.raw.pragma("data_version"))
             if version != reader.version:
                 reader.version = version
                 reader.number = self._revision(reader, version)
+            reader.mark = mark
         except apsw.Error as problem:
             raise in_our_words(problem) from problem
         return reader.number
@@ -98,6 +128,13 @@ class SQLite:
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return self._snapshot(work)
+
+    async def _row(self, sql: str, params: dict[str, object]) -> Row | None:
+        try:
+            found = self._reader().raw.execute(sql, storable(params)).fetchall()
+        except apsw.Error as problem:
+            raise in_our_words(problem) from problem
+        return found[0] if found else None
 
     def _snapshot(self, work: Callable[[Connection], T]) -> T:
         raw = self._reader().raw
@@ -123,6 +160,10 @@ class SQLite:
                 raise DatabaseUnavailable("the database is closed")
             try:
                 reader = _Reader(open_reader(self._path, patience=_READ_PATIENCE))
+                # The first look holds the log's index open, for as long as this connection is.
+                reader.raw.pragma("data_version")
+                if self._index is None:
+                    self._index = LogIndex.of(self._path)
             except apsw.Error as problem:
                 raise in_our_words(problem) from problem
             self._readers.append(reader)
@@ -165,3 +206,5 @@ class SQLite:
                 reader.raw.close()
         # Last, for whoever is last folds the log into the file, and a reader may not write.
         self._writer.close()
+        if self._index is not None:
+            self._index.release()

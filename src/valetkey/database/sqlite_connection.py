@@ -1,10 +1,13 @@
 """One SQLite connection: how it is opened, and what a transaction sees of it."""
 
 import contextlib
+import mmap
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import apsw
 
@@ -24,6 +27,8 @@ from valetkey.database.statement import Storable, storable
 _LOG_KEPT = 64 * 1024 * 1024
 _STATEMENTS_KEPT = 500
 _PAUSE = 0.01
+_LOG_HEAD = 48
+_LOG_READY = 12  # the byte that says that the head is filled in
 
 _UNAVAILABLE = (
     apsw.BusyError,
@@ -81,6 +86,58 @@ def open_reader(path: Path, *, patience: float) -> apsw.Connection:
     raw = _open(path, apsw.SQLITE_OPEN_READONLY, patience)
     raw.pragma("query_only", "ON")
     return raw
+
+
+class LogIndex:
+    """The head of a write-ahead log's index in shared memory, which changes with every commit.
+
+    Its format is SQLite's promise ("WAL-mode File Format", section 2): 48 bytes, twice, with the
+    log's salts, its length and a checksum over all its frames. To look at them spares the locks and
+    the statement that `PRAGMA data_version` costs.
+
+    One for each file in the process, from before the last look until every connection is closed:
+    who closes any descriptor of a file takes away all the locks that the process has on it (POSIX).
+    """
+
+    _open: ClassVar[dict[tuple[int, int], "LogIndex"]] = {}
+    _turn: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, descriptor: int, key: tuple[int, int]) -> None:
+        """Use `of`."""
+        self._descriptor = descriptor
+        self._key = key
+        self._users = 0
+        self._memory = mmap.mmap(descriptor, _LOG_HEAD, prot=mmap.PROT_READ)
+
+    @staticmethod
+    def of(path: Path) -> "LogIndex | None":
+        """That of the database at `path`, which is open; None where there is none to look at."""
+        with LogIndex._turn:
+            try:
+                found = Path(f"{path}-shm").stat()
+                key = (found.st_dev, found.st_ino)
+                index = LogIndex._open.get(key)
+                if index is None:
+                    index = LogIndex(os.open(f"{path}-shm", os.O_RDONLY | os.O_CLOEXEC), key)
+                    LogIndex._open[key] = index
+            except (OSError, ValueError):
+                return None
+            index._users += 1
+            return index
+
+    def head(self) -> bytes | None:
+        """The 48 bytes; None while SQLite is about to write the first ones."""
+        head = self._memory[:_LOG_HEAD]
+        return head if head[_LOG_READY] else None
+
+    def release(self) -> None:
+        """Close it, if nobody else in this process looks; the caller's connections are closed."""
+        with LogIndex._turn:
+            self._users -= 1
+            if not self._users:
+                del LogIndex._open[self._key]
+                self._memory.close()
+                os.close(self._descriptor)
 
 
 def copy(path: Path, target: Path, *, patience: float) -> None:

@@ -19,8 +19,10 @@ from valetkey.sdk.upstream.key_source import Keep as KeepKeys
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import NOTHING, Page, Revocations
 from valetkey.sdk.upstream.revocations import Keep as KeepRevocations
-from valetkey.sdk.verify.bearer import read_bearer
+from valetkey.sdk.verify.bearer import LONGEST, read_bearer
 from valetkey.sdk.verify.verifier import Verifier
+
+_BEARER = "Bearer "
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,19 @@ class Protection:
         if needs:
             demand(caller, *needs)
         return caller
+
+    def recall(self, authorization: Sequence[str], now: Instant) -> Caller | None:
+        """Who calls, where the same JWT was verified before and is as good as it was then.
+
+        None says nothing: `admit` tells, and why. For servers that count microseconds.
+        """
+        if len(authorization) != 1:
+            return None
+        field = authorization[0]
+        # No look at its characters: what was verified before is well-formed.
+        if not field.startswith(_BEARER) or len(field) > LONGEST:
+            return None
+        return self._verifier.recall(field[len(_BEARER) :], now)
 
     async def caller(self, token: Secret, now: Instant, proven: Collection[Binding] = ()) -> Caller:
         """Whose token this is. Raises Refused: 401 `invalid_token`, 503.

@@ -8,7 +8,6 @@ class TestSQLite(EngineConformance):
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +21,7 @@ from valetkey.database.engine import (
     UnstorableValue,
 )
 from valetkey.database.migrate import find
+from valetkey.testing.engine_look_conformance import UNSTORABLE, EngineLookConformance
 from valetkey.testing.engine_process import SCHEMA, order, other_process
 from valetkey.testing.engine_story import (
     TABLES,
@@ -45,22 +45,11 @@ from valetkey.testing.engine_story import (
 )
 
 _THREADS = 16
-_UNSTORABLE: tuple[object, ...] = (
-    True,
-    1.5,
-    b"bytes",
-    "a\0b",
-    "half \ud800",
-    2**63,
-    -(2**63) - 1,
-    [],
-    object(),
-)
 _TEXTS = ("", "ada", "é ß 漢 \U0001f511", "100 % :name 'quoted' \"too\" -- \\", "line\nline\ttab")
 _NUMBERS = (None, 0, -1, 2**31, 2**63 - 1, -(2**63))
 
 
-class EngineConformance:
+class EngineConformance(EngineLookConformance):
     """Meaning, winning, rollback, refusal, and proof that the suite would notice.
 
     Give it a pytest fixture `engine_url`: a database that exists for one test alone.
@@ -303,34 +292,9 @@ class EngineConformance:
 
                 return inner
 
-            for value in _UNSTORABLE:
+            for value in UNSTORABLE:
                 await raises(UnstorableValue, engine.write, work(value))
             same(await notes(engine), 0)
-
-        tell_story(engine_url, story)
-
-    def test_a_change_is_noticed(self, engine_url: str) -> None:
-        """At once in the process that made it, within a second in the others."""
-
-        async def story(engine: Engine) -> None:
-            engine.changed()
-            await asyncio.sleep(0.7)
-            revise = "UPDATE revision SET number = number + 1"
-            for _ in range(5):
-                before = engine.changed()
-                await engine.write(lambda db: db.run(revise))
-                check(engine.changed() != before, "an own write went unnoticed")
-            await asyncio.sleep(0.7)
-            before = engine.changed()
-            await engine.write(adding(1))
-            same(engine.changed(), before)
-            with other_process("revise", engine_url) as other:
-                order(other)
-                other.wait()
-            deadline = time.monotonic() + 1
-            while engine.changed() == before:
-                check(time.monotonic() < deadline, "another process's write went unnoticed")
-                await asyncio.sleep(0.02)
 
         tell_story(engine_url, story)
 

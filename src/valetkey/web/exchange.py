@@ -45,7 +45,16 @@ class Headers:
     def all(self, name: str) -> tuple[str, ...]:
         """Every value of `name`, in the order sent."""
         key = name.encode("latin-1")
+        first = self._first.get(key)
+        if first is None:
+            return ()
+        if len(self._first) == len(self._pairs):
+            return (first.decode("latin-1"),)
         return tuple(value.decode("latin-1") for each, value in self._pairs if each == key)
+
+    def has_any(self, names: frozenset[bytes]) -> bool:
+        """Whether a field of one of these names came."""
+        return not names.isdisjoint(self._first)
 
     def repeats(self) -> bool:
         """Whether a field came twice on which client and server could disagree (RFC 9110 5.3)."""

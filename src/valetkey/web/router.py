@@ -92,6 +92,7 @@ _LAST_WORD = Response(
     b'{"error":"server_error","error_description":"the server failed"}',
     (("content-type", "application/json"),),
 )
+_OPEN = re.compile(r"\{[a-z_]+\}")
 _RESTART = 1.0
 _FAILED = 400
 
@@ -121,6 +122,7 @@ class App:
         """
         self._exact = {route.path: route for route in routes if "{" not in route.path}
         self._patterns = tuple((_pattern(r.path), r) for r in routes if "{" in r.path)
+        self._below = _by_folder(routes)
         if len(self._exact) + len(self._patterns) != len(routes):
             raise ValueError("two routes have the same path")
         self._runtime = runtime
@@ -223,6 +225,10 @@ class App:
         route = self._exact.get(path)
         if route is not None:
             return route, _NO_ARGUMENTS
+        folder, _, last = path.rpartition("/")
+        found = self._below.get(folder)
+        if found is not None and last:
+            return found[1], {found[0]: last}
         for pattern, candidate in self._patterns:
             match = pattern.fullmatch(path)
             if match is not None:
@@ -341,6 +347,22 @@ def _check_type(body: Body, given: str) -> None:
     if body is Body.JSON and not _JSON_TYPE.fullmatch(given.strip(" \t")):
         description = "the body must be application/json in UTF-8"
         raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, description, "http.content_type"))
+
+
+def _by_folder(routes: Sequence[Route]) -> Mapping[str, tuple[str, Route]]:
+    """The routes whose last segment alone is open, by what stands before it; most paths are so."""
+    found: dict[str, tuple[str, Route]] = {}
+    for route in routes:
+        folder, _, last = route.path.rpartition("/")
+        if "{" not in folder and _OPEN.fullmatch(last):
+            found[folder] = (last[1:-1], route)
+    # Where two patterns could meet, the order of the routes decides: those are left to it.
+    rest = [_pattern(each.path) for each in routes if "{" in each.path]
+    return {
+        folder: each
+        for folder, each in found.items()
+        if sum(pattern.fullmatch(f"{folder}/x") is not None for pattern in rest) == 1
+    }
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -18,7 +18,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
-from valetkey.resource.homes.records import OwnRecords, Record, Visit
+from valetkey.resource.homes.records import OwnRecords, Recent, Record, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.paging import Asked
 from valetkey.resource.requests.patches import MergePatch
@@ -173,5 +173,64 @@ def test_who_never_wins_is_told_to_come_again() -> None:
         ):
             with pytest.raises(Refused, match="temporarily_unavailable"):
                 await work
+
+    asyncio.run(story())
+
+
+def test_what_others_wrote_is_read_at_once(database_url: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        engines = [connect(database_url, directory=tmp_path) for _ in range(2)]
+        await migrate(engines[0], _SCHEMA)
+        try:
+            here, there = (_records(engine) for engine in engines)
+            made = await here.create(_visit(), _NOTE, None)
+            for number in range(20):
+                for _ in range(2):
+                    shown = await here.find(_visit(), made.id)
+                    assert shown.etag == f'"{number + 1}"'
+                patch = MergePatch({"title": f"{number}"})
+                await there.change(_visit(), made.id, patch, NO_PRECONDITIONS)
+            with pytest.raises(Refused):
+                await here.find(_visit("1002"), made.id)
+            await there.delete(_visit(), made.id, NO_PRECONDITIONS)
+            with pytest.raises(Refused):
+                await here.find(_visit(), made.id)
+        finally:
+            for engine in engines:
+                await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_memory_of_records_ends() -> None:
+    recent, owner = Recent(), Owner("user:1")
+    for number in range(1_200):
+        recent.keep(b"now", owner, Record(f"{number}", b"{}", '"1"'))
+    assert recent.find(b"now", owner, "0") is None
+    assert recent.find(b"now", owner, "1199") is not None
+    assert recent.find(b"now", Owner("user:2"), "1199") is None
+    assert recent.find(b"later", owner, "1199") is None
+    assert recent.find(None, owner, "1199") is None
+    recent.keep(b"now", owner, Record("large", b"x" * 10_000, '"1"'))
+    assert recent.find(b"now", owner, "large") is None
+
+
+def test_a_record_is_what_was_written_between_the_fields_of_ours(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        engine = connect(database_url, directory=tmp_path)
+        await migrate(engine, _SCHEMA)
+        try:
+            records = _records(engine)
+            for fields in ({}, {"title": 'a "b" \\ c, }', "text": "é 漢 \n"}):
+                made = await records.create(_visit(), fields, None)
+                ours = {"created_at": _NOW, "changed_at": _NOW, "version": 1}
+                expected = {"id": made.id, **fields, **ours}
+                assert msgspec.json.decode(made.body) == expected
+                found = await records.find(_visit(), made.id)
+                assert found.body == made.body
+        finally:
+            await engine.close()
 
     asyncio.run(story())

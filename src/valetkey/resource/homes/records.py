@@ -1,8 +1,8 @@
 """Records: what every home of objects can do, and the home in our own database."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, cast
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
@@ -31,7 +31,7 @@ from valetkey.resource.storage.idempotency_keys import (
     IdempotencyKeys,
 )
 from valetkey.resource.storage.lists import Lists
-from valetkey.resource.storage.objects import Objects, Owner, Place, Stored
+from valetkey.resource.storage.objects import ONE, Objects, Owner, Place, Stored
 from valetkey.sdk.caller import Caller
 
 NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "there is no such object among yours", "object.not_found")
@@ -44,6 +44,8 @@ _CONTENDED = Refusal(
     retry_after=1,
 )
 _TRIES = 8
+_MOST_RECENT = 1_000
+_LARGEST_RECENT = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,34 @@ class Records(Protocol):
         ...
 
 
+class Recent:
+    """Records as they were read, for as long as nobody commits anything; a bounded memory."""
+
+    __slots__ = ("_mark", "_records")
+
+    def __init__(self) -> None:
+        """Nothing was read yet."""
+        self._mark: bytes | None = None
+        self._records: dict[tuple[Owner, str], Record] = {}
+
+    def find(self, mark: bytes | None, owner: Owner, id: str) -> Record | None:
+        """What was read when the engine's mark was this one; None if it must be read again."""
+        if mark is None or mark != self._mark:
+            return None
+        return self._records.get((owner, id))
+
+    def keep(self, mark: bytes | None, owner: Owner, record: Record) -> None:
+        """Remember it, if it is not too large."""
+        if mark is None or len(record.body) > _LARGEST_RECENT:
+            return
+        if mark != self._mark:
+            self._records.clear()
+            self._mark = mark
+        if len(self._records) >= _MOST_RECENT:
+            del self._records[next(iter(self._records))]
+        self._records[owner, record.id] = record
+
+
 @dataclass(frozen=True, slots=True)
 class OwnRecords:
     """Objects in this server's own database, each change durable before it is answered."""
@@ -116,6 +146,7 @@ class OwnRecords:
     engine: Engine
     kind: ResourceObject
     random: Callable[[int], bytes]
+    recent: Recent = field(default_factory=Recent)
 
     async def page(self, visit: Visit, asked: Asked) -> Listed:
         """One page; with several filters it may be short, or empty, and still have a next."""
@@ -128,10 +159,17 @@ class OwnRecords:
 
     async def find(self, visit: Visit, id: str) -> Record:
         """The object. Raises Refused (404)."""
-        stored = await self.engine.read(lambda db: self._objects(db, visit).find(id))
-        if stored is None:
+        # Taken before the look: what is committed meanwhile makes it another.
+        mark = self.engine.mark()
+        known = self.recent.find(mark, visit.owner, id)
+        if known is not None:
+            return known
+        row = await self.engine.row(ONE, id=id, kind=self.kind.name, owner=visit.owner)
+        if row is None:
             raise Refused(NOT_FOUND)
-        return _record(stored)
+        record = _shown(*row)
+        self.recent.keep(mark, visit.owner, record)
+        return record
 
     async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
         """A new object. Raises Refused (422) for a key that was used with another body."""
@@ -258,12 +296,16 @@ def _etag(stored: Stored) -> str:
 
 
 def _record(stored: Stored) -> Record:
-    fields = cast("dict[str, object]", msgspec.json.decode(stored.document))
-    shown = {
-        "id": stored.id,
-        **fields,
-        "created_at": stored.created_at,
-        "changed_at": stored.changed_at,
-        "version": stored.version,
-    }
-    return Record(stored.id, msgspec.json.encode(shown), _etag(stored))
+    return _shown(stored.id, stored.document, stored.version, stored.created_at, stored.changed_at)
+
+
+def _shown(id: str, document: str, version: int, created_at: int, changed_at: int) -> Record:
+    # The document is an object as we wrote it, without our own names: it need not be parsed to be
+    # put between them.
+    name = msgspec.json.encode(id).decode()
+    fields = document[1:-1]
+    body = (
+        f'{{"id":{name},{fields}{"," if fields else ""}"created_at":{created_at},'
+        f'"changed_at":{changed_at},"version":{version}}}'
+    )
+    return Record(id, body.encode(), f'"{version}"')

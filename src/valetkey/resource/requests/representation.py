@@ -32,12 +32,13 @@ _PATCH_TYPE = re.compile(
 _JSON_PATCH_TYPE = re.compile(re.escape(JSON_PATCH) + _CHARSET, re.IGNORECASE | re.ASCII)
 _ZERO = re.compile(r"q=0(?:\.0{0,3})?", re.IGNORECASE | re.ASCII)
 # The more exact of two ranges decides (RFC 9110 section 12.5.1).
+_ANYTHING = ("*/*",)  # what most clients say
 _RANGES = (JSON, "application/*", "*/*")
 
 
 def check_accept(headers: Headers) -> None:
     """Raise Refused (406) unless the caller takes JSON; who says nothing takes anything."""
-    if not _accepts_json(headers):
+    if headers.get("accept") is not None and not _accepts_json(headers):
         raise Refused(NOT_ACCEPTABLE)
 
 
@@ -80,7 +81,7 @@ def read_patch(headers: Headers, body: bytes) -> Patch:
 
 def _accepts_json(headers: Headers) -> bool:
     fields = headers.all("accept")
-    if not fields:
+    if not fields or fields == _ANYTHING:
         return True
     allowed: dict[str, bool] = {}
     for field in fields:

@@ -35,6 +35,13 @@ LAST = Place(2**62, "")
 """Before and behind all objects in the order of creation."""
 
 
+ONE = (
+    "SELECT id, document, version, created_at, changed_at FROM objects"
+    " WHERE id = :id AND kind = :kind AND owner = :owner"
+)
+"""One object of one owner, in the order of `Stored`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Objects:
     """The objects of one kind and one owner; nobody else's can be seen through it."""
@@ -45,13 +52,7 @@ class Objects:
 
     def find(self, id: str) -> Stored | None:
         """The object; None if there is none, or it is another's."""
-        row = self.db.row(
-            "SELECT id, document, version, created_at, changed_at FROM objects"
-            " WHERE id = :id AND kind = :kind AND owner = :owner",
-            id=id,
-            kind=self.kind,
-            owner=self.owner,
-        )
+        row = self.db.row(ONE, id=id, kind=self.kind, owner=self.owner)
         return None if row is None else stored_of(row)
 
     def page(self, after: Place, limit: int) -> Sequence[Stored]:

@@ -29,12 +29,10 @@ class VerifiedTokens:
             return None
         print_ = _print(token)
         caller = self._callers.get(print_)
-        if caller is None:
-            return None
-        if not caller.is_live(now):
-            del self._callers[print_]
-            return None
-        return caller
+        if caller is None or caller.expires_at > now:
+            return caller
+        del self._callers[print_]
+        return None
 
     def keep(self, token: str, keys: KeySet, caller: Caller) -> None:
         """Remember that `keys` verified this token."""

@@ -99,6 +99,21 @@ class Verifier:
             return BOUND
         return verdict
 
+    def recall(self, token: str, now: Instant) -> Caller | None:
+        """Whose JWT this is, if it was verified before and is as good as then; else `verify`.
+
+        Nothing is taken on trust but the signature: lifetime, revocation and keys are looked at.
+        """
+        keys = self._source.keys
+        if keys is None:
+            return None
+        known = self._verified.find(token, keys, now)
+        if known is None or known.bindings:
+            return None
+        if self._revocations is not None and self._revocations.covers(known):
+            return None
+        return known
+
     def _is_reference(self, token: str) -> bool:
         if self._issuer.checksummed:
             return token.startswith(_REFERENCE)

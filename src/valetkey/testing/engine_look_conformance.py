@@ -1,0 +1,93 @@
+"""What an engine must tell of its state at a look; a part of what it must do, as tests."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from valetkey.database.engine import Engine, ReadOnly, UnstorableValue
+from valetkey.testing.engine_process import order, other_process
+from valetkey.testing.engine_story import adding, check, look, notes, raises, same, tell_story
+
+UNSTORABLE: tuple[object, ...] = (
+    True,
+    1.5,
+    b"bytes",
+    "a\0b",
+    "half \ud800",
+    2**63,
+    -(2**63) - 1,
+    [],
+    object(),
+)
+
+
+class EngineLookConformance:
+    """Changes, marks and single rows."""
+
+    def test_a_change_is_noticed(self, engine_url: str) -> None:
+        """At once in the process that made it, within a second in the others."""
+
+        async def story(engine: Engine) -> None:
+            engine.changed()
+            await asyncio.sleep(0.7)
+            revise = "UPDATE revision SET number = number + 1"
+            for _ in range(5):
+                before = engine.changed()
+                await engine.write(lambda db: db.run(revise))
+                check(engine.changed() != before, "an own write went unnoticed")
+            await asyncio.sleep(0.7)
+            before = engine.changed()
+            await engine.write(adding(1))
+            same(engine.changed(), before)
+            with other_process("revise", engine_url) as other:
+                order(other)
+                other.wait()
+            deadline = time.monotonic() + 1
+            while engine.changed() == before:
+                check(time.monotonic() < deadline, "another process's write went unnoticed")
+                await asyncio.sleep(0.02)
+
+        tell_story(engine_url, story)
+
+    def test_a_mark_is_another_after_every_commit(self, engine_url: str) -> None:
+        """At once, whoever committed; an engine that cannot tell says so."""
+
+        async def story(engine: Engine) -> None:
+            await engine.write(adding(1))
+            # The first look may be what opens the way to the mark.
+            same(await notes(engine), 1)
+            same(await engine.row("SELECT count(*) FROM notes"), (1,))
+            if engine.mark() is None:
+                return
+            for number in range(2, 20):
+                before = engine.mark()
+                same(await notes(engine), number - 1)
+                same(engine.mark(), before)
+                await engine.write(adding(number))
+                check(engine.mark() != before, "an own commit went unnoticed")
+            before = engine.mark()
+            with other_process("revise", engine_url) as other:
+                order(other)
+                other.wait()
+            check(engine.mark() != before, "another process's commit went unnoticed")
+
+        tell_story(engine_url, story)
+
+    def test_one_row_is_found_by_one_statement(self, engine_url: str) -> None:
+        """It holds to the same values as a transaction, and it only reads."""
+
+        async def story(engine: Engine) -> None:
+            found = "SELECT text FROM notes WHERE id = :id"
+            same(await engine.row(found, id=1), None)
+            await engine.write(adding(1))
+            check(await engine.row(found, id=1) is not None, "the row is not there")
+
+            def asking(sql: str, value: object) -> Callable[[object], Awaitable[object]]:
+                return lambda _: engine.row(sql, id=value)
+
+            for value in UNSTORABLE:
+                await raises(UnstorableValue, asking(found, value), look)
+            await raises(ReadOnly, asking("UPDATE notes SET text = 'x' WHERE id = :id", 1), look)
+            same(await notes(engine), 1)
+
+        tell_story(engine_url, story)
