@@ -27,6 +27,8 @@ SENTENCES = {
     "/token": "Tokens for client credentials alone.",
     "/oauth/revoke": "Ends a token and what hangs on it (RFC 7009).",
     "/oauth/introspect": "What a token is worth now (RFC 7662); signed, if asked for (RFC 9701).",
+    "/oauth/register": "An application registers itself, where that is on (RFC 7591).",
+    "/oauth/register/{client_id}": "It reads, changes, removes its registration (RFC 7592).",
     "/oauth/revocations": "What ended before its time: pages or a stream. For the resource server.",
     "/oauth/identity": "Account, client and authorizations of a token. For the resource server.",
     "/oauth/userinfo": "Claims about the person behind an access token (OpenID Connect Core 5.3).",

@@ -25,6 +25,7 @@ from valetkey.authorization.endpoints.health import HealthEndpoint, live
 from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInfoEndpoint
+from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
 from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
@@ -52,7 +53,7 @@ from valetkey.authorization.tokens.subject import SUBJECT_TYPES, Subjects
 from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.authorization.upkeep.upkeep import Upkeep
-from valetkey.config.settings import Settings
+from valetkey.config.settings import RegistrableGrantType, RegistrationMode, Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.runtime import Runtime
@@ -76,7 +77,14 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
     door = _door(foundation, directory)
     minter = _minter(foundation)
-    upkeep = Upkeep(store, decisions, foundation.keys, runtime, settings.log.keep_events)
+    upkeep = Upkeep(
+        store,
+        decisions,
+        foundation.keys,
+        runtime,
+        settings.log.keep_events,
+        foundation.self_registrar().sweeps,
+    )
     courier = _courier(foundation)
     try:
         await foundation.keep_keys(runtime.now())
@@ -109,6 +117,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *logout_routes(site, sign_out, refuse_with_page),
         *_client_routes(foundation, door, served, minter, refuse),
         _userinfo_route(foundation, minter, refuse),
+        *registration_routes(foundation, refuse),
         *_resource_server_routes(foundation, door, refuse),
         *_health_routes(foundation, refuse),
     )
@@ -257,7 +266,7 @@ def _metadata_routes(
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     algorithms = tuple(algorithm.value for algorithm in Algorithm)
-    brand = foundation.settings.brand
+    brand, registration = foundation.settings.brand, foundation.settings.registration
     facts = ServerFacts(
         issuer=foundation.issuer,
         paths=frozenset(route.path for route in routes),
@@ -272,6 +281,9 @@ def _metadata_routes(
         introspection_algorithms=(ALGORITHM.value,),
         policy_uri=brand.privacy_url,
         tos_uri=brand.terms_url,
+        registration=registration.mode != RegistrationMode.OFF,
+        implicit=registration.mode != RegistrationMode.OFF
+        and RegistrableGrantType.IMPLICIT in registration.grant_types,
     )
     metadata = MetadataEndpoint(foundation.store, facts)
     return tuple(

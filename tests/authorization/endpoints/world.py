@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Mutabl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from valetkey.authorization import app as composition
@@ -306,9 +306,15 @@ def basic(user: str, password: str) -> str:
 
 @asynccontextmanager
 async def service(
-    directory: Path, database: str = "", algorithms: tuple[Algorithm, ...] = (Algorithm.ES256,)
+    directory: Path,
+    database: str = "",
+    algorithms: tuple[Algorithm, ...] = (Algorithm.ES256,),
+    **more: Any,
 ) -> AsyncGenerator[Service]:
-    """A server with ada, 1001, and no client but the resource server."""
+    """A server with ada, 1001, and no client but the resource server.
+
+    `more` replaces whole groups of settings.
+    """
     clock = Clock()
     runtime = Runtime(lambda: clock.now, SYSTEM.random)
     given = Settings()
@@ -320,6 +326,7 @@ async def service(
     )
     if database:
         settings = replace(settings, authorization=replace(given.authorization, database=database))
+    settings = replace(settings, **more)
     await prepare(settings, runtime)
     app = await composition.build(settings, runtime, SCOPES)
     foundation = lay_foundation(settings, runtime, SCOPES)

@@ -9,6 +9,7 @@ from valetkey.authorization.model.event import (
     ClientDisabled,
     ClientEnabled,
     ClientRegistered,
+    ClientRemoved,
     ClientSecretIssued,
     GrantRevoked,
 )
@@ -27,10 +28,10 @@ from valetkey.authorization.protocol.register.client_metadata import (
     ClientRules,
     Fault,
 )
+from valetkey.authorization.protocol.register.keys import as_document
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place
-from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import Sealer
@@ -78,7 +79,7 @@ class Registrar:
         if faults:
             return tuple(faults)
         client = self._client(metadata, client_id, now)
-        if not tx.clients.register(client):
+        if tx.clients.was_removed(client_id) or not tx.clients.register(client):
             return (Fault("client_id", "another: this one is taken"),)
         tx.events.add(ClientRegistered(client_id, self.door), now)
         if secret is not None:
@@ -100,6 +101,7 @@ class Registrar:
             changed_at=client.changed_at,
             disabled_at=client.disabled_at,
             secrets=client.secrets,
+            self_registered=client.self_registered,
         )
         changed = changed_fields(client, wanted)
         if not changed:
@@ -134,16 +136,26 @@ class Registrar:
             return False
         tx.clients.change(replace(client, disabled_at=now, changed_at=now))
         tx.revocations.add(RevokedKind.CLIENT, client.id, now)
-        _end_grants(tx, client, now)
+        _end_grants(tx, client, now, "client_disabled")
         tx.events.add(ClientDisabled(client.id), now)
         return True
+
+    def remove(self, tx: Transaction, client: Client, now: Instant, *, because: str) -> None:
+        """Switch it off for ever and end everything it holds.
+
+        Its rows are deleted a while later: what is under way at this moment may still write some.
+        """
+        tx.clients.change(replace(client, disabled_at=now, changed_at=now))
+        tx.revocations.add(RevokedKind.CLIENT, client.id, now)
+        _end_grants(tx, client, now, "client_removed")
+        tx.events.add(ClientRemoved(client.id, because), now)
 
     def enable(self, tx: Transaction, client: Client, now: Instant) -> bool:
         """Switch it on again; nothing that ended comes back. False if it was on."""
         if client.disabled_at is None:
             return False
         # What another process began while this one switched the client off ends here at last.
-        _end_grants(tx, client, now)
+        _end_grants(tx, client, now, "client_disabled")
         tx.clients.change(replace(client, disabled_at=None, changed_at=now))
         tx.events.add(ClientEnabled(client.id), now)
         return True
@@ -182,7 +194,7 @@ class Registrar:
             scope=Scope(metadata.scopes),
             default_scope=Scope(metadata.default_scopes),
             required_scope=Scope(metadata.required_scopes),
-            key_set=KeySet.parse(metadata.key_set.encode()) if metadata.key_set else KeySet(),
+            key_set=metadata.keys.signing,
             requires_pkce=metadata.requires_pkce,
             rotates_refresh_token=metadata.rotates_refresh_token,
             ends_with_session=metadata.ends_with_session,
@@ -212,7 +224,7 @@ def metadata_of(client: Client) -> ClientMetadata:
         access_token_format=client.access_token_format.value,
         access_token_lifetime=client.access_token_lifetime,
         authentication_method=client.authentication_method.value,
-        key_set=client.key_set.document().decode() if len(client.key_set) else "",
+        key_set=as_document(client.key_set, client.openid.encryption_keys),
         requires_pkce=client.requires_pkce,
         rotates_refresh_token=client.rotates_refresh_token,
         ends_with_session=client.ends_with_session,
@@ -250,10 +262,10 @@ def secret_faults(secret: Secret | None) -> Faults:
     return (Fault("client_secret", detail),)
 
 
-def _end_grants(tx: Transaction, client: Client, now: Instant) -> None:
+def _end_grants(tx: Transaction, client: Client, now: Instant, because: str) -> None:
     for grant in tx.grants.live_of_client(client.id, now):
-        if tx.grants.revoke(grant.id, now, "client_disabled"):
-            event = GrantRevoked(grant.uid, client.id, grant.id, "client_disabled")
+        if tx.grants.revoke(grant.id, now, because):
+            event = GrantRevoked(grant.uid, client.id, grant.id, because)
             tx.events.add(event, now)
 
 

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.registrations import SelfRegistrar
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientRules
+from valetkey.authorization.protocol.register.names import RESERVED
+from valetkey.authorization.protocol.register.self_registration import SelfRules
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
@@ -70,6 +73,8 @@ class Foundation:
                 scopes=tuple(self.scopes),
                 own_scopes=self.own_scope,
                 default_profile=ProfileName(self.settings.clients.default_profile),
+                signing_algorithms=self.settings.tokens.signing_algorithms,
+                fetch_networks=self.settings.fetch.allow,
             ),
             self.keyring.fingerprint_key,
             self.keyring.sealer,
@@ -81,6 +86,26 @@ class Foundation:
     def shared_secrets(self) -> SharedSecrets:
         """The secrets of clients that sign with them."""
         return SharedSecrets(self.keyring.sealer)
+
+    def self_registrar(self) -> SelfRegistrar:
+        """The keeper of applications that register themselves.
+
+        Raises Mistake where the settings give them a scope that nobody can be asked for.
+        """
+        settings = self.settings.registration
+        for name in settings.scopes:
+            if name not in self.asked_of_people:
+                known = ", ".join(self.asked_of_people)
+                raise Mistake(f'"{name}" is not one of {known}', "registration.scopes")
+        algorithms = self.settings.tokens.signing_algorithms
+        rules = SelfRules(
+            grant_types=settings.grant_types,
+            scopes=tuple(dict.fromkeys((*IDENTITY_SCOPES, *settings.scopes))),
+            # What the specification says where nothing is said, if it can be.
+            id_token_algorithm="RS256" if "RS256" in algorithms else "ES256",
+            reserved_names=(*RESERVED, self.settings.brand.name),
+        )
+        return SelfRegistrar(self.registrar("registration"), rules, settings.unused_lifetime)
 
     def accounts(self) -> AccountKeeper:
         """The keeper of people."""

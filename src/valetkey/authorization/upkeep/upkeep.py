@@ -44,6 +44,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.throttles.sweep(Instant(now - _IDLE_BUCKET), BATCH),
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),
+    lambda tx, now: tx.invitations.sweep(now, BATCH),
 )
 """Every table whose rows end. Events end when the operator says so."""
 
@@ -57,6 +58,7 @@ class Upkeep:
     keys: SigningKeyRing
     runtime: Runtime
     keep_events: Lifetime = _YEAR
+    more: Sequence[Sweep] = ()
 
     async def write_decisions(self) -> None:
         """Write what waits, every tenth of a second."""
@@ -80,7 +82,10 @@ class Upkeep:
         """Delete what expired, a little at a time."""
         while True:
             await asyncio.sleep(_SWEEP_EVERY)
-            await sweep_all(self.store, self.runtime.now(), (*SWEEPS, self._sweep_events))
+            await sweep_all(self.store, self.runtime.now(), self._sweeps())
+
+    def _sweeps(self) -> Sequence[Sweep]:
+        return (*SWEEPS, *self.more, self._sweep_events)
 
     def _sweep_events(self, tx: Transaction, now: Instant) -> int:
         return tx.events.sweep(Instant(now - self.keep_events), BATCH)

@@ -1,14 +1,18 @@
 """What a client may register for OpenID Connect: each rule by what breaks it and what keeps it."""
 
+import json
 from dataclasses import replace
 from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, ClientRules
+from valetkey.authorization.protocol.register.keys import as_document
+from valetkey.kernel.jose.jwk import spell
 from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 
 _KEYS = KeySet.of(SigningKey.generate(Algorithm.ES256).public).document().decode()
@@ -246,6 +250,37 @@ def test_what_may_not_and_what_is_said_about_it(
     faults = _RULES.faults(metadata)
     assert [fault.field for fault in faults] == fields
     assert all(fault.detail for fault in faults)
+
+
+def _rsa_keys(*uses: str | None) -> str:
+    key = rsa.generate_private_key(65_537, 2_048).public_key().public_numbers()
+    plain = {"kty": "RSA", "n": spell(key.n), "e": spell(key.e)}
+    named = [
+        plain | {"kid": str(number)} | ({"use": use} if use else {})
+        for number, use in enumerate(uses)
+    ]
+    return json.dumps({"keys": named})
+
+
+def test_a_key_set_by_value_may_hold_both_kinds_of_keys() -> None:
+    wants = {"id_token_encrypted_response_alg": "RSA-OAEP-256"}
+    both = _with(replace(_GOOD, key_set=_rsa_keys("sig", "enc")), **wants)
+    assert _RULES.faults(both) == ()
+    assert [key.kid for key in both.keys.signing] == ["0"]
+    assert [key.kid for key in both.keys.encryption] == ["1"]
+    again = as_document(both.keys.signing, both.completed.encryption_keys)
+    assert replace(both, key_set=again).completed == both.completed
+    silent = _with(replace(_GOOD, key_set=_rsa_keys(None)), **wants)
+    assert _RULES.faults(silent) == ()
+    assert len(silent.keys.signing) == len(silent.keys.encryption) == 1
+    assert len(replace(_GOOD, key_set=_rsa_keys(None)).keys.encryption) == 0
+    other = _with(both, id_token_encrypted_response_alg="ECDH-ES")
+    assert [fault.field for fault in _RULES.faults(other)] == ["id_token_encrypted_response_alg"]
+
+
+def test_ca_09_keys_that_only_encrypt_prove_nobody() -> None:
+    by_key = replace(_GOOD, authentication_method="private_key_jwt", key_set=_rsa_keys("enc"))
+    assert [fault.field for fault in _RULES.faults(by_key)] == ["key_set"]
 
 
 def test_http_is_for_networks_that_the_operator_lists() -> None:

@@ -1,9 +1,10 @@
 """POST /oauth/token and POST /token: grants in, tokens out (RFC 6749 sections 3.2 and 5)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
+from valetkey.authorization.deeds.registrations import Uses
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Asked, Door, require_query_allowed
 from valetkey.authorization.grant_types.grant_type import Fresh, GrantType, TokenRequest
@@ -37,6 +38,7 @@ class TokenEndpoint:
     runtime: Runtime
     refuse: ClientRefusal
     elsewhere: str = ""
+    uses: Uses = field(default_factory=Uses)
 
     async def __call__(self, request: Request) -> Response:
         """The token response, after everything it says is on disk."""
@@ -76,11 +78,15 @@ class TokenEndpoint:
             # takes a while to judge: what counts is the register at the moment of issuing.
             if not tx.clients.is_on(client.id):
                 return not_proven("disabled", "a client that is switched on", "a disabled one")
-            return grant_type.redeem(tx, token_request)
+            granted = grant_type.redeem(tx, token_request)
+            if not isinstance(granted, Refusal):
+                self.uses.note(tx, client, request.at)
+            return granted
 
         granted = await self.store.write(work)
         if isinstance(granted, Refusal):
             return self.refuse(request, granted, client.id)
+        self.uses.noted(client, request.at)
         body = await self.minter.response(granted, request.at)
         return json_response(body, 200, self._headers(asked))
 

@@ -112,6 +112,7 @@ class Client:
     disabled_at: Instant | None
     secrets: tuple[ClientSecret, ...] = ()
     openid: OpenIdRegistration = OpenIdRegistration.NOTHING
+    self_registered: bool = False
 
     @property
     def is_public(self) -> bool:

@@ -13,6 +13,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import PROFILES, ProfileName
+from valetkey.authorization.protocol.register.keys import NO_KEYS, RegisteredKeys, read_keys
 from valetkey.authorization.protocol.register.links import Network, is_link
 from valetkey.authorization.protocol.register.openid_rules import (
     AUTHENTICATION_METHODS,
@@ -20,7 +21,7 @@ from valetkey.authorization.protocol.register.openid_rules import (
     Registrant,
     completed,
 )
-from valetkey.kernel.jose.key import Algorithm, KeySet
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
@@ -90,7 +91,16 @@ class ClientMetadata:
     @property
     def completed(self) -> OpenIdRegistration:
         """What is kept for OpenID Connect: what was said, and what follows from it."""
-        return completed(self.openid, self.redirect_uris)
+        return completed(
+            self.openid,
+            redirect_uris=self.redirect_uris,
+            encryption_keys=self.keys.encryption_document,
+        )
+
+    @property
+    def keys(self) -> RegisteredKeys:
+        """Its keys by value. Refused where `key_set` cannot be read."""
+        return read_keys(self.key_set, encrypts=self.openid.is_encrypting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +158,19 @@ class ClientRules:
                 )
 
     def _openid_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
+        try:
+            keys = metadata.keys
+        except Refused:
+            # Said about the key set itself; here it must not become a second complaint.
+            keys = NO_KEYS
         rules = OpenIdRules(self.signing_algorithms, self.own_origins, self.fetch_networks)
         client = Registrant(
             openid=metadata.openid,
             redirect_uris=metadata.redirect_uris,
             grant_types=metadata.grant_types,
             proof=metadata.proof,
-            has_key_set=bool(metadata.key_set),
+            has_signing_keys=len(keys.signing) > 0,
+            encrypts=frozenset(key.alg for key in keys.encryption),
             is_native=metadata.application_type == ApplicationType.NATIVE,
         )
         return (Fault(field, detail) for field, detail in rules.wrongs(client))
@@ -231,14 +247,14 @@ def _proof_faults(metadata: ClientMetadata) -> Iterator[Fault]:
     needs_keys = metadata.proof == AuthenticationMethod.PRIVATE_KEY_JWT
     if needs_keys and not metadata.key_set and not metadata.openid.jwks_uri:
         yield Fault("key_set", "the client's public keys: private_key_jwt needs them")
-    elif metadata.key_set:
-        try:
-            keys = KeySet.parse(metadata.key_set.encode("utf-8", "surrogatepass"))
-        except Refused as refused:
-            yield Fault("key_set", refused.refusal.description)
-        else:
-            if len(keys) == 0:
-                yield Fault("key_set", "at least one key")
+        return
+    try:
+        keys = metadata.keys
+    except Refused as refused:
+        yield Fault("key_set", refused.refusal.description)
+        return
+    if needs_keys and metadata.key_set and not len(keys.signing):
+        yield Fault("key_set", "a key that verifies signatures: private_key_jwt needs it")
 
 
 def _is_plain(text: str) -> bool:

@@ -5,7 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
 
-from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
+from valetkey.authorization.model.register.client import (
+    BY_SECRET,
+    AuthenticationMethod,
+    GrantTypeName,
+)
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.links import (
     Network,
@@ -14,6 +18,8 @@ from valetkey.authorization.protocol.register.links import (
     is_link,
     return_fault,
 )
+from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.url import origin
 
@@ -36,8 +42,9 @@ SHARED_ALGORITHM = "HS256"
 """Signs with the client's own secret, so only where there is one."""
 
 UNSIGNED = "none"
-ENCRYPTION_ALGORITHMS = ("RSA-OAEP-256", "ECDH-ES")
-CONTENT_ENCRYPTIONS = ("A128GCM", "A256GCM")
+VERIFIED_ALGORITHMS = tuple(algorithm.value for algorithm in Algorithm)
+"""What a client may sign with."""
+
 DEFAULT_CONTENT_ENCRYPTION = "A128GCM"
 """For a client that names only the algorithm: what the specification would take is not offered."""
 
@@ -45,7 +52,7 @@ AUTHENTICATION_METHODS: Mapping[str, AuthenticationMethod] = MappingProxyType(
     {
         "client_secret_basic": AuthenticationMethod.CLIENT_SECRET,
         "client_secret_post": AuthenticationMethod.CLIENT_SECRET,
-        "client_secret_jwt": AuthenticationMethod.CLIENT_SECRET,
+        "client_secret_jwt": AuthenticationMethod.CLIENT_SECRET_JWT,
         "private_key_jwt": AuthenticationMethod.PRIVATE_KEY_JWT,
         "none": AuthenticationMethod.NONE,
     }
@@ -66,24 +73,28 @@ Wrong = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Registrant:
-    """What these rules need to know of the rest of a registration."""
+    """What these rules need to know of the rest of a registration.
+
+    `encrypts` are the algorithms for which a key was given by value.
+    """
 
     openid: OpenIdRegistration
     redirect_uris: tuple[str, ...]
     grant_types: tuple[str, ...]
     proof: str
-    has_key_set: bool
+    has_signing_keys: bool
+    encrypts: frozenset[str]
     is_native: bool
 
     @property
     def has_secret(self) -> bool:
         """Whether it shares a secret with this server."""
-        return self.proof == AuthenticationMethod.CLIENT_SECRET
+        return self.proof in BY_SECRET
 
     @property
-    def has_keys(self) -> bool:
-        """Whether it says where its keys are."""
-        return self.has_key_set or bool(self.openid.jwks_uri)
+    def signs(self) -> bool:
+        """Whether it says where the keys are that verify it."""
+        return self.has_signing_keys or bool(self.openid.jwks_uri)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +109,7 @@ class OpenIdRules:
         """Everything that is wrong."""
         return chain(
             _response_types(client),
-            _authentication(client, self.signing_algorithms),
+            _authentication(client),
             _signatures(client, self.signing_algorithms),
             _encryptions(client),
             self._keys(client),
@@ -112,7 +123,7 @@ class OpenIdRules:
         uri = client.openid.jwks_uri
         if not uri:
             return
-        if client.has_key_set:
+        if client.has_signing_keys or client.encrypts:
             yield "jwks_uri", "the keys themselves or the address of the keys, not both"
         elif fault := fetch_fault(uri, self.fetch_networks):
             yield "jwks_uri", fault
@@ -174,9 +185,13 @@ class OpenIdRules:
                 yield f"request_uris/{number}", fault
 
 
-def completed(openid: OpenIdRegistration, redirect_uris: tuple[str, ...]) -> OpenIdRegistration:
+def completed(
+    openid: OpenIdRegistration, *, redirect_uris: tuple[str, ...], encryption_keys: str
+) -> OpenIdRegistration:
     """What is stored of what was said: with the defaults that depend on other fields."""
     changes: dict[str, str] = {}
+    if encryption_keys != openid.encryption_keys:
+        changes["encryption_keys"] = encryption_keys
     for kind in _ENCRYPTED:
         algorithm = getattr(openid, f"{kind}_encrypted_response_alg")
         if algorithm and not getattr(openid, f"{kind}_encrypted_response_enc"):
@@ -228,7 +243,7 @@ def _response_types(client: Registrant) -> Iterator[Wrong]:
             yield f"response_types/{number}", f"needs the grant types {', '.join(missing)}"
 
 
-def _authentication(client: Registrant, algorithms: Collection[str]) -> Iterator[Wrong]:
+def _authentication(client: Registrant) -> Iterator[Wrong]:
     method = client.openid.token_endpoint_auth_method
     if method and AUTHENTICATION_METHODS.get(method) != client.proof:
         fits = [name for name, proof in AUTHENTICATION_METHODS.items() if proof == client.proof]
@@ -236,8 +251,8 @@ def _authentication(client: Registrant, algorithms: Collection[str]) -> Iterator
     chosen = client.openid.token_endpoint_auth_signing_alg
     known: Collection[str] = ()
     if client.proof == AuthenticationMethod.PRIVATE_KEY_JWT:
-        known = algorithms
-    elif method == "client_secret_jwt":
+        known = VERIFIED_ALGORITHMS
+    elif client.proof == AuthenticationMethod.CLIENT_SECRET_JWT:
         known = (SHARED_ALGORITHM,)
     if chosen and not known:
         yield "token_endpoint_auth_signing_alg", "only with private_key_jwt or client_secret_jwt"
@@ -256,9 +271,10 @@ def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[Wro
     if signed and signed not in algorithms:
         yield "introspection_signed_response_alg", f"one of: {', '.join(algorithms)}"
     asked = openid.request_object_signing_alg
-    if asked and asked not in {*known, UNSIGNED}:
-        yield "request_object_signing_alg", f"one of: {', '.join((*known, UNSIGNED))}"
-    elif asked in algorithms and not client.has_keys:
+    possible = (*VERIFIED_ALGORITHMS, *((SHARED_ALGORITHM,) if client.has_secret else ()), UNSIGNED)
+    if asked and asked not in possible:
+        yield "request_object_signing_alg", f"one of: {', '.join(possible)}"
+    elif asked in VERIFIED_ALGORITHMS and not client.signs:
         yield "request_object_signing_alg", "comes with the client's public keys"
 
 
@@ -266,14 +282,14 @@ def _encryptions(client: Registrant) -> Iterator[Wrong]:
     for kind in _ENCRYPTED:
         alg: str = getattr(client.openid, f"{kind}_encrypted_response_alg")
         enc: str = getattr(client.openid, f"{kind}_encrypted_response_enc")
-        if alg and alg not in ENCRYPTION_ALGORITHMS:
-            yield f"{kind}_encrypted_response_alg", f"one of: {', '.join(ENCRYPTION_ALGORITHMS)}"
-        elif alg and not (client.openid.encryption_keys or client.openid.jwks_uri):
-            yield f"{kind}_encrypted_response_alg", "comes with a key whose use is enc"
+        if alg and alg not in ALGORITHMS:
+            yield f"{kind}_encrypted_response_alg", f"one of: {', '.join(ALGORITHMS)}"
+        elif alg and not client.openid.jwks_uri and alg not in client.encrypts:
+            yield f"{kind}_encrypted_response_alg", "comes with a key of that kind, its use enc"
         if enc and not alg:
             yield f"{kind}_encrypted_response_enc", f"comes with {kind}_encrypted_response_alg"
-        elif enc and enc not in CONTENT_ENCRYPTIONS:
-            yield f"{kind}_encrypted_response_enc", f"one of: {', '.join(CONTENT_ENCRYPTIONS)}"
+        elif enc and enc not in ENCRYPTIONS:
+            yield f"{kind}_encrypted_response_enc", f"one of: {', '.join(ENCRYPTIONS)}"
 
 
 def _requests(client: Registrant) -> Iterator[Wrong]:

@@ -42,7 +42,9 @@ class Clients:
             " access_token_lifetime, authentication_method, redirect_uris, grant_types, scope,"
             " default_scope, required_scope, key_set, requires_pkce, rotates_refresh_token,"
             " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at,"
-            " disabled_at, openid FROM clients WHERE id = :id",
+            " disabled_at, openid,"
+            " (SELECT COUNT(*) FROM registrations WHERE client_id = clients.id)"
+            " FROM clients WHERE id = :id",
             id=client_id,
         )
         return None if row is None else _client(row, self._secrets(client_id))
@@ -114,6 +116,35 @@ class Clients:
         )
         self._bump()
         return changed == 1
+
+    def was_removed(self, client_id: str) -> bool:
+        """Whether a client of this id is gone for ever."""
+        row = self.db.row("SELECT id FROM removed_clients WHERE id = :id", id=client_id)
+        return row is not None
+
+    def remove(self, client_id: str, now: Instant) -> None:
+        """Delete it with its grants, consents and secrets; its id is never given again.
+
+        Raises ConstraintViolated where it was given something new this very moment.
+        """
+        self.db.send("DELETE FROM grants WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM consents WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM participants WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM query_sightings WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM registrations WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM clients WHERE id = :id", id=client_id)
+        self.db.send(
+            "INSERT INTO removed_clients (id, removed_at) VALUES (:id, :now)"
+            " ON CONFLICT (id) DO NOTHING",
+            id=client_id,
+            now=now,
+        )
+        self._bump()
+
+    def touch(self) -> None:
+        """Let every cache look again."""
+        self._bump()
 
     def add_secret(self, client_id: str, secret: ClientSecret, now: Instant) -> None:
         """Let the client authenticate with one more secret."""
@@ -247,4 +278,5 @@ def _client(row: Row, secrets: tuple[ClientSecret, ...]) -> Client:
         disabled_at=None if row[23] is None else Instant(row[23]),
         secrets=secrets,
         openid=OpenIdRegistration.decode(row[24]),
+        self_registered=bool(row[25]),
     )

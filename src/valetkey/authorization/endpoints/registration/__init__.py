@@ -1,0 +1,1 @@
+"""Endpoints at which applications register themselves."""

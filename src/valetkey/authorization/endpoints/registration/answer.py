@@ -1,0 +1,87 @@
+"""What registration answers, and that scripts of any page may read it (RFC 7591 section 3.2)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import cast
+
+from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.deeds.registrations import Registered
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.self_registration import (
+    members,
+    refuse_registration,
+)
+from valetkey.kernel.refusal import Refusal, Refused
+from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
+from valetkey.web.json_body import read_json
+
+_OPEN: Pairs = (("access-control-allow-origin", "*"),)
+_BEARER = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationAnswers:
+    """The record as it is stored, and refusals; nothing is kept by anybody in between."""
+
+    issuer: str
+    refusal: ClientRefusal
+
+    def told(self, registered: Registered, token: str, status: int) -> Response:
+        """Everything that is stored, every default, and what only its owner may know."""
+        client = registered.client
+        record: dict[str, object] = {
+            "client_id": client.id,
+            "client_id_issued_at": client.created_at,
+            **dict(members(metadata_of(client))),
+            "registration_client_uri": f"{self.issuer}/oauth/register/{client.id}",
+            "registration_access_token": token,
+        }
+        if registered.secret is not None:
+            record["client_secret"] = registered.secret.reveal()
+        if client.has_secret:
+            record["client_secret_expires_at"] = 0
+        headers = (("cache-control", "no-store"), ("pragma", "no-cache"), *_OPEN)
+        return json_response(record, status, headers)
+
+    def gone(self) -> Response:
+        """Nothing is left to be told."""
+        return Response(204, b"", (("cache-control", "no-store"), *_OPEN))
+
+    def refuse(self, request: Request, refusal: Refusal, client_id: str | None = None) -> Response:
+        """No, and why."""
+        response = self.refusal(request, refusal, client_id)
+        return replace(response, headers=(*response.headers, *_OPEN))
+
+    def preflight(self, methods: Iterable[str]) -> Endpoint:
+        """What a browser is told that asks before a page of another origin may call."""
+        allowed = ", ".join(sorted({*methods, "OPTIONS"}))
+        headers = (
+            ("allow", allowed),
+            ("access-control-allow-methods", allowed),
+            ("access-control-allow-headers", "authorization, content-type"),
+            ("access-control-max-age", "600"),
+            *_OPEN,
+        )
+
+        async def answer(request: Request) -> Response:
+            return Response(204, b"", headers)
+
+        return answer
+
+
+def bearer(request: Request) -> str:
+    """The token of the Authorization header, "" for none (RFC 6750 section 2.1)."""
+    sent = request.headers.get("authorization") or ""
+    return sent[len(_BEARER) :].strip(" ") if sent[: len(_BEARER)].lower() == _BEARER else ""
+
+
+def read_members(request: Request) -> dict[str, object]:
+    """The members of the body; Refused unless it is a JSON object."""
+    try:
+        value = read_json(request.body)
+    except Refused as refused:
+        refuse_registration([Fault("the request", refused.refusal.description)])
+    if not isinstance(value, dict):
+        refuse_registration([Fault("the request", "the body must be a JSON object")])
+    return cast("dict[str, object]", value)

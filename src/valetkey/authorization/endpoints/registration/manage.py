@@ -1,0 +1,91 @@
+"""GET, PUT and DELETE of a registration by the application itself (RFC 7592 section 2)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.deeds.registrations import Registered, SelfRegistrar, refuse_token
+from valetkey.authorization.deeds.sectors import Sectors
+from valetkey.authorization.endpoints.registration.answer import (
+    RegistrationAnswers,
+    bearer,
+    read_members,
+)
+from valetkey.authorization.endpoints.registration.register import draw
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.register.self_registration import refuse_registration
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.secret import Prefix, well_formed
+from valetkey.web.exchange import Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class ManageEndpoint:
+    """For whoever holds the registration access token of just this client."""
+
+    store: Store
+    registrar: SelfRegistrar
+    sectors: Sectors
+    answers: RegistrationAnswers
+    random: Callable[[int], bytes]
+
+    async def read(self, request: Request) -> Response:
+        """GET: the record as it is."""
+        try:
+            token = _token(request)
+            client = await self._find(request, token)
+        except Refused as refused:
+            return self.answers.refuse(request, refused.refusal)
+        return self.answers.told(Registered(client, None), token, 200)
+
+    async def replace(self, request: Request) -> Response:
+        """PUT: the record as it is now."""
+        try:
+            return await self._replace(request, _token(request))
+        except Refused as refused:
+            return self.answers.refuse(request, refused.refusal)
+
+    async def remove(self, request: Request) -> Response:
+        """DELETE: 204, and nothing that the client holds works any more."""
+        client_id = request.arguments["client_id"]
+        try:
+            token = _token(request)
+
+            def work(tx: Transaction) -> None:
+                client = self.registrar.prove(tx, client_id, token, to_change=True)
+                self.registrar.remove(tx, client, request.at)
+
+            await self.store.write(work)
+        except Refused as refused:
+            return self.answers.refuse(request, refused.refusal)
+        return self.answers.gone()
+
+    async def _replace(self, request: Request, token: str) -> Response:
+        client_id, now = request.arguments["client_id"], request.at
+        client = await self._find(request, token)
+        said = read_members(request)
+        # What other servers must be asked cannot wait for a transaction.
+        metadata = self.registrar.read(said, client)
+        if faults := await self.sectors.faults(metadata):
+            refuse_registration(faults)
+        fresh = draw(self.random)
+
+        def work(tx: Transaction) -> Registered:
+            current = self.registrar.prove(tx, client_id, token, to_change=True)
+            return self.registrar.change(tx, current, said, fresh, now)
+
+        registered = await self.store.write(work)
+        return self.answers.told(registered, token, 200)
+
+    async def _find(self, request: Request, token: str) -> Client:
+        client_id = request.arguments["client_id"]
+        return await self.store.read(
+            lambda tx: self.registrar.prove(tx, client_id, token, to_change=False)
+        )
+
+
+def _token(request: Request) -> str:
+    token = bearer(request)
+    if not well_formed(Prefix.REGISTRATION, token):
+        refuse_token("registration.token", "the token of this registration")
+    return token

@@ -1,0 +1,99 @@
+"""POST /oauth/register: an application registers itself (RFC 7591 section 3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.deeds.registrations import (
+    FreshRegistration,
+    Registered,
+    SelfRegistrar,
+    invitation_print,
+    refuse_token,
+)
+from valetkey.authorization.deeds.sectors import Sectors
+from valetkey.authorization.endpoints.registration.answer import (
+    RegistrationAnswers,
+    bearer,
+    read_members,
+)
+from valetkey.authorization.protocol.register.self_registration import refuse_registration
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.config.settings import RegistrationMode
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import (
+    Fingerprint,
+    Prefix,
+    fresh_id,
+    fresh_secret,
+    well_formed,
+)
+from valetkey.web.client_address import neighbourhood
+from valetkey.web.exchange import Request, Response
+from valetkey.web.rate_limit import Buckets
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterEndpoint:
+    """Lets in whom the operator lets in, as often as the operator lets them."""
+
+    store: Store
+    registrar: SelfRegistrar
+    sectors: Sectors
+    mode: str
+    tries: Buckets
+    answers: RegistrationAnswers
+    random: Callable[[int], bytes]
+
+    async def __call__(self, request: Request) -> Response:
+        """201 with the record, once it is on disk."""
+        try:
+            return await self._register(request)
+        except Refused as refused:
+            return self.answers.refuse(request, refused.refusal)
+
+    async def _register(self, request: Request) -> Response:
+        now = request.at
+        if wait := self.tries.take(neighbourhood(request.address), now):
+            raise Refused(
+                Refusal(
+                    ErrorCode.SLOW_DOWN,
+                    "too many registrations from this address; try again later",
+                    "registration.rate",
+                    retry_after=wait,
+                )
+            )
+        invitation = await self._invitation(request)
+        metadata = self.registrar.read(read_members(request))
+        if faults := await self.sectors.faults(metadata):
+            refuse_registration(faults)
+        fresh = draw(self.random)
+
+        def work(tx: Transaction) -> Registered:
+            if invitation is not None and not tx.invitations.spend(invitation, now):
+                refuse_token("registration.spent", "an initial access token with a use left")
+            return self.registrar.register(tx, metadata, fresh, now)
+
+        registered = await self.store.write(work)
+        return self.answers.told(registered, fresh.token.reveal(), 201)
+
+    async def _invitation(self, request: Request) -> Fingerprint | None:
+        """The token to spend; None where anybody may register."""
+        if self.mode == RegistrationMode.OPEN:
+            return None
+        token = bearer(request)
+        if self.mode != RegistrationMode.TOKEN or not well_formed(Prefix.INVITATION, token):
+            refuse_token("registration.closed", "an initial access token")
+        print_ = invitation_print(self.registrar.fingerprints, token)
+        # Strangers learn nothing about their metadata, and make nobody ask other servers.
+        if not await self.store.read(lambda tx: tx.invitations.is_live(print_, request.at)):
+            refuse_token("registration.unknown", "an initial access token with a use left")
+        return print_
+
+
+def draw(random: Callable[[int], bytes]) -> FreshRegistration:
+    """What chance gives one registration."""
+    return FreshRegistration(
+        fresh_id("client", random),
+        fresh_secret(Prefix.CLIENT_SECRET, random),
+        fresh_secret(Prefix.REGISTRATION, random),
+    )

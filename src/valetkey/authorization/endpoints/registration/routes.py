@@ -1,0 +1,44 @@
+"""The paths of registration (RFC 7591, RFC 7592); there in every mode, announced in two."""
+
+from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.deeds.sectors import Sectors
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.registration.answer import RegistrationAnswers
+from valetkey.authorization.endpoints.registration.manage import ManageEndpoint
+from valetkey.authorization.endpoints.registration.register import RegisterEndpoint
+from valetkey.kernel.moment import hours
+from valetkey.web.rate_limit import Buckets
+from valetkey.web.router import Body, Route
+
+
+def routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
+    """Both paths. Raises Mistake where the settings name a scope that nobody can be asked for."""
+    settings = foundation.settings.registration
+    registrar, store = foundation.self_registrar(), foundation.store
+    answers = RegistrationAnswers(foundation.issuer, refuse)
+    sectors, random = Sectors(foundation.outgoing), foundation.runtime.random
+    register = RegisterEndpoint(
+        store,
+        registrar,
+        sectors,
+        settings.mode,
+        Buckets(settings.registrations_per_hour, hours(1)),
+        answers,
+        random,
+    )
+    manage = ManageEndpoint(store, registrar, sectors, answers, random)
+    one = {"GET": manage.read, "PUT": manage.replace, "DELETE": manage.remove}
+    return (
+        Route(
+            "/oauth/register",
+            {"POST": register, "OPTIONS": answers.preflight(("POST",))},
+            answers.refuse,
+            Body.JSON,
+        ),
+        Route(
+            "/oauth/register/{client_id}",
+            {**one, "OPTIONS": answers.preflight(one)},
+            answers.refuse,
+            Body.JSON,
+        ),
+    )

@@ -1,0 +1,285 @@
+"""What an application says when it registers itself (RFC 7591 section 2, OpenID Registration)."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, NoReturn, cast
+
+import msgspec
+
+from valetkey.authorization.model.register.client import (
+    AuthenticationMethod,
+    ClientType,
+    GrantTypeName,
+)
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
+from valetkey.authorization.protocol.register.links import host_of
+from valetkey.authorization.protocol.register.names import name_fault
+from valetkey.authorization.protocol.register.openid_rules import (
+    AUTHENTICATION_METHODS,
+    GRANT_TYPES_OF,
+)
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+_MOST_TOLD = 5
+_LONGEST = 8_000
+_NAMELESS = "An app without a name"
+_OWN = frozenset({"sector", "encryption_keys", "response_types"})
+_MEMBERS: Mapping[str, str] = MappingProxyType(
+    {
+        "name": "client_name",
+        "scopes": "scope",
+        "key_set": "jwks",
+        "authentication_method": "token_endpoint_auth_method",
+        "type": "token_endpoint_auth_method",
+    }
+)
+"""What RFC 7591 calls the fields that are called otherwise here."""
+
+
+class _Wrong(Exception):
+    """What would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfRules:
+    """What an application may have that nobody has looked at.
+
+    `scopes` in the order in which it gets them; `id_token_algorithm` is what is registered for one
+    that does not say.
+    """
+
+    grant_types: Collection[str]
+    scopes: tuple[str, ...]
+    id_token_algorithm: str
+    reserved_names: Collection[str] = ()
+
+    def widened(self, before: ClientMetadata) -> "SelfRules":
+        """The same for a registration that is replaced: what an operator gave it may stay."""
+        added = tuple(name for name in before.scopes if name not in self.scopes)
+        return replace(
+            self,
+            grant_types=(*self.grant_types, *before.grant_types),
+            scopes=(*self.scopes, *added),
+        )
+
+    def read(self, said: Mapping[str, object], before: ClientMetadata) -> ClientMetadata:
+        """What is to be registered; `before` has what an application cannot say about itself.
+
+        Members that nobody knows are ignored, and so are names and addresses in other languages;
+        null says nothing (RFC 7592 section 2.2). Refused with everything that cannot be understood
+        or may not be.
+        """
+        _refuse_statement(said)
+        reading = _Reading(said)
+        openid = reading.openid(self.id_token_algorithm)
+        method = openid.token_endpoint_auth_method
+        response_types, grant_types = self._types(reading)
+        redirect_uris = reading.texts("redirect_uris")
+        public = AUTHENTICATION_METHODS.get(method) is AuthenticationMethod.NONE
+        if public and said.get("client_secret") is not None:
+            reading.faults.append(Fault("token_endpoint_auth_method", "none goes without a secret"))
+        if not public and said.get("type") == ClientType.PUBLIC:
+            reading.faults.append(Fault("token_endpoint_auth_method", "none for public clients"))
+        scopes = self._scopes(reading, grant_types)
+        metadata = replace(
+            before,
+            name=reading.text("client_name") or _usual_name(redirect_uris),
+            redirect_uris=redirect_uris,
+            grant_types=grant_types,
+            scopes=scopes,
+            default_scopes=tuple(name for name in scopes if name != "offline_access"),
+            required_scopes=tuple(name for name in before.required_scopes if name in scopes),
+            type=(ClientType.PUBLIC if public else ClientType.CONFIDENTIAL).value,
+            application_type=reading.text("application_type") or "web",
+            authentication_method=AUTHENTICATION_METHODS.get(method, method),
+            key_set=reading.document("jwks"),
+            logo_uri=reading.text("logo_uri"),
+            policy_uri=reading.text("policy_uri"),
+            tos_uri=reading.text("tos_uri"),
+            openid=replace(openid, response_types=response_types),
+        )
+        detail = name_fault(metadata.name, self.reserved_names)
+        if detail and metadata.name != before.name:
+            reading.faults.append(Fault("client_name", detail))
+        if reading.faults:
+            refuse_registration(reading.faults)
+        return metadata
+
+    def _types(self, reading: "_Reading") -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Response types and grant types, each made to fit the other where only one was said."""
+        said_types = reading.texts("response_types")
+        response_types = tuple(" ".join(sorted(name.split(" "))) for name in said_types)
+        grant_types = reading.texts("grant_types")
+        if not grant_types:
+            needed = {name for one in response_types for name in GRANT_TYPES_OF.get(one, ())}
+            grant_types = tuple(sorted(needed)) or (GrantTypeName.AUTHORIZATION_CODE.value,)
+            member = "response_types"
+        else:
+            member = "grant_types"
+        for number, name in enumerate(grant_types):
+            if name not in self.grant_types:
+                place = f"{member}/{number}" if member == "grant_types" else member
+                known = ", ".join(dict.fromkeys(self.grant_types))
+                reading.faults.append(Fault(place, f"this server gives the grant types {known}"))
+        if not response_types and GrantTypeName.AUTHORIZATION_CODE in grant_types:
+            response_types = ("code",)
+        return response_types, grant_types
+
+    def _scopes(self, reading: "_Reading", grant_types: tuple[str, ...]) -> tuple[str, ...]:
+        said = reading.text("scope")
+        asked = tuple(name for name in said.split(" ") if name)
+        if not asked:
+            alone = set(grant_types) <= {GrantTypeName.CLIENT_CREDENTIALS.value}
+            return () if alone else self.scopes
+        if not set(asked) <= set(self.scopes):
+            reading.faults.append(Fault("scope", f"some of: {' '.join(self.scopes)}"))
+            return ()
+        return tuple(dict.fromkeys(asked))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The members as values of their kind; what is of another kind is a fault."""
+
+    said: Mapping[str, object]
+    faults: list[Fault] = field(default_factory=list[Fault])
+
+    def text(self, name: str) -> str:
+        return cast("str", self._read(name, _text, ""))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self._read(name, _texts, ()))
+
+    def document(self, name: str) -> str:
+        return cast("str", self._read(name, _document, ""))
+
+    def openid(self, id_token_algorithm: str) -> OpenIdRegistration:
+        values: dict[str, Any] = {
+            each.name: self._read(each.name, _KINDS[type(each.default)], each.default)
+            for each in fields(OpenIdRegistration)
+            if each.name not in _OWN
+        }
+        if self.said.get("id_token_signed_response_alg") is None:
+            values["id_token_signed_response_alg"] = id_token_algorithm
+        method = values["token_endpoint_auth_method"] or "client_secret_basic"
+        if method not in AUTHENTICATION_METHODS:
+            known = ", ".join(AUTHENTICATION_METHODS)
+            self.faults.append(Fault("token_endpoint_auth_method", f"one of: {known}"))
+            method = ""
+        values["token_endpoint_auth_method"] = method
+        return OpenIdRegistration(**values)
+
+    def _read(self, name: str, kind: Callable[[object], object], default: object) -> object:
+        value = self.said.get(name)
+        if value is None:
+            return default
+        try:
+            return kind(value)
+        except _Wrong as right:
+            self.faults.append(Fault(name, str(right)))
+            return default
+
+
+def refuse_registration(faults: Sequence[Fault]) -> NoReturn:
+    """Raise Refused with what is wrong, by the names that the application uses (section 3.2.2)."""
+    told = [Fault(_member(fault.field), fault.detail) for fault in faults]
+    about_redirects = all(fault.field.startswith("redirect_uris") for fault in told)
+    code = ErrorCode.INVALID_REDIRECT_URI if about_redirects else ErrorCode.INVALID_CLIENT_METADATA
+    lines = [f"{fault.field}: {fault.detail}" for fault in told[:_MOST_TOLD]]
+    if len(told) > _MOST_TOLD:
+        lines.append(f"and {len(told) - _MOST_TOLD} more")
+    raise Refused(Refusal(code, "; ".join(lines), f"registration.{told[0].field.split('/')[0]}"))
+
+
+def _member(field: str) -> str:
+    name, slash, number = field.partition("/")
+    if name == "scopes":
+        return "scope"
+    return f"{_MEMBERS.get(name, name)}{slash}{number}"
+
+
+def _refuse_statement(said: Mapping[str, object]) -> None:
+    statement = said.get("software_statement")
+    if statement is None:
+        return
+    if isinstance(statement, str) and statement.count(".") == 2:  # noqa: PLR2004 - a JWS
+        raise Refused(
+            Refusal(
+                ErrorCode.UNAPPROVED_SOFTWARE_STATEMENT,
+                "software_statement: this server trusts nobody to make one; leave it out",
+                "registration.software_statement",
+            )
+        )
+    raise Refused(
+        Refusal(
+            ErrorCode.INVALID_SOFTWARE_STATEMENT,
+            "software_statement: it is no signed JWT; leave it out",
+            "registration.software_statement",
+        )
+    )
+
+
+def _usual_name(redirect_uris: tuple[str, ...]) -> str:
+    return next((host for uri in redirect_uris if (host := host_of(uri)[:80])), _NAMELESS)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise _Wrong("a string")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _Wrong("an array of strings")
+    items = cast("list[object]", value)
+    if not all(isinstance(item, str) and len(item) <= _LONGEST for item in items):
+        raise _Wrong("an array of strings, and nothing else in it")
+    return tuple(cast("list[str]", items))
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong("true or false")
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _Wrong("a whole number")
+    return value
+
+
+def _document(value: object) -> str:
+    if not isinstance(value, dict):
+        raise _Wrong("a JSON object with an array keys")
+    return msgspec.json.encode(value).decode()
+
+
+_KINDS: Mapping[type, Callable[[object], object]] = MappingProxyType(
+    {str: _text, tuple: _texts, bool: _flag, type(None): _whole}
+)
+
+
+def members(metadata: ClientMetadata) -> Iterator[tuple[str, object]]:
+    """A registration as its members, every default among them."""
+    openid = metadata.openid
+    possible = [n for n, needed in GRANT_TYPES_OF.items() if needed <= set(metadata.grant_types)]
+    yield "client_name", metadata.name
+    yield "application_type", metadata.application_type
+    yield "redirect_uris", metadata.redirect_uris
+    yield "grant_types", metadata.grant_types
+    yield "response_types", openid.response_types or possible
+    yield "scope", " ".join(metadata.scopes)
+    for name in ("logo_uri", "policy_uri", "tos_uri"):
+        if value := getattr(metadata, name):
+            yield name, value
+    if metadata.key_set:
+        yield "jwks", msgspec.json.decode(metadata.key_set)
+    for each in fields(OpenIdRegistration):
+        value = getattr(openid, each.name)
+        # An empty string is how this server writes that nothing was chosen.
+        if each.name not in _OWN and value not in ("", (), None):
+            yield each.name, value

@@ -1,0 +1,351 @@
+"""POST /oauth/register: who may, what is stored and told, and what is not."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
+from tests.authorization.endpoints.world import CALLBACK, service
+from valetkey.authorization.model.register.client import Client
+from valetkey.config.settings import RegistrationMode, RegistrationSettings
+from valetkey.kernel.jose.key import Algorithm, KeySet
+
+NO_KEYS = KeySet()
+
+
+def test_what_is_stored_is_what_is_told_with_every_default(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Registry) -> None:
+        answer = await it.register(PLAIN)
+        assert answer.status == 201, answer.body
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["access-control-allow-origin"] == "*"
+        told = answer.json
+        client_id = str(told["client_id"])
+        for name in ("client_secret", "registration_access_token"):
+            assert told.pop(name)
+        assert told == {
+            "client_id": client_id,
+            "client_id_issued_at": it.service.clock.now,
+            "client_secret_expires_at": 0,
+            "client_name": "Printer",
+            "application_type": "web",
+            "redirect_uris": [CALLBACK],
+            "grant_types": ["authorization_code"],
+            "response_types": ["code"],
+            "scope": "openid profile email address phone offline_access",
+            "subject_type": "public",
+            "token_endpoint_auth_method": "client_secret_basic",
+            "id_token_signed_response_alg": "ES256",
+            "require_auth_time": False,
+            "frontchannel_logout_session_required": False,
+            "backchannel_logout_session_required": False,
+            "registration_client_uri": f"http://127.0.0.1:8400/oauth/register/{client_id}",
+        }
+        stored = await it.service.read(lambda tx: tx.clients.find(client_id))
+        assert stored is not None
+        assert stored.self_registered
+        again = await it.manage(answer.json)
+        assert {**told, "registration_access_token": answer.text("registration_access_token")} == (
+            again.json
+        )
+
+    run(tmp_path, story, database_url)
+
+
+def test_everything_registered_is_told_back(tmp_path: Path) -> None:
+    said: dict[str, Any] = {
+        "client_name": "Everything",
+        "application_type": "web",
+        "redirect_uris": [CALLBACK, "https://app.example/other"],
+        "grant_types": ["authorization_code", "implicit", "refresh_token"],
+        "response_types": ["code", "code id_token", "id_token token"],
+        "scope": "openid email",
+        "contacts": ["ada@app.example"],
+        "logo_uri": "https://app.example/logo.png",
+        "client_uri": "https://app.example",
+        "policy_uri": "https://app.example/policy",
+        "tos_uri": "https://app.example/terms",
+        "jwks_uri": "https://app.example/keys",
+        "subject_type": "pairwise",
+        "id_token_signed_response_alg": "HS256",
+        "id_token_encrypted_response_alg": "RSA-OAEP-256",
+        "id_token_encrypted_response_enc": "A256GCM",
+        "userinfo_signed_response_alg": "ES256",
+        "request_object_signing_alg": "RS256",
+        "token_endpoint_auth_method": "client_secret_jwt",
+        "token_endpoint_auth_signing_alg": "HS256",
+        "default_max_age": 3600,
+        "require_auth_time": True,
+        "default_acr_values": ["urn:valetkey:acr:password"],
+        "initiate_login_uri": "https://app.example/start",
+        "request_uris": ["https://app.example/request"],
+        "post_logout_redirect_uris": ["https://app.example/bye"],
+        "frontchannel_logout_uri": "https://app.example/front",
+        "frontchannel_logout_session_required": True,
+        "backchannel_logout_uri": "https://app.example/back",
+        "backchannel_logout_session_required": True,
+    }
+
+    async def story(it: Registry) -> None:
+        told = await it.registered(**said)
+        assert {name: told[name] for name in said} == said
+
+    grants = ("authorization_code", "refresh_token", "implicit")
+    run(tmp_path, story, grant_types=grants)
+
+
+def test_types_that_are_not_said_follow_from_those_that_are(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        for said, grant_types, response_types in (
+            ({}, ["authorization_code"], ["code"]),
+            ({"response_types": ["token id_token"]}, ["implicit"], ["id_token token"]),
+            (
+                {"response_types": ["code token"]},
+                ["authorization_code", "implicit"],
+                ["code token"],
+            ),
+            ({"grant_types": ["implicit"]}, ["implicit"], ["token", "id_token", "id_token token"]),
+            (
+                {"grant_types": ["client_credentials"], "redirect_uris": []},
+                ["client_credentials"],
+                [],
+            ),
+            ({"grant_types": None, "response_types": None}, ["authorization_code"], ["code"]),
+        ):
+            told = await it.registered(**said)
+            assert (told["grant_types"], told["response_types"]) == (grant_types, response_types)
+
+    grants = ("authorization_code", "implicit", "client_credentials")
+    run(tmp_path, story, grant_types=grants)
+
+
+def test_what_nobody_knows_is_ignored_and_what_nobody_gets_is_not_stored(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        told = await it.registered(
+            **{
+                "client_name#de": "Drucker",
+                "software_id": "x",
+                "skip_consent": True,
+                "trusted": True,
+                "admin": True,
+                "first_party": True,
+                "profile": "classic",
+                "requires_pkce": False,
+                "client_id": "chosen",
+                "client_secret": "s" * 40,
+            }
+        )
+        assert told["client_id"] != "chosen"
+        assert told["client_secret"] != "s" * 40
+        plain = await it.registered()
+        assert told.keys() == plain.keys()
+        one, other = [await _stored(it, str(each["client_id"])) for each in (told, plain)]
+        assert replace(one, id="", secrets=()) == replace(other, id="", secrets=())
+
+    run(tmp_path, story)
+
+
+async def _stored(it: Registry, client_id: str) -> Client:
+    client = await it.service.read(lambda tx: tx.clients.find(client_id))
+    assert client is not None
+    return replace(client, key_set=NO_KEYS)
+
+
+def test_an_app_without_a_name_is_called_after_its_address(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        assert (await it.registered(client_name=None))["client_name"] == "app.example"
+        told = await it.registered(
+            client_name="", application_type="native", redirect_uris=["com.example.app:/cb"]
+        )
+        assert told["client_name"] == "An app without a name"
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "named"),
+    [
+        ({"redirect_uris": []}, "invalid_redirect_uri", "redirect_uris: "),
+        ({"redirect_uris": "https://app.example/cb"}, "invalid_redirect_uri", "redirect_uris: "),
+        ({"redirect_uris": [CALLBACK, 5]}, "invalid_redirect_uri", "redirect_uris: "),
+        ({"redirect_uris": ["https://app.example/#x"]}, "invalid_redirect_uri", "redirect_uris/0"),
+        ({"redirect_uris": ["https://*.example/"]}, "invalid_redirect_uri", "redirect_uris/0"),
+        ({"client_name": 5}, "invalid_client_metadata", "client_name"),
+        ({"client_name": "a\u202eb"}, "invalid_client_metadata", "client_name"),
+        ({"client_name": "Valetkey Security"}, "invalid_client_metadata", "client_name"),
+        ({"client_name": "Pаypal"}, "invalid_client_metadata", "client_name"),
+        ({"grant_types": ["password"]}, "invalid_client_metadata", "grant_types/0"),
+        ({"grant_types": ["magic"]}, "invalid_client_metadata", "grant_types/0"),
+        ({"grant_types": ["implicit"]}, "invalid_client_metadata", "grant_types/0"),
+        ({"response_types": ["id_token"]}, "invalid_client_metadata", "response_types"),
+        ({"response_types": ["magic"]}, "invalid_client_metadata", "response_types/0"),
+        (
+            {"response_types": ["code"], "grant_types": ["client_credentials"]},
+            "invalid_client_metadata",
+            "grant_types/0",
+        ),
+        ({"scope": "openid write"}, "invalid_client_metadata", "scope"),
+        ({"scope": ["openid"]}, "invalid_client_metadata", "scope"),
+        ({"token_endpoint_auth_method": "magic"}, "invalid_client_metadata", "token_endpoint_auth"),
+        (
+            {"token_endpoint_auth_method": "none", "client_secret": "x"},
+            "invalid_client_metadata",
+            "token_endpoint_auth_method",
+        ),
+        (
+            {"token_endpoint_auth_method": "none", "id_token_signed_response_alg": "HS256"},
+            "invalid_client_metadata",
+            "id_token_signed_response_alg",
+        ),
+        ({"token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata", "jwks"),
+        ({"jwks": "text"}, "invalid_client_metadata", "jwks"),
+        ({"jwks": {}}, "invalid_client_metadata", "jwks"),
+        (
+            {"jwks": {"keys": [{"kty": "oct", "k": "AAAA"}]}},
+            "invalid_client_metadata",
+            "jwks",
+        ),
+        ({"default_max_age": "60"}, "invalid_client_metadata", "default_max_age"),
+        ({"default_max_age": True}, "invalid_client_metadata", "default_max_age"),
+        ({"require_auth_time": "yes"}, "invalid_client_metadata", "require_auth_time"),
+        ({"logo_uri": "javascript:alert(1)"}, "invalid_client_metadata", "logo_uri"),
+        ({"application_type": "desktop"}, "invalid_client_metadata", "application_type"),
+        ({"software_statement": "a.b.c"}, "unapproved_software_statement", "software_statement"),
+        ({"software_statement": {}}, "invalid_software_statement", "software_statement"),
+        ({"subject_type": "x", "logo_uri": 1}, "invalid_client_metadata", "logo_uri"),
+    ],
+)
+def test_what_may_not_be_is_refused_with_the_name_of_the_member(
+    tmp_path: Path, said: dict[str, object], code: str, named: str
+) -> None:
+    async def story(it: Registry) -> None:
+        answer = await it.register({**PLAIN, **said})
+        answer.refused(400, code)
+        assert answer.text("error_description").startswith(named), answer.body
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["access-control-allow-origin"] == "*"
+        assert await it.service.read(lambda tx: len(tx.clients.page("", 10))) == 1
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'{"a": NaN}', b'{"a":1,"a":2}'])
+def test_a_body_that_is_no_object_is_refused(tmp_path: Path, body: bytes) -> None:
+    async def story(it: Registry) -> None:
+        (await it.raw(body)).refused(400, "invalid_client_metadata")
+
+    run(tmp_path, story)
+
+
+def test_another_kind_of_body_is_refused(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        answer = await it.raw(b"client_name=x", content_type="application/x-www-form-urlencoded")
+        answer.refused(415, "unsupported_media_type")
+        assert answer.headers["access-control-allow-origin"] == "*"
+
+    run(tmp_path, story)
+
+
+def test_a_browser_may_ask_before_it_registers(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        for path in ("/oauth/register", "/oauth/register/client_x"):
+            answer = await it.service.call("OPTIONS", path)
+            assert answer.status == 204
+            assert answer.headers["access-control-allow-origin"] == "*"
+            assert "authorization" in answer.headers["access-control-allow-headers"]
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("mode", ["off", "token"])
+def test_where_it_is_not_open_nobody_registers_without_a_token(tmp_path: Path, mode: str) -> None:
+    async def story(it: Registry) -> None:
+        for token in ("", "vk_in_x", "x" * 60):
+            answer = await it.register(PLAIN, token)
+            answer.refused(401, "invalid_token")
+            assert "www-authenticate" in answer.headers
+        # Strangers are not told what is wrong with their metadata.
+        (await it.raw(b"{")).refused(401, "invalid_token")
+        invited = await it.invitation()
+        expected = 401 if mode == "off" else 201
+        assert (await it.register(PLAIN, invited)).status == expected
+
+    run(tmp_path, story, mode=mode)
+
+
+def test_an_invitation_is_spent_by_success_alone(database_url: str, tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        token = await it.invitation(uses=2)
+        (await it.register({}, token)).refused(400, "invalid_redirect_uri")
+        assert (await it.register(PLAIN, token)).status == 201
+        assert (await it.register(PLAIN, token)).status == 201
+        (await it.register(PLAIN, token)).refused(401, "invalid_token")
+        late = await it.invitation()
+        it.service.clock.forward(86_400)
+        (await it.register(PLAIN, late)).refused(401, "invalid_token")
+
+    run(tmp_path, story, database_url, mode="token")
+
+
+def test_an_invitation_for_one_lets_one_in_however_many_come(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Registry) -> None:
+        token = await it.invitation()
+        answers = await asyncio.gather(*(it.register(PLAIN, token) for _ in range(64)))
+        assert sorted(answer.status for answer in answers) == [201] + [401] * 63
+
+    run(tmp_path, story, database_url, mode="token")
+
+
+def test_an_address_registers_so_often_and_no_more(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        for _ in range(3):
+            await it.register({})
+        answer = await it.register()
+        answer.refused(429, "slow_down")
+        assert int(answer.headers["retry-after"]) > 0
+
+    run(tmp_path, story, registrations_per_hour=3)
+
+
+def test_identical_registrations_do_not_pile_up(database_url: str, tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        first = await it.registered()
+        for _ in range(9):
+            it.service.clock.forward(1)
+            await it.registered()
+        await it.registered(client_name="Other")
+        assert (await it.manage(first)).status == 200
+        answers = await asyncio.gather(*(it.register() for _ in range(8)))
+        assert {answer.status for answer in answers} == {201}
+        (await it.manage(first)).refused(401, "invalid_token")
+        rows = await it.service.read(
+            lambda tx: tx.db.rows("SELECT client_id FROM registrations WHERE removed_at IS NULL")
+        )
+        assert len(rows) == 11
+        told = [event for event in await it.service.event_records() if "removed" in event.name]
+        assert len(told) == 8
+        assert {'"because":"replaced"' in event.data.replace(" ", "") for event in told} == {True}
+
+    run(tmp_path, story, database_url)
+
+
+def test_the_id_token_is_signed_as_the_specification_says_where_that_is_possible(
+    tmp_path: Path,
+) -> None:
+    async def story(it: Registry) -> None:
+        assert (await it.registered())["id_token_signed_response_alg"] == "RS256"
+
+    async def tell() -> None:
+        settings = RegistrationSettings(mode=RegistrationMode.OPEN)
+        algorithms = (Algorithm.ES256, Algorithm.RS256)
+        async with service(tmp_path, "", algorithms, registration=settings) as it:
+            await story(Registry(it))
+
+    asyncio.run(tell())
