@@ -1,6 +1,7 @@
 """The records that live here, asked for by the resource server with the bearer's token."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from tests.authorization.endpoints.world import (
     basic,
     run,
 )
+from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.protocol.person import TEXTS
 
 _OWN = ("client_credentials",)
 
@@ -44,6 +47,9 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
             "name": "Ada",
             "email": "ada@example.com",
             "email_verified": False,
+            **dict.fromkeys(TEXTS, ""),
+            "phone_number_verified": False,
+            "address": {},
             "created_at": it.clock.now,
         }
         assert read.json == {"record": record}
@@ -56,10 +62,67 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_the_standard_claims_are_changed_one_by_one_or_as_a_whole(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        token = await _user_token(it, "account:write")
+        claims = {
+            "nickname": "Countess",
+            "phone_number": "+442079460000",
+            "address": {"locality": "London", "country": "UK"},
+        }
+        said = await it.ask(token, "account", "change", changes=claims)
+        record = said.json["record"]
+        assert isinstance(record, dict)
+        assert record["name"] == "Ada"
+        assert {name: record[name] for name in claims} == claims
+        said = await it.ask(token, "account", "change", changes={"phone_number": ""})
+        record = said.json["record"]
+        assert isinstance(record, dict)
+        assert (record["phone_number"], record["nickname"]) == ("", "Countess")
+        whole = {"name": "Ada", "birthdate": "1815-12-10"}
+        record = (await it.ask(token, "account", "replace", changes=whole)).json["record"]
+        assert isinstance(record, dict)
+        assert (record["birthdate"], record["nickname"], record["address"]) == (
+            "1815-12-10",
+            "",
+            {},
+        )
+        told = [e.data for e in await it.event_records() if e.name == "user.changed"]
+        assert "London" not in str(told)
+        assert "address" in str(told)
+
+    run(tmp_path, story, database_url)
+
+
+def test_another_number_is_one_that_nobody_proved(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        token = await _user_token(it, "account:write")
+        known = StandardClaims(phone_number="+442079460000", phone_number_verified=True)
+        user = await it.read(lambda tx: tx.users.find(ADA))
+        assert user is not None
+        await it.write(lambda tx: tx.users.change(replace(user, claims=known)))
+        for number, proved in (("+442079460000", True), ("+442079460001", False)):
+            changes = {"phone_number": number}
+            record = (await it.ask(token, "account", "change", changes=changes)).json["record"]
+            assert isinstance(record, dict)
+            assert record["phone_number_verified"] is proved
+
+    run(tmp_path, story)
+
+
 @pytest.mark.parametrize(
     ("verb", "changes", "pointers"),
     [
         ("change", {"name": 1}, {"/name"}),
+        ("change", {"nickname": 1, "phone_number": "1", "zoneinfo": "x"}, {"/nickname"}),
+        ("change", {"phone_number": "1", "zoneinfo": "x/y"}, {"/phone_number", "/zoneinfo"}),
+        ("change", {"phone_number_verified": True}, {"/phone_number_verified"}),
+        ("change", {"address": {"planet": "Mars"}}, {"/address"}),
+        ("change", {"address": "London"}, {"/address"}),
+        ("change", {"address": {"locality": "a\nb"}}, {"/address/locality"}),
+        ("change", {"picture": "javascript:alert(1)"}, {"/picture"}),
         ("change", {"name": None}, {"/name"}),
         ("change", {"name": "a\u202eb"}, {"/name"}),
         ("change", {"name": "a" * 201}, {"/name"}),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.resource.api import api
+from valetkey.resource.objects.account import OBJECT
 
 
 def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
@@ -21,8 +22,28 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
             old = get.headers["etag"]
             patch = await call("PATCH", "/v2/account", {"name": "Ada L."}, if_match=old)
             assert (patch.status, patch.json["name"]) == (200, "Ada L.")
-            assert (await call("PUT", "/v2/account", {"name": "x"}, if_match=old)).status == 412
-            assert (await call("PUT", "/v2/account", {"name": "Ada"})).json["name"] == "Ada"
+            whole = {**OBJECT.fields.defaults, "name": "Ada"}
+            assert (await call("PUT", "/v2/account", whole, if_match=old)).status == 412
+            assert (await call("PUT", "/v2/account", whole)).json["name"] == "Ada"
+            assert (await call("PUT", "/v2/account", {"name": "Ada"})).status == 400
+
+    asyncio.run(story())
+
+
+def test_a_patch_of_an_address_changes_the_parts_it_names(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            call.issuer.accounts["1001"] = {
+                "uid": 1001,
+                "name": "Ada",
+                "address": {"locality": "London", "country": "UK"},
+            }
+            patch = await call("PATCH", "/v2/account", {"address": {"locality": "Bath"}})
+            assert patch.json["address"] == {"locality": "Bath", "country": "UK"}
+            patch = await call("PATCH", "/v2/account", {"address": {"country": None}})
+            assert patch.json["address"] == {"locality": "Bath"}
+            patch = await call("PATCH", "/v2/account", {"address": None, "nickname": None})
+            assert (patch.json["address"], patch.json["nickname"]) == ({}, "")
 
     asyncio.run(story())
 

@@ -2,16 +2,18 @@
 
 import builtins
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Literal, TypeVar
 
 import msgspec
 
 from valetkey.authorization.deeds.clients import Registrar, metadata_of
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord, withdraw
+from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.person import TEXTS
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.read import Read
@@ -21,6 +23,7 @@ from valetkey.kernel.scope import Scope
 
 T = TypeVar("T", "ClientChanges", "AccountChanges")
 
+AddressPart = Literal["formatted", "street_address", "locality", "region", "postal_code", "country"]
 Record = dict[str, object]
 Said = dict[str, object]
 Changes = dict[str, object]
@@ -69,9 +72,33 @@ class ClientChanges:
 
 @dataclass(frozen=True, slots=True)
 class AccountChanges:
-    """What an app may change about its user's account."""
+    """What an app may change about its user's account; "" and {} for what it shall not say."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
+    given_name: str | msgspec.UnsetType = msgspec.UNSET
+    family_name: str | msgspec.UnsetType = msgspec.UNSET
+    middle_name: str | msgspec.UnsetType = msgspec.UNSET
+    nickname: str | msgspec.UnsetType = msgspec.UNSET
+    profile: str | msgspec.UnsetType = msgspec.UNSET
+    picture: str | msgspec.UnsetType = msgspec.UNSET
+    website: str | msgspec.UnsetType = msgspec.UNSET
+    gender: str | msgspec.UnsetType = msgspec.UNSET
+    birthdate: str | msgspec.UnsetType = msgspec.UNSET
+    zoneinfo: str | msgspec.UnsetType = msgspec.UNSET
+    locale: str | msgspec.UnsetType = msgspec.UNSET
+    phone_number: str | msgspec.UnsetType = msgspec.UNSET
+    address: dict[AddressPart, str] | msgspec.UnsetType = msgspec.UNSET
+
+    def claims(self, before: StandardClaims, *, whole: bool) -> StandardClaims:
+        """The claims after it; `whole` says that what it does not name is taken away."""
+        after = StandardClaims.NOTHING if whole else before
+        said = {name: getattr(self, name) for name in TEXTS}
+        after = replace(after, **{n: text for n, text in said.items() if text is not msgspec.UNSET})
+        if not isinstance(self.address, msgspec.UnsetType):
+            after = replace(after, address=Address(**self.address))
+        # Whoever gives another number has not proved that it is theirs.
+        kept = before.phone_number_verified and after.phone_number == before.phone_number
+        return replace(after, phone_number_verified=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +151,13 @@ class Records:
         if missing:
             return Rejected((Fault("name", "is missing: PUT gives every field"),))
         name = user.name if isinstance(changes.name, msgspec.UnsetType) else changes.name
-        record = UserRecord(user.username, user.email, name, user.email_verified_at is not None)
+        record = UserRecord(
+            user.username,
+            user.email,
+            name,
+            user.email_verified_at is not None,
+            changes.claims(user.claims, whole=wanted.verb == "replace"),
+        )
         changed = self.accounts.change(tx, user, record, now)
         if isinstance(changed, tuple):
             return Rejected(changed)
@@ -199,6 +232,9 @@ def account_record(user: User) -> Record:
         "name": user.name,
         "email": user.email,
         "email_verified": user.email_verified_at is not None,
+        **{name: getattr(user.claims, name) for name in TEXTS},
+        "phone_number_verified": user.claims.phone_number_verified,
+        "address": {name: part for name, part in asdict(user.claims.address).items() if part},
         "created_at": user.created_at,
     }
 
@@ -310,7 +346,9 @@ def _gone() -> Refusal:
     return Refusal(ErrorCode.NOT_FOUND, "there is no such record", "record.missing")
 
 
-_ACCOUNT_READ_ONLY = frozenset({"uid", "username", "email", "email_verified", "created_at"})
+_ACCOUNT_READ_ONLY = frozenset(
+    {"uid", "username", "email", "email_verified", "phone_number_verified", "created_at"}
+)
 _CLIENT_READ_ONLY = frozenset({"client_id", "name", "grant_types", "scope", "created_at"})
 
 _Act = Callable[[Records, Transaction, Read, Wanted, Instant], Said | Refusal | Rejected]

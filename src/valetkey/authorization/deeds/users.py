@@ -1,8 +1,9 @@
 """Accounts: register, change, switch off and on, and what ends when one of these happens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
+from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
 from valetkey.authorization.model.event import (
     GrantRevoked,
@@ -12,6 +13,7 @@ from valetkey.authorization.model.event import (
     UserEnabled,
     UserRegistered,
 )
+from valetkey.authorization.protocol.person import claim_faults
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.sign_in.session import close_session
 from valetkey.authorization.storage.transaction import Transaction
@@ -30,6 +32,7 @@ class UserRecord:
     email: str
     name: str = ""
     email_verified: bool = True
+    claims: StandardClaims = StandardClaims.NOTHING
 
     def faults(self) -> Faults:
         """Everything that is wrong, all at once."""
@@ -50,7 +53,7 @@ class UserRecord:
             found.append(Fault("email", "an e-mail address"))
         if len(self.name) > _LONGEST or not self.name.isprintable():
             found.append(Fault("name", f"at most {_LONGEST} printable characters"))
-        return tuple(found)
+        return (*found, *claim_faults(self.claims))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class AccountKeeper:
             created_at=now,
             changed_at=now,
             disabled_at=None,
+            claims=record.claims,
         )
         if not tx.users.register(user):
             return (Fault("username", "another: uid, username or e-mail address is taken"),)
@@ -105,9 +109,9 @@ class AccountKeeper:
             email=record.email,
             name=record.name,
             email_verified_at=verified,
+            claims=record.claims,
         )
-        names = ("username", "email", "name", "email_verified_at")
-        changed = tuple(name for name in names if getattr(wanted, name) != getattr(user, name))
+        changed = changed_names(user, wanted)
         if not changed:
             return user
         wanted = replace(wanted, changed_at=now)
@@ -140,6 +144,16 @@ class AccountKeeper:
         tx.users.change(replace(user, disabled_at=None, changed_at=now))
         tx.events.add(UserEnabled(user.uid), now)
         return True
+
+
+def changed_names(before: User, after: User) -> tuple[str, ...]:
+    """The fields in which the two differ, the standard claims by their own names."""
+    names = ("username", "email", "name", "email_verified_at")
+    claims = tuple(each.name for each in fields(StandardClaims))
+    return (
+        *(name for name in names if getattr(before, name) != getattr(after, name)),
+        *(name for name in claims if getattr(before.claims, name) != getattr(after.claims, name)),
+    )
 
 
 def end_everything(tx: Transaction, user: User, now: Instant, because: str) -> None:

@@ -71,7 +71,7 @@ def patched(kind: ResourceObject) -> Document:
     return {
         "type": "object",
         "properties": {
-            name: _or_null(schema) if name in removable else schema
+            name: _or_null(_partly(schema)) if name in removable else _partly(schema)
             for name, schema in properties(fields).items()
         },
         "additionalProperties": False,

@@ -1,26 +1,66 @@
 """account: the user's own record, kept by the authorization server."""
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from valetkey.resource.resource_object import Home, ResourceObject, Verb
 
+_LONGEST = 200
+_LINK = r"^$|^https://[A-Za-z0-9]"
+
+_Part = Literal["formatted", "street_address", "locality", "region", "postal_code", "country"]
+_Name = Annotated[str, Meta(max_length=_LONGEST)]
+_Link = Annotated[str, Meta(max_length=2_000, pattern=_LINK, examples=["https://ada.example/"])]
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What an app may change of it."""
+    """What an app may change of it, beyond the name what OpenID Connect knows of people.
 
-    name: Annotated[str, Meta(min_length=1, max_length=200, examples=["Ada Lovelace"])]
+    "" for what the account shall not say.
+    """
 
+    name: Annotated[str, Meta(min_length=1, max_length=_LONGEST, examples=["Ada Lovelace"])]
+    given_name: _Name = ""
+    family_name: _Name = ""
+    middle_name: _Name = ""
+    nickname: _Name = ""
+    profile: _Link = ""
+    picture: _Link = ""
+    website: _Link = ""
+    gender: _Name = ""
+    birthdate: Annotated[
+        str,
+        Meta(
+            pattern=r"^$|^[0-9]{4}(-[0-9]{2}-[0-9]{2})?$",
+            examples=["1815-12-10"],
+            description="YYYY-MM-DD, YYYY, or 0000-MM-DD without the year.",
+        ),
+    ] = ""
+    zoneinfo: Annotated[str, Meta(max_length=_LONGEST, examples=["Europe/London"])] = ""
+    locale: Annotated[
+        str,
+        Meta(pattern=r"^$|^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}$", examples=["en-GB"]),
+    ] = ""
+    phone_number: Annotated[
+        str, Meta(pattern=r"^$|^\+[1-9][0-9]{4,14}$", examples=["+442079460000"])
+    ] = ""
+    address: Annotated[
+        dict[_Part, Annotated[str, Meta(max_length=1_000)]],
+        Meta(examples=[{"locality": "London", "country": "UK"}]),
+    ] = field(default_factory=dict)
+
+
+_TEXT = {"type": "string"}
 
 OBJECT = ResourceObject(
     "account",
     Account,
     frozenset({Verb.READ, Verb.REPLACE, Verb.CHANGE}),
-    reads="read your name and e-mail address",
-    writes="change your name",
+    reads="read your name, addresses, phone number and profile",
+    writes="change your name, address, phone number and profile",
     home=Home.ISSUER,
     singleton=True,
     shows={
@@ -29,6 +69,20 @@ OBJECT = ResourceObject(
         "name": {"type": "string", "examples": ["Ada Lovelace"]},
         "email": {"type": "string", "examples": ["ada@example.com"]},
         "email_verified": {"type": "boolean"},
+        "given_name": _TEXT,
+        "family_name": _TEXT,
+        "middle_name": _TEXT,
+        "nickname": _TEXT,
+        "profile": _TEXT,
+        "picture": _TEXT,
+        "website": _TEXT,
+        "gender": _TEXT,
+        "birthdate": {"type": "string", "examples": ["1815-12-10"]},
+        "zoneinfo": {"type": "string", "examples": ["Europe/London"]},
+        "locale": {"type": "string", "examples": ["en-GB"]},
+        "phone_number": {"type": "string", "examples": ["+442079460000"]},
+        "phone_number_verified": {"type": "boolean"},
+        "address": {"type": "object", "additionalProperties": {"type": "string"}},
         "created_at": {"type": "integer", "description": "Seconds since 1970, UTC."},
     },
 )

@@ -48,7 +48,9 @@ class MergePatch:
         return kind.merged(before, self.document)
 
     def alone(self, kind: ResourceObject) -> Document | None:
-        """The fields it changes. Raises Invalid."""
+        """The fields it changes, unless one is an object, which is merged with what is there."""
+        if any(isinstance(value, dict) for value in self.document.values()):
+            return None
         return kind.changes(self.document)
 
 
