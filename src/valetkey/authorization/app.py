@@ -278,7 +278,7 @@ def _metadata_routes(
         authentication_methods=tuple(n for method in METHODS for n in method.metadata_names),
         assertion_algorithms=algorithms,
         id_token_algorithms=(ALGORITHM.value,),
-        introspection_algorithms=(ALGORITHM.value,),
+        introspection_algorithms=tuple(each.value for each in foundation.keys.algorithms),
         policy_uri=brand.privacy_url,
         tos_uri=brand.terms_url,
         registration=registration.mode != RegistrationMode.OFF,

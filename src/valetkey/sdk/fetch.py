@@ -65,9 +65,14 @@ class Door(Protocol):
         ...
 
     async def post_form(
-        self, url: str, fields: Mapping[str, str], credential: Credential | None = None
+        self,
+        url: str,
+        fields: Mapping[str, str],
+        credential: Credential | None = None,
+        *,
+        accept: str = "",
     ) -> Answer:
-        """Send `fields` as a form. Raises Unreachable."""
+        """Send `fields` as a form, for an answer of this media type. Raises Unreachable."""
         ...
 
     async def close(self) -> None:
@@ -98,13 +103,17 @@ class Fetcher:
         return await self._exchange("GET", url, credential)
 
     async def post_form(
-        self, url: str, fields: Mapping[str, str], credential: Credential | None = None
+        self,
+        url: str,
+        fields: Mapping[str, str],
+        credential: Credential | None = None,
+        *,
+        accept: str = "",
     ) -> Answer:
-        """Send `fields` as a form. Raises Unreachable."""
+        """Send `fields` as a form; without `accept`, for JSON. Raises Unreachable."""
         body = urlencode(fields).encode("ascii")
-        return await self._exchange(
-            "POST", url, credential, body, "application/x-www-form-urlencoded"
-        )
+        kind = "application/x-www-form-urlencoded"
+        return await self._exchange("POST", url, credential, body, kind, accept)
 
     async def post_json(
         self, url: str, body: bytes, credential: Credential | None = None
@@ -164,8 +173,11 @@ class Fetcher:
         credential: Credential | None,
         body: bytes | None = None,
         content_type: str = "",
+        accept: str = "",
     ) -> Answer:
         headers: dict[str, str] = {}
+        if accept:
+            headers["accept"] = accept
         if credential is not None:
             headers["authorization"] = credential.basic()
         if content_type:

@@ -90,6 +90,7 @@ class Protection:
                 issuer=issuer.url,
                 audience=audience,
                 nameless=not issuer.checksummed,
+                keys=self._keys if issuer.signed_introspection else None,
                 remembered=remembered,
             )
             if credential is not None and issuer.introspection

@@ -127,7 +127,12 @@ class _InMemory:
         return Answer(200, b'{"cursor":"0","revocations":[]}')
 
     async def post_form(
-        self, url: str, fields: Mapping[str, str], credential: Credential | None = None
+        self,
+        url: str,
+        fields: Mapping[str, str],
+        credential: Credential | None = None,
+        *,
+        accept: str = "",
     ) -> Answer:
         """Whose token this is."""
         token = self.references.get(fields["token"])

@@ -1,96 +1,109 @@
-"""What a token is worth, as evidence: signed by the server, for one client (RFC 9701)."""
+"""Signed answers about tokens (RFC 9701): for who asks for them, or is registered for them."""
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import pytest
-from joserfc import jwt as jose
-from joserfc.jwk import KeySet, KeySetSerialization
 
-from tests.authorization.endpoints.world import CREDENTIAL, SECRET, Answer, Service, run
-from valetkey.authorization.endpoints.client.introspection import SIGNED
-from valetkey.authorization.model.register.client import RESOURCE_SERVER
+from tests.authorization.endpoints.world import SECRET, Answer, Service, run, service
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.strict_json import read_object
+
+SIGNED = "application/token-introspection+jwt"
 
 
-async def ask(
-    it: Service, token: str, accept: str, client_id: str = RESOURCE_SERVER, secret: str = CREDENTIAL
-) -> Answer:
-    """What a client hears that accepts this."""
-    form = {"token": token, "client_id": client_id, "client_secret": secret}
+async def _asked(it: Service, client_id: str, token: str, accept: str = "") -> Answer:
+    form = {"client_id": client_id, "client_secret": SECRET, "token": token}
     return await it.post("/oauth/introspect", form, accept=accept)
 
 
-async def verified(it: Service, answer: Answer) -> jose.Token:
-    """What another library reads, after it checked the signature."""
-    document = (await it.call("GET", "/oauth/jwks")).json
-    keys = KeySet.import_key_set(cast("KeySetSerialization", document))
-    return jose.decode(answer.body.decode(), keys, algorithms=["ES256"])
+def _opened(it: Service, answer: Answer) -> tuple[str, Mapping[str, Any]]:
+    """The algorithm and the claims of an answer that is signed by the server."""
+    assert answer.headers["content-type"] == SIGNED
+    parts = jwt.take_apart(answer.body.decode(), ("token-introspection+jwt",))
+    key = it.foundation.keys.published(it.clock.now).find(parts.header.kid)
+    assert key is not None
+    assert key.verifies(Algorithm(parts.header.alg), parts.signature, parts.signed)
+    claims = read_object(parts.payload)
+    assert claims is not None
+    return parts.header.alg, claims
 
 
-@pytest.mark.parametrize("accept", [SIGNED, f"application/json;q=0.1, {SIGNED}"])
-def test_who_accepts_a_jwt_gets_the_same_signed(tmp_path: Path, accept: str) -> None:
+def test_who_accepts_it_gets_it_and_it_cannot_pass_for_a_token(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("access_token")
-        answer = await ask(it, token, accept)
-        assert answer.status == 200
-        assert answer.headers["content-type"] == SIGNED
-        assert answer.headers["cache-control"] == "no-store"
-        signed = await verified(it, answer)
-        assert signed.header["typ"] == "token-introspection+jwt"
-        assert signed.claims == {
+        plain = (await _asked(it, "web", token)).json
+        await it.foundation.keys.refresh(it.clock.now)
+        algorithm, claims = _opened(it, await _asked(it, "web", token, SIGNED))
+        assert algorithm == "ES256"
+        assert claims == {
             "iss": it.foundation.issuer,
-            "aud": RESOURCE_SERVER,
+            "aud": "web",
             "iat": it.clock.now,
-            "token_introspection": await it.introspect(token),
+            "token_introspection": plain,
         }
+        _, dead = _opened(it, await _asked(it, "web", "x", SIGNED))
+        assert dead["token_introspection"] == {"active": False}
 
     run(tmp_path, story)
 
 
-def test_it_is_for_the_client_that_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("accept", "registered", "signed"),
+    [
+        ("", False, False),
+        ("*/*", False, False),
+        ("application/json", False, False),
+        (SIGNED, False, True),
+        (SIGNED.upper(), False, True),
+        (f"application/json, {SIGNED};q=0.5", False, True),
+        (f"{SIGNED};q=0", False, False),
+        ("application/token-introspection+jwt2", False, False),
+        ("", True, True),
+        ("*/*", True, True),
+        ("application/json", True, False),
+        ("application/json;q=0", True, True),
+        (f"{SIGNED};q=0", True, False),
+    ],
+)
+def test_the_accept_header_decides_and_else_the_registration(
+    tmp_path: Path, accept: str, registered: bool, signed: bool
+) -> None:
     async def story(it: Service) -> None:
-        await it.client("web")
-        token = (await it.tokens("web")).text("access_token")
-        answer = await ask(it, token, SIGNED, "web", SECRET)
-        claims = (await verified(it, answer)).claims
-        assert (claims["aud"], claims["token_introspection"]["client_id"]) == ("web", "web")
+        algorithm = "ES256" if registered else ""
+        await it.client(
+            "web", openid=OpenIdRegistration(introspection_signed_response_alg=algorithm)
+        )
+        answer = await _asked(it, "web", "x", accept)
+        assert answer.headers["content-type"] == (SIGNED if signed else "application/json")
 
     run(tmp_path, story)
 
 
-def test_also_no_is_signed_and_says_nothing_else(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
-        answer = await ask(it, "nonsense", SIGNED)
-        claims = (await verified(it, answer)).claims
-        assert claims["token_introspection"] == {"active": False}
+def test_it_is_signed_with_the_algorithm_of_the_registration(tmp_path: Path) -> None:
+    async def story() -> None:
+        both = (Algorithm.ES256, Algorithm.EDDSA)
+        async with service(tmp_path, algorithms=both) as it:
+            openid = OpenIdRegistration(introspection_signed_response_alg="EdDSA")
+            await it.client("web", openid=openid)
+            await it.foundation.keys.refresh(it.clock.now)
+            for accept in ("", SIGNED):
+                algorithm, claims = _opened(it, await _asked(it, "web", "x", accept))
+                assert (algorithm, claims["aud"]) == ("EdDSA", "web")
 
-    run(tmp_path, story)
-
-
-def test_it_cannot_pass_for_an_access_token(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
-        await it.client("web")
-        answer = await ask(it, (await it.tokens("web")).text("access_token"), SIGNED)
-        assert await it.introspect(answer.body.decode()) == {"active": False}
-        assert (await it.ask(answer.body.decode(), "account", "read")).status == 401
-
-    run(tmp_path, story)
+    asyncio.run(story())
 
 
-@pytest.mark.parametrize("accept", ["*/*", "application/*", "application/json", "application/jwt"])
-def test_everybody_else_gets_json(tmp_path: Path, accept: str) -> None:
-    async def story(it: Service) -> None:
-        answer = await ask(it, "nonsense", accept)
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.json == {"active": False}
+def test_the_metadata_names_what_can_be_registered(tmp_path: Path) -> None:
+    async def story() -> None:
+        both = (Algorithm.ES256, Algorithm.EDDSA)
+        async with service(tmp_path, algorithms=both) as it:
+            said = (await it.call("GET", "/.well-known/oauth-authorization-server")).json
+            assert said["introspection_signing_alg_values_supported"] == ["ES256", "EdDSA"]
 
-    run(tmp_path, story)
-
-
-def test_a_refusal_is_never_signed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
-        answer = await ask(it, "nonsense", SIGNED, secret="wrong")
-        answer.refused(401, "invalid_client")
-
-    run(tmp_path, story)
+    asyncio.run(story())

@@ -126,7 +126,12 @@ def test_an_answer_that_is_none_is_no_verdict(body: bytes) -> None:
         """Says what it was told to say."""
 
         async def post_form(
-            self, url: str, fields: Mapping[str, str], credential: Credential | None = None
+            self,
+            url: str,
+            fields: Mapping[str, str],
+            credential: Credential | None = None,
+            *,
+            accept: str = "",
         ) -> Answer:
             return Answer(200, body)
 
@@ -152,7 +157,12 @@ def test_a_token_we_cannot_judge_is_refused(members: bytes, check: str) -> None:
         """Says what it was told to say."""
 
         async def post_form(
-            self, url: str, fields: Mapping[str, str], credential: Credential | None = None
+            self,
+            url: str,
+            fields: Mapping[str, str],
+            credential: Credential | None = None,
+            *,
+            accept: str = "",
         ) -> Answer:
             common = b'"active":true,"exp":99,"sub":"1","client_id":"c"'
             audience = b"" if b'"aud"' in members else b',"aud":["' + API.encode() + b'","x"]'

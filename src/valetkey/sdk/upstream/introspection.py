@@ -14,6 +14,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Answer, Credential, Door, Unreachable
+from valetkey.sdk.upstream.key_source import KeySource
+from valetkey.sdk.upstream.signed_answer import MEDIA_TYPE, UnknownKey, read_signed
 
 REMEMBERED = seconds(3)
 """How long an answer counts: well within the 5 seconds in which a revocation must be felt."""
@@ -65,12 +67,14 @@ class Introspection:
         issuer: str,
         audience: str,
         nameless: bool = False,
+        keys: KeySource | None = None,
         remembered: Lifetime = REMEMBERED,
         capacity: int = 10_000,
     ) -> None:
         """Ask at `endpoint`; hold at most `capacity` answers, the oldest goes first.
 
         `nameless` says that this issuer leaves out `sub` where a client acts for itself.
+        With its `keys`, answers must be signed with one of them (RFC 9701).
         """
         self._endpoint = endpoint
         self._fetch = fetch
@@ -78,6 +82,7 @@ class Introspection:
         self._issuer = issuer
         self._audience = audience
         self._nameless = nameless
+        self._keys = keys
         self._remembered = remembered
         self._capacity = capacity
         self._answers: dict[bytes, _Remembered] = {}
@@ -111,11 +116,17 @@ class Introspection:
     async def _question(self, print_: bytes, token: str, now: Instant) -> Caller | Refusal:
         fields = {"token": token, "token_type_hint": "access_token"}
         try:
-            answer = await self._fetch.post_form(self._endpoint, fields, self._credential)
+            if self._keys is None:
+                answer = await self._fetch.post_form(self._endpoint, fields, self._credential)
+                said = _read(answer)
+            else:
+                answer = await self._fetch.post_form(
+                    self._endpoint, fields, self._credential, accept=MEDIA_TYPE
+                )
+                said = await self._read_signed(answer, self._keys, now)
         except Unreachable:
             self._rest_until = later(now, _REST)
             return UNANSWERED
-        said = _read(answer)
         if said is None:
             self._rest_until = later(now, _REST)
             return UNANSWERED
@@ -129,6 +140,30 @@ class Introspection:
             until = min(until, verdict.expires_at)
         self._answers[print_] = _Remembered(verdict, until)
         return verdict
+
+    async def _read_signed(self, answer: Answer, source: KeySource, now: Instant) -> _Said | None:
+        if answer.status != HTTPStatus.OK:
+            return None
+        for _ in range(2):
+            if source.keys is None:
+                await source.look(now)
+            keys = source.keys
+            if keys is None:
+                return None
+            try:
+                said = read_signed(
+                    answer.body,
+                    keys,
+                    issuer=self._issuer,
+                    audience=self._credential.client_id,
+                    now=now,
+                )
+                return None if said is None else msgspec.convert(said, type=_Said)
+            except UnknownKey:
+                await source.look(now)
+            except msgspec.ValidationError:
+                return None
+        return None
 
     def _judge(self, said: _Said, now: Instant) -> Caller | Refusal:
         if not said.active or said.exp <= now:

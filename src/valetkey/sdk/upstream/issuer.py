@@ -12,6 +12,8 @@ class Issuer:
     `url` is its name, compared with `iss` byte by byte. `checksummed` says that its tokens by
     reference are Valetkey's, so that noise is told apart without asking. `errors` explains codes.
     `names_itself` says that its authorization responses have an `iss` (RFC 9207).
+    With `signed_introspection` it is asked for signed answers about tokens, and no others are taken
+    (RFC 9701).
     """
 
     url: str
@@ -24,9 +26,10 @@ class Issuer:
     algorithms: tuple[Algorithm, ...] = tuple(Algorithm)
     checksummed: bool = False
     names_itself: bool = False
+    signed_introspection: bool = False
 
     @staticmethod
-    def valetkey(url: str) -> "Issuer":
+    def valetkey(url: str, *, signed_introspection: bool = False) -> "Issuer":
         """A Valetkey authorization server with the base `url`, which is its issuer name."""
         return Issuer(
             url=url,
@@ -39,4 +42,5 @@ class Issuer:
             algorithms=(Algorithm.ES256,),
             checksummed=True,
             names_itself=True,
+            signed_introspection=signed_introspection,
         )

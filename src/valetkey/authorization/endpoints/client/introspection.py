@@ -1,10 +1,11 @@
 """POST /oauth/introspect: what a token is worth, to those who may know (RFC 7662).
 
-To those who accept `application/token-introspection+jwt`, signed (RFC 9701): evidence that can be
-kept and shown to others.
+To those who accept `application/token-introspection+jwt`, or are registered with an algorithm for
+it, signed (RFC 9701): evidence that can be kept and shown to others.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -17,8 +18,10 @@ from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
+from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import FingerprintKey, same
@@ -28,6 +31,8 @@ SIGNED = "application/token-introspection+jwt"
 """The media type of a signed answer."""
 
 _TYP = "token-introspection+jwt"
+_JSON = "application/json"
+_NEVER = re.compile(r"q=0(?:\.0*)?", re.ASCII)
 _NO_STORE: Pairs = (("cache-control", "no-store"),)
 _INACTIVE: Mapping[str, object] = MappingProxyType({"active": False})
 
@@ -61,11 +66,15 @@ class IntrospectionEndpoint:
             said = await self.store.read(lambda tx: self._say(tx, proven, token, read, request.at))
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
-        if SIGNED in (request.headers.get("accept") or ""):
-            return await self._signed(said, client_id, request.at)
+        registered = proven.client.openid.introspection_signed_response_alg
+        if _wants_signed(request.headers.all("accept"), registered=bool(registered)):
+            algorithm = Algorithm(registered) if registered else ALGORITHM
+            return await self._signed(said, client_id, request.at, algorithm)
         return json_response(dict(said), 200, _NO_STORE)
 
-    async def _signed(self, said: Mapping[str, object], client_id: str, now: Instant) -> Response:
+    async def _signed(
+        self, said: Mapping[str, object], client_id: str, now: Instant, algorithm: Algorithm
+    ) -> Response:
         await self.reader.keys.refresh(now)
         # No `sub` and no `exp` at the top: this must not pass for a token (RFC 9701 section 5).
         claims = {
@@ -74,7 +83,7 @@ class IntrospectionEndpoint:
             "iat": now,
             "token_introspection": dict(said),
         }
-        text = jwt.sign(claims, self.reader.keys.current(now), typ=_TYP)
+        text = jwt.sign(claims, self.reader.keys.current(now, algorithm), typ=_TYP)
         return Response(200, text.encode("ascii"), (("content-type", SIGNED), *_NO_STORE))
 
     def _say(
@@ -135,6 +144,17 @@ class IntrospectionEndpoint:
             "iat": grant.created_at,
             "exp": grant.refresh_expires_at,
         }
+
+
+def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:
+    """Who names neither of the two gets what the client is registered for."""
+    named: dict[str, bool] = {}
+    for item in ",".join(accept).lower().split(","):
+        name, *parameters = (part.strip() for part in item.split(";"))
+        named[name] = not any(_NEVER.fullmatch(each) for each in parameters)
+    if SIGNED in named:
+        return named[SIGNED]
+    return registered and not named.get(_JSON, False)
 
 
 def _may_know(proven: Authenticated, client_id: str) -> bool:

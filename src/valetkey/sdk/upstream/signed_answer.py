@@ -1,0 +1,57 @@
+"""Signed answers about tokens (RFC 9701): who said it, to whom, and when."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm, KeySet
+from valetkey.kernel.moment import Instant, seconds
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.strict_json import read_object
+
+MEDIA_TYPE = "application/token-introspection+jwt"
+"""What an issuer is asked for, and calls its answer."""
+
+FRESH = seconds(60)
+"""An answer is about this moment: an older one is a copy, whatever it says."""
+
+_TYP = MEDIA_TYPE.removeprefix("application/")
+_ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
+
+
+class UnknownKey(Exception):
+    """It is signed with a key that newer keys might have."""
+
+
+def read_signed(
+    body: bytes, keys: KeySet, *, issuer: str, audience: str, now: Instant
+) -> Mapping[str, object] | None:
+    """What `issuer` says to `audience` about a token; None for everything else.
+
+    Raises UnknownKey.
+    """
+    try:
+        parts = jwt.take_apart(body.decode("ascii"), (_TYP,))
+    except (Refused, UnicodeDecodeError):
+        return None
+    algorithm = _ALGORITHMS.get(parts.header.alg)
+    key = keys.find(parts.header.kid)
+    if key is None:
+        raise UnknownKey
+    if algorithm is None or algorithm not in key.algorithms:
+        return None
+    if not key.verifies(algorithm, parts.signature, parts.signed):
+        return None
+    claims = read_object(parts.payload) or {}
+    at, named = claims.get("iat"), claims.get("aud")
+    listed = cast("list[object]", named) if isinstance(named, list) else [named]
+    said = claims.get("token_introspection")
+    if (
+        claims.get("iss") != issuer
+        or audience not in listed
+        or type(at) is not int
+        or not now - FRESH <= at <= now + jwt.AHEAD
+        or not isinstance(said, dict)
+    ):
+        return None
+    return cast("dict[str, object]", said)
