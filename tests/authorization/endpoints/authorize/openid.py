@@ -1,11 +1,15 @@
 """A client that may ask for everything, and what its answers say."""
 
+import json
 from dataclasses import dataclass, replace
 from html import unescape
 from re import findall
 
 from tests.authorization.visitor.browser import Answer, Browser, usual
-from tests.authorization.visitor.world import ISSUER, WEB, World
+from tests.authorization.visitor.world import ALICE, ISSUER, WEB, World
+from valetkey.authorization.model.code import CodePayload
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.scope import Scope
@@ -84,3 +88,42 @@ def claims_of(it: World, id_token: str, client_id: str = "oidc1") -> dict[str, o
         audience=client_id,
         now=it.clock.now,
     )
+
+
+async def begin(it: World) -> Browser:
+    """A browser in which alice signed in and allowed everything that is asked for here."""
+    await it.register(EVERYTHING)
+    browser = it.browser()
+    await allowed(it, browser, nonce="first")
+    return browser
+
+
+async def id_token(it: World, browser: Browser, **changed: str) -> str:
+    told = await allowed(it, browser, response_type="id_token", **changed)
+    return told.fields["id_token"]
+
+
+async def payload(it: World, code: str) -> CodePayload:
+    mark = it.site.keyring.fingerprint_key.of("code", code)
+    voucher = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
+    assert voucher is not None
+    return CodePayload.decode(voucher.payload)
+
+
+async def consent(it: World) -> Consent:
+    found = await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "oidc1"))
+    assert found is not None
+    return found
+
+
+def asks_who(answer: Answer) -> bool:
+    return 'id="sign-in"' in answer.body
+
+
+def asks_whether(answer: Answer) -> bool:
+    return 'id="allow"' in answer.body
+
+
+def wish(id_token: object = None, userinfo: object = None) -> str:
+    members = {"id_token": id_token, "userinfo": userinfo}
+    return json.dumps({name: asked for name, asked in members.items() if asked})

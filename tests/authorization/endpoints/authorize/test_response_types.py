@@ -14,14 +14,13 @@ from tests.authorization.endpoints.authorize.openid import (
     ask,
     asking,
     claims_of,
+    payload,
     said,
 )
 from tests.authorization.visitor.browser import Answer
 from tests.authorization.visitor.world import API, ISSUER, NOON, World, run
-from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
-from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.kernel.jose import access_token
 from valetkey.kernel.secret import to_base64url
@@ -44,13 +43,6 @@ def brought(response_type: ResponseType) -> set[str]:
     names = set().union(*(BROUGHT[word] for word in response_type.words))
     told = response_type is not ResponseType.TOKEN
     return names | ({"session_state"} if told else set())
-
-
-async def payload(it: World, code: str) -> CodePayload:
-    mark = it.site.keyring.fingerprint_key.of("code", code)
-    voucher = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
-    assert voucher is not None
-    return CodePayload.decode(voucher.payload)
 
 
 @pytest.mark.parametrize("mode", ["", "query", "fragment", "form_post"])
@@ -244,10 +236,8 @@ def test_the_form_runs_one_script_goes_to_the_client_alone_and_is_kept_by_nobody
         nonces = set[str]()
         for _ in range(2):
             answer = await ask(it.browser(), response_mode="form_post", prompt="none")
-            policy = dict(
-                part.partition(" ")[::2]
-                for part in answer.header("content-security-policy").split("; ")
-            )
+            parts = answer.header("content-security-policy").split("; ")
+            policy = {name: text for name, _, text in (part.partition(" ") for part in parts)}
             assert policy["form-action"] == "https://app.example"
             assert policy["default-src"] == "'none'"
             assert policy["frame-ancestors"] == "'none'"

@@ -1,0 +1,264 @@
+"""What the parameters of OpenID Connect change (Core sections 3.1.2.1, 5.5 and 11)."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.endpoints.authorize.openid import (
+    EVERYTHING,
+    ask,
+    asks_whether,
+    asks_who,
+    begin,
+    claims_of,
+    id_token,
+    payload,
+    said,
+    wish,
+)
+from tests.authorization.visitor.world import ALICE, NOON, World, run
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.claims import ACRS
+from valetkey.authorization.protocol.logout import session_state
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.moment import days, minutes
+from valetkey.kernel.scope import Scope
+
+(ACR,) = ACRS.values()
+
+
+def test_silently_the_sign_in_is_as_old_as_it_was(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        it.clock.forward(minutes(5))
+        claims = claims_of(it, await id_token(it, alice, prompt="none", nonce="second"))
+        assert claims["auth_time"] == NOON
+        told = said(await ask(alice, prompt="none", max_age="10000", nonce="third"))
+        assert (await payload(it, told.fields["code"])).auth_time == NOON
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("changed", [{"prompt": "login"}, {"max_age": "0"}, {"max_age": "1"}])
+def test_az_09_asked_to_sign_in_again_the_person_did_so_later_in_the_same_session(
+    sqlite_url: str, changed: dict[str, str]
+) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        before = claims_of(it, await id_token(it, alice, nonce="second"))
+        it.clock.forward(1)
+        page = await ask(alice, nonce="third", response_type="id_token", **changed)
+        assert asks_who(page)
+        told = said(await alice.sign_in(page))
+        after = claims_of(it, told.fields["id_token"])
+        assert after["auth_time"] == NOON + 1
+        assert (after["sid"], after["sub"]) == (before["sid"], before["sub"])
+
+    run(sqlite_url, story)
+
+
+def test_az_10_a_client_without_max_age_has_the_one_it_registered(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        short = replace(EVERYTHING, openid=OpenIdRegistration(default_max_age=60))
+        alice = await begin(it)
+        await it.change(short)
+        it.clock.forward(59)
+        assert "code" in said(await ask(alice, nonce="2")).names
+        it.clock.forward(1)
+        assert asks_who(await ask(alice, nonce="3"))
+        assert "code" in said(await ask(alice, nonce="4", max_age="3600")).names
+
+    run(sqlite_url, story)
+
+
+def test_prompts_can_be_combined(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        page = await ask(alice, prompt="login consent", nonce="2")
+        assert asks_who(page)
+        page = await alice.sign_in(page)
+        assert asks_whether(page)
+        assert "code" in said(await alice.allow(page)).names
+        page = await ask(alice, prompt="select_account", nonce="3")
+        assert asks_who(page)
+
+    run(sqlite_url, story)
+
+
+def test_az_11_an_id_token_says_who_is_meant_however_old_it_is(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        hint = await id_token(it, alice, nonce="2")
+        it.clock.forward(days(2))
+        page = await ask(alice, id_token_hint=hint, nonce="3")
+        assert asks_who(page)  # the session did not last so long
+        assert "code" in said(await alice.sign_in(page)).names
+        told = said(await ask(alice, id_token_hint=hint, prompt="none", nonce="4"))
+        assert "code" in told.names
+
+    run(sqlite_url, story)
+
+
+def test_az_11_another_person_than_the_one_meant_signs_in_or_is_refused(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        hint = await id_token(it, alice, nonce="2")
+        bob = it.browser()
+        page = await bob.sign_in(await ask(bob, nonce="3"), "bob")
+        await bob.allow(page)
+        told = said(await ask(bob, id_token_hint=hint, prompt="none", nonce="4"))
+        assert told.fields["error"] == "login_required"
+        page = await ask(bob, id_token_hint=hint, nonce="5")
+        assert asks_who(page)
+        # Bob again: nothing is given for him, and he is not asked for ever.
+        told = said(await bob.sign_in(page, "bob"))
+        assert told.fields["error"] == "login_required"
+        page = await ask(bob, id_token_hint=hint, nonce="6")
+        told = said(await bob.sign_in(page))
+        assert (await payload(it, told.fields["code"])).uid == ALICE.uid
+
+    run(sqlite_url, story)
+
+
+def test_az_11_what_is_no_id_token_of_ours_for_this_client_is_refused(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        await it.register(replace(EVERYTHING, id="other1"))
+        good = await id_token(it, alice, nonce="2")
+        claims, now = claims_of(it, good), it.clock.now
+        ours, theirs = it.minter.keys.current(now), SigningKey.generate(Algorithm.ES256)
+        others = await id_token(it, alice, client_id="other1", nonce="3")
+        twisted = {
+            "another client's": others,
+            "another key": jwt.sign(claims, theirs, typ="JWT"),
+            "another issuer": jwt.sign({**claims, "iss": "https://evil.test"}, ours, typ="JWT"),
+            "an access token": jwt.sign(claims, ours, typ="at+jwt"),
+            "a logout token": jwt.sign(claims, ours, typ="logout+jwt"),
+            "without subject": jwt.sign({**claims, "sub": ""}, ours, typ="JWT"),
+            "unsigned": f"eyJhbGciOiJub25lIn0.{good.split('.')[1]}.",
+            "changed": good[:-6] + "AAAAAA",
+            "cut": good.rpartition(".")[0],
+            "no token": "x",
+            "long": "x" * 6_001,
+        }
+        for name, hint in twisted.items():
+            for prompt in ("none", "login"):
+                told = said(await ask(alice, id_token_hint=hint, prompt=prompt, nonce="4"))
+                assert told.fields["error"] == "invalid_request", name
+        assert "code" in said(await ask(alice, id_token_hint=good, nonce="4")).names
+
+    run(sqlite_url, story)
+
+
+def test_openid_cannot_be_unticked(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        alice = it.browser()
+        page = await alice.sign_in(await ask(alice, scope="openid email"))
+        assert 'value="openid"' not in page.body
+        assert 'value="email"' in page.body
+        told = said(await alice.allow(page, scope=[]))
+        assert (await payload(it, told.fields["code"])).scope == "openid"
+
+    run(sqlite_url, story)
+
+
+def test_offline_access_is_ignored_where_no_refresh_token_can_come_of_it(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        await it.register(replace(EVERYTHING, id="o", grant_types=frozenset({"implicit"})))
+        for client_id, response_type, shown in (
+            ("oidc1", "code", True),
+            ("oidc1", "code id_token", True),
+            ("oidc1", "id_token", False),
+            ("o", "id_token token", False),
+        ):
+            alice = it.browser()
+            asked = {"client_id": client_id, "response_type": response_type, "prompt": "consent"}
+            asked |= {"nonce": response_type, "scope": "openid offline_access"}
+            page = await alice.sign_in(await ask(alice, **asked))
+            assert ('value="offline_access"' in page.body) is shown
+            told = said(await alice.allow(page))
+            assert "error" not in told.names
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("request", "request_not_supported"),
+        ("request_uri", "request_uri_not_supported"),
+        ("registration", "registration_not_supported"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_its_own_name(
+    sqlite_url: str, name: str, error: str
+) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        told = said(await ask(it.browser(), response_mode="form_post", **{name: "x"}))
+        assert (told.way, told.fields["error"]) == ("form_post", error)
+
+    run(sqlite_url, story)
+
+
+def test_what_only_changes_looks_is_accepted(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        more = {"display": "popup", "ui_locales": "fr-CA fr", "claims_locales": "se", "foo": "bar"}
+        assert "code" in said(await ask(alice, nonce="2", **more)).names
+
+    run(sqlite_url, story)
+
+
+def test_a_pairwise_subject_is_the_one_that_is_compared(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        pairwise = OpenIdRegistration(subject_type="pairwise", sector="app.example")
+        await it.register(replace(EVERYTHING, openid=pairwise))
+        alice = it.browser()
+        hint = await id_token(it, alice)
+        subject = claims_of(it, hint)["sub"]
+        assert subject != str(ALICE.uid)
+        for name, value, expected in (
+            ("id_token_hint", hint, "code"),
+            ("claims", wish({"sub": {"value": subject}}), "code"),
+            ("claims", wish({"sub": {"value": str(ALICE.uid)}}), "error"),
+        ):
+            asked = {name: value, "nonce": f"{name}{expected}"}
+            told = said(await ask(alice, prompt="none", **asked))
+            assert expected in told.names
+
+    run(sqlite_url, story)
+
+
+def test_the_mark_of_the_session_is_that_of_the_browser(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        states = set[str]()
+        for nonce in ("2", "3"):
+            told = said(await ask(alice, nonce=nonce))
+            state = told.fields["session_state"]
+            salt = state.partition(".")[2]
+            mark = alice.cookies["__Host-browser-state"]
+            assert state == session_state("oidc1", "https://app.example", mark, salt)
+            states.add(state)
+        assert len(states) == 2
+        await it.register(replace(EVERYTHING, id="plain1", scope=Scope.of("notes:read")))
+        page = await ask(alice, client_id="plain1", scope="notes:read", nonce="4")
+        assert "session_state" not in said(await alice.allow(page)).names
+
+    run(sqlite_url, story)
+
+
+def test_an_old_token_is_a_hint_after_its_session_ended(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        hint = await id_token(it, alice, nonce="2")
+        fresh = it.browser()
+        told = said(await ask(fresh, id_token_hint=hint, prompt="none", nonce="3"))
+        assert told.fields["error"] == "login_required"
+        assert asks_who(await ask(fresh, id_token_hint=hint, nonce="3"))
+
+    run(sqlite_url, story)

@@ -1,0 +1,154 @@
+"""Claims asked for one by one (OpenID Connect Core section 5.5)."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.endpoints.authorize.openid import (
+    EVERYTHING,
+    ask,
+    asks_whether,
+    asks_who,
+    begin,
+    consent,
+    payload,
+    said,
+    wish,
+)
+from tests.authorization.visitor.world import ALICE, BOB, World, run
+from valetkey.authorization.protocol.claims import ACRS
+
+(ACR,) = ACRS.values()
+
+
+def test_a_subject_in_claims_is_the_only_one_that_will_do(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        mine, bobs = (wish({"sub": {"value": str(user.uid)}}) for user in (ALICE, BOB))
+        told = said(await ask(alice, claims=mine, prompt="none", nonce="2"))
+        assert "code" in told.names
+        told = said(await ask(alice, claims=bobs, prompt="none", nonce="3"))
+        assert told.fields["error"] == "login_required"
+        assert asks_who(await ask(alice, claims=bobs, nonce="3"))
+
+    run(sqlite_url, story)
+
+
+def test_single_claims_are_shown_can_be_unticked_and_are_remembered(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        asked = wish({"email": {"essential": True}, "auth_time": None}, {"nickname": None})
+        told = said(await ask(alice, claims=asked, prompt="none", nonce="2"))
+        assert told.fields["error"] == "consent_required"
+        page = await ask(alice, claims=asked, nonce="3")
+        assert asks_whether(page)
+        assert "know your e-mail address" in page.body
+        assert "know your nickname" in page.body
+        assert "auth_time" not in page.body
+        told = said(await alice.allow(page, claim=["email"]))
+        code = await payload(it, told.fields["code"])
+        assert json.loads(code.claims) == {
+            "id_token": {"email": {"essential": True}, "auth_time": None}
+        }
+        assert (await consent(it)).claims == {"email"}
+        # What was allowed is not asked for again, and what was not, is.
+        only = wish({"email": None})
+        assert "code" in said(await ask(alice, claims=only, prompt="none", nonce="4")).names
+        page = await ask(alice, claims=asked, nonce="5")
+        assert asks_whether(page)
+        await alice.allow(page, claim=["email", "nickname", "phone_number"])
+        assert (await consent(it)).claims == {"email", "nickname"}
+        told = said(await ask(alice, claims=asked, prompt="none", nonce="6"))
+        assert json.loads((await payload(it, told.fields["code"])).claims).keys() == {
+            "id_token",
+            "userinfo",
+        }
+
+    run(database_url, story)
+
+
+def test_claims_that_a_scope_brings_are_not_shown_twice(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        asked = wish({"email": None, "name": None})
+        page = await ask(alice, scope="openid email", claims=asked, nonce="2")
+        assert page.body.count('name="claim"') == 1
+        told = said(await alice.allow(page, scope=["email"], claim=["name"]))
+        code = await payload(it, told.fields["code"])
+        assert json.loads(code.claims)["id_token"].keys() == {"email", "name"}
+        # Allowed as a scope, it need not be allowed by itself.
+        told = said(await ask(alice, scope="openid", claims=asked, prompt="none", nonce="3"))
+        assert "code" in told.names
+
+    run(sqlite_url, story)
+
+
+def test_a_scope_that_is_not_ticked_takes_its_claims_along(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        asked = wish({"email": None})
+        page = await ask(alice, scope="openid email profile", claims=asked, nonce="2")
+        told = said(await alice.allow(page, scope=["profile"]))
+        code = await payload(it, told.fields["code"])
+        assert (code.scope, code.claims) == ("openid profile", "")
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({"acr_values": "urn:example:gold"}, {"code"}),
+        ({"acr_values": f"urn:example:gold {ACR}"}, {"code"}),
+        ({"claims": wish({"acr": {"value": "urn:example:gold"}})}, {"code"}),
+        ({"claims": wish({"acr": {"essential": True}})}, {"code"}),
+        ({"claims": wish({"acr": {"essential": True, "values": ["x", ACR]}})}, {"code"}),
+        ({"claims": wish({"acr": {"essential": True, "value": "urn:example:gold"}})}, {"error"}),
+    ],
+    ids=str,
+)
+def test_only_an_essential_class_of_sign_in_is_insisted_on(
+    sqlite_url: str, asked: dict[str, str], names: set[str]
+) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        for prompt in ("none", "consent"):
+            answer = await ask(alice, prompt=prompt, nonce=f"n-{prompt}", **asked)
+            told = said(await alice.allow(answer) if asks_whether(answer) else answer)
+            assert names <= told.names
+            expected = "unmet_authentication_requirements"
+            assert told.fields.get("error", expected) == expected
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    "claims", ["x", "[]", '{"id_token": 1}', '{"userinfo": {"email": 1}}', '{"a":1,"a":2}']
+)
+def test_claims_that_cannot_be_read_are_refused_where_they_are_a_request(
+    sqlite_url: str, claims: str
+) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        told = said(await ask(alice, claims=claims, nonce="2"))
+        assert told.fields["error"] == "invalid_request"
+        # Without the scope openid it is a parameter that nobody knows.
+        page = await ask(alice, claims=claims, nonce="3", scope="notes:read")
+        assert asks_whether(page)
+
+    run(sqlite_url, story)
+
+
+def test_a_client_that_changed_is_told_apart_from_what_it_may_ask_for(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await begin(it)
+        asked = wish({"email": None})
+        await alice.allow(await ask(alice, claims=asked, nonce="2"))
+        await it.change(replace(EVERYTHING, tos_uri="https://app.example/new"))
+        page = await ask(alice, claims=asked, nonce="3")
+        assert "its terms or privacy policy" in page.body
+        await alice.allow(page, claim=[])
+        assert (await consent(it)).claims == frozenset()
+
+    run(sqlite_url, story)
