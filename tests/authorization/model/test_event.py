@@ -10,7 +10,9 @@ import pytest
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
 from tests.authorization.visitor.browser import Browser
 from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.deeds.registrations import adopt, invite, withdraw
 from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.endpoints.registration.register import draw
 from valetkey.authorization.model import event as module
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.delivery import Delivery
@@ -19,6 +21,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.sign_in.session import end_session
+from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import ServerKeySigner
 from valetkey.authorization.tokens.logout_token import LogoutTokens
@@ -28,8 +31,8 @@ from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened
 from valetkey.fetch.door import Fetched
 from valetkey.kernel.moment import Instant, days
-from valetkey.kernel.runtime import Runtime
-from valetkey.kernel.secret import Fingerprint, Secret
+from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_secret
 
 _WORD = "a good long password"
 _FAR = Instant(NOON + days(300))
@@ -144,6 +147,26 @@ async def _desk(it: Service, told: set[str]) -> None:
     told.add(secret.reveal())
 
 
+async def _registered(it: Service, told: set[str]) -> None:
+    """Apps that register themselves, and those who let them."""
+    keeper, now = it.foundation.self_registrar(), it.clock.now
+    token = fresh_secret(Prefix.INVITATION, SYSTEM.random)
+    metadata = keeper.read({"redirect_uris": [CALLBACK]})
+    fresh = [draw(SYSTEM.random) for _ in "12"]
+
+    def work(tx: Transaction) -> None:
+        invitation = Invitation("in_1", "a note", 3, now, _FAR)
+        invite(tx, keeper.fingerprints, token, invitation, now)
+        assert withdraw(tx, "in_1", now)
+        one, other = [keeper.register(tx, metadata, each, now).client for each in fresh]
+        assert adopt(tx, one.id, now)
+        keeper.remove(tx, other, now)
+
+    await it.write(work)
+    told |= {token.reveal(), *(each.secret.reveal() for each in fresh)}
+    told |= {each.token.reveal() for each in fresh}
+
+
 def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         told = {SECRET, _WORD}
@@ -158,6 +181,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await _apps(it, told)
         await _courier(it, 200)
         await _courier(it, 503)
+        await _registered(it, told)
         await _desk(it, told)
         records = await it.read(lambda tx: tx.events.page(Instant(0), "", 10_000))
         assert {record.name for record in records} == {event.name for event in EVENTS}
