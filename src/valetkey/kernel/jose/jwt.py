@@ -28,6 +28,9 @@ AHEAD = 60
 UNKNOWN_KEY = "jwt.key"
 """The check of a refusal that newer keys might turn into a yes."""
 
+UNSIGNED = "none"
+"""The `alg` of what has no signature (RFC 7518 section 3.6): read only by who asks for it."""
+
 _DOTS = 2
 _HEADER = frozenset({"alg", "kid", "typ"})
 _ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
@@ -82,6 +85,14 @@ def verify(
     over for at most `leeway` seconds; `nbf` has the same leeway, `iat` may be 60 seconds ahead.
     Refused with `invalid_token` and the rule that failed; never with any of the token.
     """
+    parts = prove(token, keys, typ=typ, algorithms=algorithms)
+    return read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
+
+
+def prove(
+    token: str, keys: KeySet, *, typ: Collection[str], algorithms: Collection[Algorithm]
+) -> Parts:
+    """The parts of a JWT that one of `keys` signed; what it says is not judged yet."""
     parts = take_apart(token, typ)
     algorithm = _ALGORITHMS.get(parts.header.alg)
     if algorithm is None or algorithm not in algorithms:
@@ -93,26 +104,50 @@ def verify(
         raise _refused("alg", " or ".join(key.algorithms), algorithm)
     if not key.verifies(algorithm, parts.signature, parts.signed):
         raise _refused("signature", "a signature by the key that is named")
-    return read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
+    return parts
 
 
 def take_apart(token: str, typ: Collection[str]) -> Parts:
     """The parts of a JWT whose form and header are in order; refused as `verify` would."""
+    return _take_apart(token, typ, signed=True)
+
+
+def take_apart_unsigned(token: str, typ: Collection[str]) -> Parts:
+    """The parts of a JWT that says it has no signature, and has none (RFC 7519 section 6).
+
+    Only for what may as well come unsigned: anybody can have written it.
+    """
+    parts = _take_apart(token, typ, signed=False)
+    if parts.header.alg != UNSIGNED or parts.signature:
+        raise _refused("alg", UNSIGNED)
+    return parts
+
+
+def header_of(token: str) -> Header:
+    """What a JWT says about itself: nothing of it is proven. Refused as `verify` would."""
+    return _read_header(_segments(token)[0])
+
+
+def _segments(token: str) -> tuple[str, str, str]:
     if len(token) > LONGEST:
         raise _refused("long", f"at most {LONGEST} characters", f"{len(token)} characters")
     # Before splitting: a million dots would become a million strings.
     if token.count(".") != _DOTS:
         raise _refused("form", "three parts", f"{token.count('.') + 1} parts")
-    signed, _, signature_part = token.rpartition(".")
-    header_part, _, payload_part = signed.partition(".")
+    header, payload, signature = token.split(".")
+    return header, payload, signature
+
+
+def _take_apart(token: str, typ: Collection[str], *, signed: bool) -> Parts:
+    header_part, payload_part, signature_part = _segments(token)
     payload = from_base64url(payload_part)
     signature = from_base64url(signature_part)
-    if payload is None or not signature:
+    if payload is None or signature is None or (signed and not signature):
         raise _refused("encoding", "canonical base64url")
     header = _read_header(header_part)
     if header.typ not in typ:
         raise _refused("typ", " or ".join(sorted(typ)))
-    return Parts(header, payload, signed.encode("ascii"), signature)
+    return Parts(header, payload, f"{header_part}.{payload_part}".encode("ascii"), signature)
 
 
 def read_claims(
@@ -122,14 +157,20 @@ def read_claims(
     now: Instant,
     issuer: str | None,
     leeway: int,
+    sparse: bool = False,
 ) -> Claims:
-    """The claims of a JWT whose signature is proven; refused as `verify` would."""
+    """The claims of a JWT whose signature is proven; refused as `verify` would.
+
+    Where it may be `sparse`, `exp`, `iss` and `aud` can be absent; what is there must be right.
+    """
     # Only after the signature: nobody but a key's owner gets the reader of claims to work.
     claims = read_object(payload)
     if claims is None:
         raise _refused("payload", "a strict JSON object")
-    _check_times(claims, now, leeway)
-    _check_parties(claims, issuer, {audience} if isinstance(audience, str) else audience)
+    absent = {"exp", "iss", "aud"} - claims.keys() if sparse else set[str]()
+    _check_times(claims, now, leeway, absent)
+    audience = {audience} if isinstance(audience, str) else audience
+    _check_parties(claims, issuer, audience, absent)
     return claims
 
 
@@ -152,17 +193,17 @@ def _read_header(segment: str) -> Header:
     return Header(alg, kid, typ.lower().removeprefix("application/"))
 
 
-def _check_times(claims: Claims, now: Instant, leeway: int) -> None:
+def _check_times(claims: Claims, now: Instant, leeway: int, absent: Collection[str]) -> None:
     times: dict[str, int] = {}
     for name in _TIMES:
         value = claims.get(name)
-        if value is None and name not in claims and name != "exp":
+        if name in absent or (value is None and name not in claims and name != "exp"):
             continue
         # type, not isinstance: True is an int.
         if type(value) is not int or value < 0:
             raise _refused(name, "whole seconds since 1970")
         times[name] = value
-    if times["exp"] + leeway <= now:
+    if "exp" in times and times["exp"] + leeway <= now:
         refusal = _refusal("exp", f"after {now}", str(times["exp"]), "the token has expired")
         raise Refused(refusal)
     if times.get("nbf", now) > now + leeway:
@@ -171,12 +212,16 @@ def _check_times(claims: Claims, now: Instant, leeway: int) -> None:
         raise _refused("iat", f"at most {now + AHEAD}", str(times["iat"]))
 
 
-def _check_parties(claims: Claims, issuer: str | None, audience: Collection[str]) -> None:
+def _check_parties(
+    claims: Claims, issuer: str | None, audience: Collection[str], absent: Collection[str]
+) -> None:
     for name in _TEXTS:
         if name in claims and not isinstance(claims[name], str):
             raise _refused(name, "a string")
-    if issuer is not None and claims.get("iss") != issuer:
+    if issuer is not None and "iss" not in absent and claims.get("iss") != issuer:
         raise _refused("iss", issuer)
+    if "aud" in absent:
+        return
     named = claims.get("aud")
     listed = cast("list[object]", named) if isinstance(named, list) else [named]
     texts = [text for text in listed if isinstance(text, str)]

@@ -31,7 +31,7 @@ def sign_shared(claims: Mapping[str, object], secret: Secret, *, typ: str = "JWT
     header = {"alg": ALGORITHM} | ({"typ": typ} if typ else {})
     parts = (to_base64url(msgspec.json.encode(part)) for part in (header, claims))
     signed = ".".join(parts)
-    return f"{signed}.{to_base64url(hmac.digest(key, signed.encode('ascii'), 'sha256'))}"
+    return f"{signed}.{to_base64url(authenticate(key, signed.encode('ascii')))}"
 
 
 def verify_shared(
@@ -48,14 +48,25 @@ def verify_shared(
 
     Every rule is as in `jwt.verify`. A secret under 32 bytes verifies nothing.
     """
+    parts = prove_shared(token, secrets, typ=typ)
+    return jwt.read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
+
+
+def prove_shared(token: str, secrets: Collection[Secret], *, typ: Collection[str]) -> jwt.Parts:
+    """The parts of a JWT that one of `secrets` signed; what it says is not judged yet."""
     parts = jwt.take_apart(token, typ)
     if parts.header.alg != ALGORITHM:
         raise _refused("alg", ALGORITHM)
     keys = [key for key in map(_key, secrets) if key is not None]
-    macs = (hmac.digest(key, parts.signed, "sha256") for key in keys)
+    macs = (authenticate(key, parts.signed) for key in keys)
     if not any(hmac.compare_digest(mac, parts.signature) for mac in macs):
         raise _refused("signature", "a signature with the client's secret")
-    return jwt.read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
+    return parts
+
+
+def authenticate(key: bytes, message: bytes) -> bytes:
+    """The signature of `message` as a JWS carries it."""
+    return hmac.digest(key, message, "sha256")
 
 
 def _key(secret: Secret) -> bytes | None:

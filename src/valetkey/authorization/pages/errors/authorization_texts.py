@@ -206,17 +206,75 @@ Location: https://app.example/cb?error=access_denied
             "https://openid.net/specs/openid-connect-unmet-authentication-requirements-1_0.html",
         ),
         ErrorCode.REQUEST_NOT_SUPPORTED: ErrorText(
-            "The request came as a signed object, which this server does not take here.",
-            ("The request has a parameter request.",),
-            (developer("Send each parameter by itself."),),
+            "The request came as an object without a signature, and this app's must be signed.",
+            ("The object at request says alg none, for which the app is not registered.",),
+            (
+                developer(
+                    "Sign the object with a key of the app, or send each parameter by itself, or"
+                    " register the app with request_object_signing_alg none."
+                ),
+            ),
             _PLAIN,
             *_OPENID,
         ),
         ErrorCode.REQUEST_URI_NOT_SUPPORTED: ErrorText(
-            "The request is to be fetched from an address, which this server does not do here.",
-            ("The request has a parameter request_uri.",),
-            (developer("Send each parameter by itself."),),
+            "The request is to be fetched from an address, for which the app is not registered.",
+            (
+                "The app registered no request_uris.",
+                "What lies at request_uri is not signed, and the app is not registered for that.",
+            ),
+            (
+                developer(
+                    "Register the exact address among the app's request_uris, or send each"
+                    " parameter by itself."
+                ),
+            ),
             _PLAIN,
+            *_OPENID,
+        ),
+        ErrorCode.INVALID_REQUEST_OBJECT: ErrorText(
+            "The request came as a signed object that this server cannot take for the app's own.",
+            (
+                "No key of the app made the signature, or not with the registered algorithm.",
+                "iss is not the app, aud is not this server, or its time is over.",
+                "client_id or response_type is another inside than beside the object.",
+                "It is encrypted, or has a request or a request_uri inside.",
+            ),
+            (
+                developer(
+                    "Sign with a key of the app's jwks or jwks_uri and name its kid; let iss be"
+                    " the client_id and aud this server's issuer."
+                ),
+                operator("`valetkey explain REFERENCE` names the rule that failed."),
+            ),
+            Example(
+                "What is inside a request object",
+                """\
+{"iss": "printer", "aud": "https://auth.example", "scope": "openid",
+ "client_id": "printer", "response_type": "code",
+ "redirect_uri": "https://app.example/cb"}""",
+            ),
+            *_OPENID,
+        ),
+        ErrorCode.INVALID_REQUEST_URI: ErrorText(
+            "There is no request to be had at the address that the app named.",
+            (
+                "It is not one of the app's registered request_uris; a fragment does not count.",
+                "It did not answer within five seconds with status 200, or with more than 256 KiB.",
+                "It lies in a network that this server asks nothing of, or on another port.",
+            ),
+            (
+                developer(
+                    "Serve the object by https on port 443 at a registered address, as"
+                    " application/oauth-authz-req+jwt and without a redirect."
+                ),
+            ),
+            Example(
+                "A request at an address",
+                """\
+GET /oauth/authorize?client_id=printer&response_type=code&scope=openid
+    &request_uri=https%3A%2F%2Fapp.example%2Frequests%2F7Kd2""",
+            ),
             *_OPENID,
         ),
         ErrorCode.REGISTRATION_NOT_SUPPORTED: ErrorText(

@@ -1,0 +1,148 @@
+"""`request` and `request_uri`: where a request's parameters come from (OpenID Connect Core 6)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.request_object import (
+    REQUEST,
+    REQUEST_URI,
+    TYPES,
+    broken,
+    is_registered,
+    merged,
+    read_request_object,
+    without_fragment,
+)
+from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.fetch.door import Door, Unfetchable
+from valetkey.kernel.jose import jwt, mac
+from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+MEDIA_TYPES = (
+    "application/oauth-authz-req+jwt",
+    "application/jwt",
+    "application/jose",
+    "application/json",
+    "text/plain",
+)
+"""As what a request object may lie at its address: RFC 9101 names the first, others came before."""
+
+_WORTH_NEW_KEYS = (jwt.UNKNOWN_KEY, "jwt.alg", "jwt.signature")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestObjects:
+    """Reads the requests that come as objects. `issuer` is this server's own name."""
+
+    issuer: str
+    keys: ClientKeys
+    shared: SharedSecrets
+    door: Door
+
+    async def resolve(
+        self, parameters: Mapping[str, str], client: Client, now: Instant
+    ) -> dict[str, str]:
+        """The parameters of the request, those of its request object among them.
+
+        To be called once, when the request comes: before anything about it is judged, and with the
+        client that its plain `client_id` names. Without `request` and `request_uri` nothing
+        changes and nobody is asked anything.
+
+        Refused with `invalid_request` for both at once, `request_not_supported` and
+        `request_uri_not_supported` for what this client did not register (unsigned objects,
+        addresses), `invalid_request_uri` for another address than the registered ones or one that
+        gives nothing, and `invalid_request_object` for everything else. What is refused may be
+        told to the client where the parameters beside the object prove a redirect URI, and
+        otherwise only to the person; one that is only inside proves nothing.
+        """
+        if REQUEST not in parameters and REQUEST_URI not in parameters:
+            return dict(parameters)
+        if REQUEST in parameters and REQUEST_URI in parameters:
+            raise _refused(
+                ErrorCode.INVALID_REQUEST,
+                "request and request_uri cannot come together; send one of them",
+                "two",
+            )
+        token, source = parameters.get(REQUEST, ""), REQUEST
+        if REQUEST_URI in parameters:
+            token, source = await self._fetched(parameters[REQUEST_URI], client), REQUEST_URI
+        payload = await self._proven(token, source, client, now)
+        claims = read_request_object(payload, client, issuer=self.issuer, now=now)
+        return merged(parameters, claims)
+
+    async def _fetched(self, uri: str, client: Client) -> str:
+        if not client.openid.request_uris:
+            raise _refused(
+                ErrorCode.REQUEST_URI_NOT_SUPPORTED,
+                "this app registered no request_uri",
+                "uri.none",
+            )
+        if not is_registered(uri, client):
+            raise _refused(
+                ErrorCode.INVALID_REQUEST_URI,
+                "request_uri is not one that this app registered",
+                "uri.unknown",
+            )
+        try:
+            fetched = await self.door.get(without_fragment(uri), accept=MEDIA_TYPES)
+            return fetched.body.decode("ascii").strip()
+        except Unfetchable as error:
+            check = error.check
+        except UnicodeDecodeError:
+            check = "fetch.ascii"
+        raise _refused(
+            ErrorCode.INVALID_REQUEST_URI, "there is no request to be had at request_uri", check
+        )
+
+    async def _proven(self, token: str, source: str, client: Client, now: Instant) -> bytes:
+        registered = client.openid.request_object_signing_alg
+        try:
+            header = jwt.header_of(token)
+            if header.alg == jwt.UNSIGNED:
+                if registered != jwt.UNSIGNED:
+                    raise _refused(
+                        _NOT_SUPPORTED[source], "this app's requests must be signed", "unsigned"
+                    )
+                return jwt.take_apart_unsigned(token, TYPES).payload
+            if header.alg == mac.ALGORITHM == registered:
+                secrets = self.shared.of(client, now)
+                return mac.prove_shared(token, secrets, typ=TYPES).payload
+            algorithms = tuple(a for a in Algorithm if registered in {"", a})
+            return await self._signed(token, client, now, algorithms, header.kid)
+        except Refused as refused:
+            if refused.refusal.code is not ErrorCode.INVALID_TOKEN:
+                raise
+            raise broken(refused.refusal) from None
+
+    async def _signed(
+        self,
+        token: str,
+        client: Client,
+        now: Instant,
+        algorithms: tuple[Algorithm, ...],
+        kid: str | None,
+    ) -> bytes:
+        keys = await self.keys.signing(client, now, kid=kid)
+        try:
+            return jwt.prove(token, keys, typ=TYPES, algorithms=algorithms).payload
+        except Refused as refused:
+            if refused.refusal.check not in _WORTH_NEW_KEYS:
+                raise
+            again = await self.keys.signing_again(client, now)
+            if again is keys:
+                raise
+        return jwt.prove(token, again, typ=TYPES, algorithms=algorithms).payload
+
+
+_NOT_SUPPORTED = {
+    REQUEST: ErrorCode.REQUEST_NOT_SUPPORTED,
+    REQUEST_URI: ErrorCode.REQUEST_URI_NOT_SUPPORTED,
+}
+
+
+def _refused(code: ErrorCode, description: str, check: str) -> Refused:
+    return Refused(Refusal(code, description, f"request_object.{check}"))
