@@ -32,6 +32,8 @@ class ErrorCode(StrEnum):
     INTERACTION_REQUIRED = "interaction_required"  # OpenID Connect Core section 3.1.2.6
     REQUEST_NOT_SUPPORTED = "request_not_supported"  # OpenID Connect Core section 3.1.2.6
     REQUEST_URI_NOT_SUPPORTED = "request_uri_not_supported"  # OpenID Connect Core section 3.1.2.6
+    INVALID_REQUEST_OBJECT = "invalid_request_object"  # OpenID Connect Core section 3.1.2.6
+    INVALID_REQUEST_URI = "invalid_request_uri"  # OpenID Connect Core section 3.1.2.6
     REGISTRATION_NOT_SUPPORTED = "registration_not_supported"  # OpenID Connect Core section 3.1.2.6
     UNMET_AUTHENTICATION_REQUIREMENTS = (
         "unmet_authentication_requirements"  # OpenID Connect Core Error Code of that name 1.0
@@ -76,6 +78,8 @@ STATUS: Mapping[ErrorCode, int] = MappingProxyType(
         ErrorCode.INTERACTION_REQUIRED: 400,
         ErrorCode.REQUEST_NOT_SUPPORTED: 400,
         ErrorCode.REQUEST_URI_NOT_SUPPORTED: 400,
+        ErrorCode.INVALID_REQUEST_OBJECT: 400,
+        ErrorCode.INVALID_REQUEST_URI: 400,
         ErrorCode.REGISTRATION_NOT_SUPPORTED: 400,
         ErrorCode.UNMET_AUTHENTICATION_REQUIREMENTS: 400,
         ErrorCode.INVALID_REDIRECT_URI: 400,
