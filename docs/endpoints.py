@@ -37,6 +37,8 @@ SENTENCES = {
     "/oauth/switch-account": "Somebody else wants to decide: back to the sign-in page.",
     "/oauth/sign-out": "The sign-out page.",
     "/oauth/logout": "Where an application sends people to sign out (RP-Initiated Logout 1.0).",
+    "/oauth/check-session": "A frame in which applications ask about the session, in the browser.",
+    "/oauth/start": "Opens an application, which then sends the person here (OpenID Core 4).",
     "/": "Who runs this, and who is signed in.",
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",

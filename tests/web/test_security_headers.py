@@ -28,6 +28,13 @@ def test_what_an_answer_says_itself_is_said_once() -> None:
     assert dict(headers)[b"content-security-policy"] == b"sandbox"
 
 
+def test_what_an_answer_sets_to_nothing_is_left_out() -> None:
+    headers = dict(harden((("x-frame-options", ""), ("x-other", "")), hsts=False))
+    assert b"x-frame-options" not in headers
+    assert headers[b"x-other"] == b""
+    assert {name.decode() for name in headers} > SECURITY - {"x-frame-options"}
+
+
 @pytest.mark.parametrize("value", ["a\r\nset-cookie: b", "a\nb", "a\x00", "ü", "a\tb", "\u2028"])
 def test_no_value_can_begin_another_header(value: str) -> None:
     with pytest.raises(ValueError, match="location"):

@@ -298,6 +298,7 @@ class StorageConformance:
         memory.write(lambda tx: tx.consents.put(first))
         memory.write(lambda tx: tx.consents.put(second))
         assert memory.read(lambda tx: tx.consents.find(_ADA, "printer")) == second
+        assert list(memory.read(lambda tx: tx.consents.clients_of(_ADA, 9))) == ["printer"]
         memory.write(lambda tx: tx.consents.forget(_ADA, "printer"))
         assert memory.read(lambda tx: tx.consents.find(_ADA, "printer")) is None
 

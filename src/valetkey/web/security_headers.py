@@ -30,6 +30,7 @@ _NAMES = frozenset(name for name, _ in _SECURE)
 def harden(headers: Pairs, *, hsts: bool) -> RawPairs:
     """`headers` as bytes, and every security header that they do not set themselves.
 
+    One that they set to "" is left out: a page made to be framed cannot say that it must not be.
     Raises ValueError for a value that is not printable ASCII: no input may start a header line.
     """
     own: RawPairs = []
@@ -41,6 +42,7 @@ def harden(headers: Pairs, *, hsts: bool) -> RawPairs:
     given = [name for name, _ in own]
     if _NAMES.isdisjoint(given):
         own.extend(base)
-    else:
-        own.extend(pair for pair in base if pair[0] not in given)
-    return own
+        return own
+    kept = [pair for pair in own if pair[1] or pair[0] not in _NAMES]
+    kept.extend(pair for pair in base if pair[0] not in given)
+    return kept

@@ -8,7 +8,7 @@ from valetkey.authorization.pages.notices.query_string import QueryStringPage
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.consent import Change, ChangedPart, ConsentPage, ScopeLine
 from valetkey.authorization.pages.visitor.denied import DeniedPage
-from valetkey.authorization.pages.visitor.home import HomePage
+from valetkey.authorization.pages.visitor.home import HomePage, OwnApp
 from valetkey.authorization.pages.visitor.sign_in import SignInPage
 from valetkey.authorization.pages.visitor.sign_out import SignedOutPage, SignOutPage
 from valetkey.authorization.pages.who import AskingApp, SignedInPerson
@@ -105,6 +105,15 @@ EXAMPLES: Mapping[str, Page] = {
     "denied": DeniedPage("Notes Printer"),
     "denied_hostile": DeniedPage(HOSTILE.name),
     "home": HomePage("/oauth/sign-out", "csrf-value", ADA),
+    "home_apps": HomePage(
+        "/oauth/sign-out",
+        "csrf-value",
+        ADA,
+        apps=tuple(
+            OwnApp(app.name, app.domain, f"/oauth/start?client_id={number}")
+            for number, app in enumerate((PRINTER, LONG, RTL, HOSTILE))
+        ),
+    ),
     "home_nobody": HomePage("/oauth/sign-out", "csrf-value", sign_in_url="/oauth/sign-in"),
     "sign_out": SignOutPage("/oauth/sign-out", "csrf-value", "se_1", ADA),
     "sign_out_app": SignOutPage(

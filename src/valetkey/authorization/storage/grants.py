@@ -201,6 +201,16 @@ class Consents:
             frozenset(json.loads(row[3])),
         )
 
+    def clients_of(self, uid: Uid, limit: int) -> Sequence[str]:
+        """The ids of at most `limit` clients that the user allowed something, newest first."""
+        rows = self.db.rows(
+            "SELECT client_id FROM consents WHERE uid = :uid"
+            " ORDER BY given_at DESC, client_id LIMIT :limit",
+            uid=uid,
+            limit=limit,
+        )
+        return [row[0] for row in rows]
+
     def put(self, consent: Consent) -> None:
         """Remember it in place of the one before."""
         self.db.send(

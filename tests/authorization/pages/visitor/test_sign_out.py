@@ -35,7 +35,7 @@ def test_names_the_app_that_asks_and_takes_along_where_it_wants_one_back() -> No
 
 def test_a_session_that_is_too_old_to_say_whose_it_is_can_be_ended() -> None:
     reading = _read("sign_out_idle")
-    assert reading.by_id("sign-out")
+    assert reading.by_id("sign-out").attributes["type"] == "submit"
     assert "Ada" not in reading.the("main").text
 
 
@@ -75,6 +75,13 @@ def test_the_root_says_who_one_is_and_lets_one_sign_out() -> None:
 
     assert "Ada Lovelace" in reading.the("main").text
     assert reading.by_id("sign-out").holders[-1].attributes["action"] == "/oauth/sign-out"
+
+
+def test_the_root_leads_to_the_apps_that_can_be_opened_from_here() -> None:
+    links = [link for link in _read("home_apps").all("a") if "/start" in link.attributes["href"]]
+    assert [link.attributes["href"][-1] for link in links] == ["0", "1", "2", "3"]
+    assert "Notes Printer" in links[0].text
+    assert "app.example" in links[0].text
 
 
 def test_the_root_offers_to_sign_in_and_leads_developers_on() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.authorize.form_post import FormPostPage
 from valetkey.authorization.pages.brand import Brand
@@ -39,6 +40,7 @@ SIGN_IN = "/oauth/sign-in"
 CONSENT = "/oauth/consent"
 SWITCH_ACCOUNT = "/oauth/switch-account"
 SIGN_OUT = "/oauth/sign-out"
+START = "/oauth/start"
 HOME = "/"
 
 _NO_REFERRER = ("referrer-policy", "no-referrer")
@@ -59,6 +61,7 @@ class Site:
     decisions: DecisionQueue
     random: Callable[[int], bytes]
     scopes: Mapping[str, str]
+    requests: RequestObjects
     hints: IdTokenHints
 
     @property

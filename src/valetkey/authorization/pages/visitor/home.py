@@ -7,6 +7,16 @@ from valetkey.authorization.pages.who import SignedInPerson
 
 
 @dataclass(frozen=True, slots=True)
+class OwnApp:
+    """An app that the person allowed something and can open from here."""
+
+    name: str
+    domain: str
+    #: An address of this server that leads to the app.
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class HomePage:
     """Name the server and, if someone is signed in, who. Signing out posts `csrf`."""
 
@@ -17,3 +27,4 @@ class HomePage:
     person: SignedInPerson | None = None
     #: Where someone who is not signed in can do so; empty to offer no link.
     sign_in_url: str = ""
+    apps: tuple[OwnApp, ...] = ()

@@ -1,0 +1,37 @@
+"""GET /oauth/start: a sign-in that begins here and goes on at the app (OpenID Connect Core 4)."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.url import append_query
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import read_query
+
+
+@dataclass(frozen=True, slots=True)
+class StartEndpoint:
+    """Leads to where an app registered that its sign-in begins."""
+
+    site: Site
+
+    async def get(self, request: Request) -> Response:
+        """On to the app, which is told who sends it and nothing of the person.
+
+        Refused with `not_found` for an app that is not registered, is switched off, or has
+        registered no such address.
+        """
+        client_id = read_query(request.query).get("client_id") or ""
+        client = await self.site.directory.find(client_id) if client_id else None
+        if client is None or client.disabled_at or not client.openid.initiate_login_uri:
+            raise Refused(
+                Refusal(
+                    ErrorCode.NOT_FOUND,
+                    "no app of that client_id can be opened from here",
+                    "start.client",
+                    "a client with an initiate_login_uri",
+                )
+            )
+        # No login_hint: an app that was never allowed anything would learn who comes.
+        issuer = (("iss", self.site.issuer),)
+        return self.site.goes_to(append_query(client.openid.initiate_login_uri, issuer))

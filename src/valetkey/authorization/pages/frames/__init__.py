@@ -1,0 +1,1 @@
+"""Pages that stand, unseen, in the pages of apps."""

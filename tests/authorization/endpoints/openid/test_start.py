@@ -1,0 +1,58 @@
+"""Opening an app from here: only one that said where, and it learns nothing of the person."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.visitor.world import WEB, World, run
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+
+OPENED = replace(
+    WEB,
+    id="opened",
+    openid=OpenIdRegistration(initiate_login_uri="https://app.example/begin?x=1"),
+)
+
+
+def test_it_leads_to_the_app_and_says_who_sends_it(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(OPENED)
+        browser = it.browser()
+        await browser.sign_in(await browser.get("/oauth/sign-in"))
+        answer = await browser.get("/oauth/start", client_id="opened")
+        assert answer.status == 303
+        assert answer.location == "https://app.example/begin?x=1&iss=https%3A%2F%2Fauth.example"
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("client_id", ["web1", "nobody", "", "off", "\u00fc", "a b"])
+def test_no_other_app_can_be_opened(sqlite_url: str, client_id: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(replace(OPENED, id="off", disabled_at=it.clock.now))
+        answer = await it.browser().get("/oauth/start", client_id=client_id)
+        assert answer.status == 404
+        assert not answer.location
+        assert re.search(r"VK-[0-9A-Z-]+", answer.body)
+
+    run(sqlite_url, story)
+
+
+def test_the_first_page_lists_the_apps_that_a_person_allowed_and_can_open(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        for client in (OPENED, replace(OPENED, id="never", name="Never allowed")):
+            await it.register(client)
+        browser = it.browser()
+        await browser.sign_in(await browser.get("/oauth/sign-in"))
+        assert "/oauth/start" not in (await browser.get("/")).body
+        for client_id in ("opened", "web1"):
+            await browser.allow(await browser.ask(client_id=client_id))
+        home = await browser.get("/")
+        assert re.findall(r'href="(/oauth/start[^"]*)"', home.body) == [
+            "/oauth/start?client_id=opened"
+        ]
+        await it.change(replace(OPENED, disabled_at=it.clock.now))
+        assert "/oauth/start" not in (await browser.get("/")).body
+
+    run(sqlite_url, story)
