@@ -1,0 +1,254 @@
+"""The registration access token: reads, replaces, removes one client, and no other."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
+from tests.authorization.endpoints.world import CALLBACK, Answer, basic
+from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.upkeep.upkeep import sweep_all
+from valetkey.kernel.moment import days
+
+_BOTH = ("authorization_code", "refresh_token", "client_credentials")
+
+
+def _asks(record: dict[str, Any], **said: object) -> dict[str, object]:
+    """What the application sends to replace its record."""
+    return {**PLAIN, "client_id": record["client_id"], **said}
+
+
+async def _sweep(it: Registry) -> None:
+    sweeps = it.service.foundation.self_registrar().sweeps
+    await sweep_all(it.service.foundation.store, it.service.clock.now, sweeps)
+
+
+async def _own_token(it: Registry, record: dict[str, Any], secret: str = "") -> Answer:
+    proof = basic(str(record["client_id"]), secret or str(record["client_secret"]))
+    return await it.service.post("/oauth/token", {"grant_type": "client_credentials"}, proof)
+
+
+async def _change(it: Registry, client_id: str, **fields: Any) -> None:
+    """What an operator does to it."""
+    registrar = it.service.foundation.registrar("test")
+
+    def work(tx: Transaction) -> None:
+        client = tx.clients.find(client_id)
+        assert client is not None
+        if fields.pop("disabled", False):
+            assert registrar.disable(tx, client, it.service.clock.now)
+
+    await it.service.write(work)
+
+
+def test_a_change_replaces_everything_that_was_said(database_url: str, tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        record = await it.registered(
+            logo_uri="https://app.example/logo", contacts=["a@b"], default_max_age=5
+        )
+        asks = _asks(record, client_name="Plotter", client_secret=record["client_secret"])
+        answer = await it.manage(record, "PUT", asks)
+        assert answer.status == 200, answer.body
+        told = answer.json
+        assert told["client_name"] == "Plotter"
+        assert not {"logo_uri", "contacts", "default_max_age", "client_secret"} & told.keys()
+        assert told["registration_access_token"] == record["registration_access_token"]
+        assert (await it.manage(record)).json == told
+        events = [event.name for event in await it.service.event_records()]
+        assert events == ["client.changed"]
+
+    run(tmp_path, story, database_url)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"client_id": None}, "invalid_client_metadata"),
+        ({"client_id": "resource-server"}, "invalid_client_metadata"),
+        ({"client_secret": "another"}, "invalid_client_metadata"),
+        ({"client_secret": 5}, "invalid_client_metadata"),
+        ({"client_secret_expires_at": 0}, "invalid_client_metadata"),
+        ({"registration_access_token": "x"}, "invalid_client_metadata"),
+        ({"redirect_uris": ["http://app.example/"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": None}, "invalid_redirect_uri"),
+        ({"scope": "write"}, "invalid_client_metadata"),
+        ({"grant_types": ["password"]}, "invalid_client_metadata"),
+        ({"software_statement": "a.b.c"}, "unapproved_software_statement"),
+        ({"client_name": "Valetkey"}, "invalid_client_metadata"),
+    ],
+)
+def test_a_change_is_held_to_the_rules_of_registration(
+    tmp_path: Path, said: dict[str, object], code: str
+) -> None:
+    async def story(it: Registry) -> None:
+        record = await it.registered()
+        before = (await it.manage(record)).json
+        (await it.manage(record, "PUT", _asks(record, **said))).refused(400, code)
+        assert (await it.manage(record)).json == before
+        (await it.manage(record, "PUT", "text")).refused(400, "invalid_client_metadata")
+
+    run(tmp_path, story)
+
+
+def test_a_secret_comes_and_goes_with_the_way_a_client_proves_itself(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        grants = ["client_credentials"]
+        record = await it.registered(grant_types=grants)
+        assert (await _own_token(it, record)).status == 200
+        signed = _asks(record, grant_types=grants, id_token_signed_response_alg="HS256")
+        told = (await it.manage(record, "PUT", signed)).json
+        # The old one cannot be read again, and so cannot sign.
+        assert told["client_secret"] != record["client_secret"]
+        (await _own_token(it, record)).refused(401, "invalid_client")
+        assert (await _own_token(it, record, str(told["client_secret"]))).status == 200
+        assert "client_secret" not in (await it.manage(record, "PUT", signed)).json
+        public = _asks(record, token_endpoint_auth_method="none")
+        bare = (await it.manage(record, "PUT", public)).json
+        assert not {"client_secret", "client_secret_expires_at"} & bare.keys()
+        again = (await it.manage(record, "PUT", _asks(record))).json
+        assert again["client_secret"] != told["client_secret"]
+        assert again["client_secret_expires_at"] == 0
+
+    run(tmp_path, story, grant_types=_BOTH)
+
+
+def test_what_an_operator_gave_may_stay(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        record = await it.registered()
+        registrar = it.service.foundation.registrar("test")
+
+        def work(tx: Transaction) -> None:
+            client = tx.clients.find(record["client_id"])
+            assert client is not None
+            metadata = metadata_of(client)
+            wider = replace(
+                metadata,
+                scopes=(*metadata.scopes, "notes:read"),
+                grant_types=("authorization_code", "refresh_token", "client_credentials"),
+                name="Valetkey Printer",
+                description="Checked.",
+                requires_pkce=True,
+            )
+            assert isinstance(registrar.change(tx, client, wider, it.service.clock.now), Client)
+
+        await it.service.write(work)
+        asks = _asks(
+            record,
+            client_name="Valetkey Printer",
+            scope="openid notes:read",
+            grant_types=["authorization_code", "client_credentials"],
+        )
+        told = await it.manage(record, "PUT", asks)
+        assert told.status == 200, told.body
+        assert told.json["scope"] == "openid notes:read"
+        stored = await it.service.read(lambda tx: tx.clients.find(record["client_id"]))
+        assert stored is not None
+        assert stored.requires_pkce
+        assert stored.description == "Checked."
+
+    run(tmp_path, story)
+
+
+def test_a_removed_client_is_gone_and_its_id_is_never_given_again(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Registry) -> None:
+        record = await it.registered(grant_types=list(_BOTH))
+        client_id = str(record["client_id"])
+        token = (await _own_token(it, record)).text("access_token")
+        given = await it.service.code(client_id, "openid")
+        form = {
+            "grant_type": "authorization_code",
+            "code": given,
+            "redirect_uri": CALLBACK,
+        }
+        proof = basic(client_id, str(record["client_secret"]))
+        tokens = await it.service.post("/oauth/token", form, proof)
+        assert tokens.status == 200, tokens.body
+        assert (await it.service.introspect(tokens.text("access_token")))["active"]
+        answer = await it.manage(record, "DELETE")
+        assert (answer.status, answer.body) == (204, b"")
+        for method in ("GET", "PUT", "DELETE"):
+            (await it.manage(record, method)).refused(401, "invalid_token")
+        (await _own_token(it, record)).refused(401, "invalid_client")
+        for each in (token, tokens.text("access_token")):
+            assert await it.service.introspect(each) == {"active": False}
+        it.service.clock.forward(60)
+        await _sweep(it)
+        (await _own_token(it, record)).refused(401, "invalid_client")
+        assert await it.service.read(lambda tx: tx.clients.find(client_id)) is None
+        assert await it.service.introspect(token) == {"active": False}
+        with pytest.raises(AssertionError, match="taken"):
+            await it.service.client(client_id)
+        told = [event.name for event in await it.service.event_records()]
+        assert told.count("client.removed") == told.count("grant.revoked") == 1
+
+    run(tmp_path, story, database_url, grant_types=_BOTH)
+
+
+def test_of_all_who_remove_it_one_does(database_url: str, tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        record = await it.registered()
+        answers = await asyncio.gather(*(it.manage(record, "DELETE") for _ in range(16)))
+        assert sorted(answer.status for answer in answers) == [204] + [401] * 15
+        assert (await it.service.events()).count("client.removed") == 1
+
+    run(tmp_path, story, database_url)
+
+
+def test_dc_07_a_token_manages_its_own_client_while_that_is_on(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        mine, other = await it.registered(), await it.registered()
+        for token in (other["registration_access_token"], "x", "vk_rg_x", mine["client_secret"]):
+            for method, said in (("GET", None), ("PUT", _asks(mine)), ("DELETE", None)):
+                answer = await it.manage(mine, method, said, str(token))
+                answer.refused(401, "invalid_token")
+                assert "www-authenticate" in answer.headers
+        await _change(it, str(mine["client_id"]), disabled=True)
+        for method, said in (("GET", None), ("PUT", _asks(mine)), ("DELETE", None)):
+            (await it.manage(mine, method, said)).refused(401, "invalid_token")
+        stored = await it.service.read(lambda tx: tx.clients.find(str(mine["client_id"])))
+        assert stored is not None
+        assert stored.disabled_at is not None
+        assert (await it.manage(other)).status == 200
+
+    run(tmp_path, story)
+
+
+def test_who_was_registered_by_the_operator_has_no_such_token(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        record = await it.registered()
+        for client_id in ("resource-server", "nobody", "%00", "a%20b", "é"):
+            answer = await it.manage({**record, "client_id": client_id})
+            answer.refused(401, "invalid_token")
+
+    run(tmp_path, story)
+
+
+def test_what_nobody_used_for_so_long_is_removed(database_url: str, tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        idle = await it.registered(client_name="Idle")
+        used = await it.registered(client_name="Used", grant_types=["client_credentials"])
+        it.service.clock.forward(days(20))
+        assert (await _own_token(it, used)).status == 200
+        it.service.clock.forward(days(11))
+        await _sweep(it)
+        (await it.manage(idle)).refused(401, "invalid_token")
+        assert (await it.manage(used)).status == 200
+        assert (await _own_token(it, used)).status == 200
+        it.service.clock.forward(days(31))
+        await _sweep(it)
+        (await _own_token(it, used)).refused(401, "invalid_client")
+        because = [event.data for event in await it.service.event_records() if "remo" in event.name]
+        assert len(because) == 2
+        assert all("unused" in data for data in because)
+        it.service.clock.forward(days(1))
+        await _sweep(it)
+        assert await it.service.read(lambda tx: len(tx.clients.page("", 9))) == 1
+
+    run(tmp_path, story, database_url, grant_types=_BOTH)
