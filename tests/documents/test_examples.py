@@ -68,11 +68,23 @@ def test_every_file_of_toml_says_which_file_it_is() -> None:
     assert not [b.page for b in EVERY_BLOCK if b.language == "toml" and b.title not in names]
 
 
+def with_objects(page: str, folder: Path) -> str:
+    """The configuration that declares the objects of a page, which are written."""
+    names = re.findall(r"`(objects/[a-z]+\.json)`", text(page))
+    codes = [block.code for block in blocks(page) if '"x-valetkey"' in block.code]
+    if not codes:
+        return ""
+    (folder / "objects").mkdir()
+    for name, code in zip(names, codes, strict=True):
+        (folder / name).write_text(code)
+    return '[resource]\nobjects = "objects"\n'
+
+
 @pytest.mark.parametrize("block", titled("apply.toml"), ids=lambda block: block.page)
 def test_every_file_to_apply_on_a_page_is_applied_and_then_changes_nothing(
     block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (config := tmp_path / "valetkey.toml").write_text("")
+    (config := tmp_path / "valetkey.toml").write_text(with_objects(block.page, tmp_path))
     (file := tmp_path / "apply.toml").write_text(block.code)
     arguments = ["apply", str(file), "--config", str(config), "--yes"]
     assert run(arguments) == 0, capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.documents.pages import blocks
+from tests.documents.pages import Block, blocks
+from tests.documents.shell import Terminal
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
@@ -125,6 +127,38 @@ def ask(url: str, bearer: str = "") -> tuple[int, str, Any]:
         except URLError:
             time.sleep(0.1)
     raise AssertionError("the API did not start")
+
+
+def block_with(text: str) -> Block:
+    """The first block that says this."""
+    return next(block for block in blocks(PAGE) if text in block.code)
+
+
+def test_in_five_minutes_there_is_an_api_out_of_one_file(tmp_path: Path) -> None:
+    began = time.monotonic()
+    terminal = Terminal(tmp_path, {"8400": str(free_port()), "8401": str(free_port())})
+    for name in ("# valetkey.toml", "# apply.toml"):
+        terminal.write(block_with(name))
+    (tmp_path / "objects").mkdir()
+    (tmp_path / "objects" / "stock.json").write_text(block_with('"x-valetkey"').code)
+    *before, serve = block_with("valetkey serve").code.splitlines()
+    terminal.run("\n".join(before))
+    with terminal.start(serve) as servers:
+        try:
+            assert servers.stdout is not None
+            assert servers.stdout.readline().startswith("ready ")
+            made = terminal.run(block_with("TOKEN=$(").code)
+            assert made.count('"article":"Tea","left":3') == 2
+            mistaken, _, stranger = terminal.run(block_with('"many"').code).partition("HTTP/1.1 ")
+            assert json.loads(mistaken)["errors"][0]["pointer"] == "/left"
+            assert stranger.startswith("401 ")
+            with urlopen(terminal.adapted("http://127.0.0.1:8401/v2/"), timeout=10) as page:
+                assert b"/v2/stock" in page.read()
+        finally:
+            servers.send_signal(signal.SIGINT)
+            servers.wait(20)
+    # What somebody has to type is three files and seven commands; the machine's part is this.
+    assert time.monotonic() - began < 300 - 120
 
 
 @pytest.mark.parametrize("file", ["fastapi_api.py", "flask_api.py", "django_api.py"])
