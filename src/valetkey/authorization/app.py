@@ -41,7 +41,7 @@ from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.records import DecisionQueue
-from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
+from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
@@ -147,7 +147,7 @@ def _signer(foundation: Foundation) -> ClientSigner:
 def _minter(foundation: Foundation) -> Minter:
     id_tokens = IdTokens(
         foundation.issuer,
-        ServerKeySigner(foundation.keys),
+        _signer(foundation),
         Subjects(foundation.keyring.fingerprint_key),
         foundation.settings.tokens.id_token_lifetime,
     )
@@ -157,7 +157,7 @@ def _minter(foundation: Foundation) -> Minter:
 def _courier(foundation: Foundation) -> Courier:
     tokens = LogoutTokens(
         foundation.issuer,
-        ServerKeySigner(foundation.keys),
+        _signer(foundation),
         Subjects(foundation.keyring.fingerprint_key),
     )
     return Courier(foundation.store, tokens, foundation.outgoing.post_form, foundation.runtime)
