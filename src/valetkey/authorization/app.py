@@ -15,6 +15,7 @@ from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.records import Records
+from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door
 from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
@@ -212,6 +213,12 @@ def _site(foundation: Foundation, directory: ClientDirectory, decisions: Decisio
         decisions=decisions,
         random=foundation.runtime.random,
         scopes=foundation.asked_of_people,
+        requests=RequestObjects(
+            foundation.issuer,
+            foundation.client_keys,
+            foundation.shared_secrets,
+            foundation.outgoing,
+        ),
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
     )
 
