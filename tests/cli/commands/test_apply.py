@@ -252,3 +252,40 @@ def test_it_does_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> No
     levels = {finding["about"]: finding["level"] for finding in told}
     assert levels["authorization database"] == "good"
     assert levels["authorization database's clock"] == "good"
+
+
+def test_users_say_the_standard_claims(tmp_path: Path) -> None:
+    configure(tmp_path)
+    text = """
+[[users]]
+username = "ada"
+email = "ada@example.com"
+nickname = "Countess"
+phone_number = "+442079460000"
+phone_number_verified = true
+address = { locality = "London", country = "UK" }
+"""
+    assert actions(apply(tmp_path, text, "--yes", "--json")) == [("make", "user")]
+    assert actions(apply(tmp_path, text, "--yes", "--json")) == [("keep", "user")]
+    other = text.replace("Countess", "Ada").replace(', country = "UK"', "")
+    ran = apply(tmp_path, other, "--yes", "--json")
+    assert actions(ran) == [("change", "user")]
+    assert "nickname" in ran.out
+    shown = valetkey("user", "show", "ada", "--json", here=tmp_path).json
+    assert shown["address"] == {"locality": "London"}
+    assert (shown["nickname"], shown["phone_number_verified"]) == ("Ada", True)
+
+
+def test_what_a_claim_cannot_be_is_told_with_its_place(tmp_path: Path) -> None:
+    configure(tmp_path)
+    text = '[[users]]\nusername = "ada"\nemail = "a@example.com"\n'
+    for line, place in (
+        ('address = "London"', "users[1].address"),
+        ('address = { planet = "Mars" }', "users[1].address"),
+        ("nickname = 5", "users[1].nickname"),
+        ('zoneinfo = "Europe/Atlantis"', "zoneinfo"),
+        ("phone_number_verified = true", "phone_number_verified"),
+    ):
+        ran = apply(tmp_path, text + line, "--yes")
+        assert ran.code == 2
+        assert place in ran.err

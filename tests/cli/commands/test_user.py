@@ -98,3 +98,47 @@ def test_an_empty_register_says_what_to_do_next(tmp_path: Path) -> None:
     ran = user(tmp_path, "list")
     assert ran.code == 0
     assert "valetkey user create" in ran.err
+
+
+def test_an_account_says_the_standard_claims_and_shows_them(tmp_path: Path) -> None:
+    configure(tmp_path)
+    said = (
+        *("--given-name", "Ada", "--birthdate", "1815-12-10", "--zoneinfo", "Europe/London"),
+        *("--phone-number", "+442079460000", "--phone-number-verified", "--locality", "London"),
+    )
+    made = ("bob", "--email", "b@example.com", *said, "--generate-password", "--json")
+    assert user(tmp_path, "create", *made).json["given_name"] == "Ada"
+    shown = user(tmp_path, "show", "b@example.com", "--json").json
+    assert (shown["birthdate"], shown["zoneinfo"]) == ("1815-12-10", "Europe/London")
+    assert shown["phone_number_verified"] is True
+    assert shown["address"] == {"locality": "London"}
+    ran = user(tmp_path, "show", "bob")
+    assert "+442079460000" in ran.out
+    assert "website" not in ran.out
+
+
+def test_an_account_is_changed_and_what_is_not_named_stays(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    first = ("--nickname", "Countess", "--phone-number", "+442079460000", "--email-unverified")
+    ran = user(tmp_path, "change", "ada", *first)
+    assert "email_verified_at, nickname, phone_number" in ran.out
+    ran = user(tmp_path, "change", "1001", "--phone-number", "", "--country", "UK", "--json")
+    assert (ran.json["nickname"], ran.json["phone_number"]) == ("Countess", "")
+    assert (ran.json["email_verified"], ran.json["address"]) == (False, {"country": "UK"})
+    again = user(tmp_path, "change", "ada", "--country", "UK")
+    assert again.out == "ada was like that already\n"
+    renamed = user(tmp_path, "change", "ada", "--username", "lovelace", "--name", "A. L.")
+    assert renamed.code == 0
+    assert user(tmp_path, "show", "lovelace", "--json").json["name"] == "A. L."
+
+
+def test_everything_wrong_with_a_change_is_told_at_once_and_nothing_changes(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    wrong = ("--birthdate", "1815-13-01", "--picture", "http://x/", "--locale", "en_US")
+    ran = user(tmp_path, "change", "ada", "--nickname", "Countess", *wrong)
+    assert ran.code == 2
+    for name in ("birthdate: ", "picture: ", "locale: "):
+        assert name in ran.err
+    assert user(tmp_path, "show", "ada", "--json").json["nickname"] == ""
+    nobody = user(tmp_path, "show", "nobody")
+    assert (nobody.code, "valetkey user list" in nobody.err) == (2, True)

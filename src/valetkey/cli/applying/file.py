@@ -2,12 +2,14 @@
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
+from valetkey.authorization.model.account.claims import Address
 from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.protocol.person import TEXTS
 from valetkey.config.agreement import Problem
 from valetkey.config.load import Mistakes
 from valetkey.config.rules import quoted
@@ -177,12 +179,26 @@ def _lifetime(value: object) -> int:
         raise _Wrong(mistake.message) from None
 
 
+def _address(value: object) -> Mapping[str, str]:
+    known = tuple(each.name for each in fields(Address))
+    if not isinstance(value, dict):
+        raise _Wrong(f'write a table, such as {{ {known[0]} = "…" }}')
+    said = cast("dict[str, object]", value)
+    for part in said:
+        if part not in known:
+            raise _Wrong(f"its parts are {', '.join(known)}")
+    return {part: _text(text) for part, text in said.items()}
+
+
 _USER: Mapping[str, Callable[[object], object]] = {
     "uid": _number,
     "username": _text,
     "email": _text,
     "email_verified": _flag,
     "name": _text,
+    **dict.fromkeys(TEXTS, _text),
+    "phone_number_verified": _flag,
+    "address": _address,
     "password": _text,
     "disabled": _flag,
 }

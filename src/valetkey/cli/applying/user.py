@@ -1,14 +1,17 @@
 """One user as the file says."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import cast
 
-from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
+from valetkey.authorization.deeds.users import AccountKeeper, UserRecord, changed_names
+from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
 from valetkey.authorization.sign_in.password import hash_password, password_problem, prepare, verify
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
+from valetkey.cli.register.people import claims_said
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
@@ -65,6 +68,7 @@ def carry_out(tx: Transaction, keeper: AccountKeeper, user: WantedUser, now: Ins
         email_verified=bool(
             given.get("email_verified", there is None or there.email_verified_at is not None)
         ),
+        claims=_claims(wanted, StandardClaims.NOTHING if there is None else there.claims),
     )
     if there is None:
         made = keeper.register(tx, record, now, uid=user.uid, password_hash=user.password_hash)
@@ -76,7 +80,7 @@ def carry_out(tx: Transaction, keeper: AccountKeeper, user: WantedUser, now: Ins
     changed = keeper.change(tx, there, record, now)
     if isinstance(changed, tuple):
         raise unfit(wanted, changed)
-    names = [name for name in _NAMES if getattr(changed, name) != getattr(there, name)]
+    names = list(changed_names(there, changed))
     if user.password_hash is not None:
         keeper.set_password(tx, changed, user.password_hash, now)
         names.append("password (signs out everywhere)")
@@ -87,4 +91,9 @@ def carry_out(tx: Transaction, keeper: AccountKeeper, user: WantedUser, now: Ins
     return changed_or_kept("user", changed.username, names)
 
 
-_NAMES = ("username", "email", "name", "email_verified_at")
+def _claims(wanted: Wanted, before: StandardClaims) -> StandardClaims:
+    """What the file says, and for what it does not name what was there."""
+    after = claims_said(wanted.given, before)
+    if "address" not in wanted.given:
+        return after
+    return replace(after, address=Address(**cast("Mapping[str, str]", wanted.given["address"])))

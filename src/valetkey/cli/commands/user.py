@@ -1,14 +1,15 @@
-"""`valetkey user`: make accounts, set passwords, switch accounts off and on."""
+"""`valetkey user`: make, show and change accounts, set passwords, switch accounts off and on."""
 
 from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.deeds.users import UserRecord, changed_names
+from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register import passwords
+from valetkey.cli.register import passwords, people
 from valetkey.cli.register.keeper import (
     account_keeper,
     confirm,
@@ -30,7 +31,7 @@ _generate = click.option(
 
 @click.group()
 def command() -> None:
-    """Make accounts, set passwords, switch accounts off and on.
+    """Make, show and change accounts, set passwords, switch accounts off and on.
 
     Works with the servers running or stopped.
 
@@ -43,6 +44,7 @@ def command() -> None:
 @click.option("--email", required=True, help="Signs in as well as the username does.")
 @click.option("--name", default="", help="How the person is called.")
 @click.option("--uid", type=int, help="The number that identifies the person; random without it.")
+@people.claim_options
 @_from_stdin
 @_generate
 @options.config_file
@@ -56,13 +58,15 @@ def create(
     generate: bool,
     config: Path | None,
     as_json: bool,
+    **said: object,
 ) -> None:
     """Make an account. The password is asked for, read from a pipe, or made and printed once.
 
     Example: valetkey user create ada --email ada@example.com --generate-password
     """
     settings = options.settings_of(config)
-    record = UserRecord(username, email, name)
+    claims = people.claims_said(said, StandardClaims.NOTHING)
+    record = UserRecord(username, email, name, claims=claims)
     if faults := record.faults():
         raise refused(faults)
     password = passwords.obtain(from_stdin=from_stdin, generate=generate)
@@ -80,7 +84,7 @@ def create(
     shown_once = password.reveal() if generate else None
     if as_json:
         made = {"password": shown_once} if shown_once else {}
-        say.as_json({**_json(user), **made})
+        say.as_json({**people.as_json(user), **made})
         return
     say.line(f"{say.strong(user.username)} has an account; uid {user.uid}")
     if shown_once:
@@ -102,7 +106,7 @@ def list_(config: Path | None, as_json: bool) -> None:
 
     users = with_store(options.settings_of(config), work)
     if as_json:
-        say.as_json([_json(user) for user in users])
+        say.as_json([people.as_json(user) for user in users])
     elif users:
         say.table(
             ("UID", "USERNAME", "E-MAIL", "NAME", "STATE", "SINCE"),
@@ -120,6 +124,85 @@ def list_(config: Path | None, as_json: bool) -> None:
         )
     else:
         say.note("There are no accounts yet. Next: valetkey user create --help")
+
+
+@command.command()
+@click.argument("user")
+@options.config_file
+@options.as_json
+def show(user: str, config: Path | None, as_json: bool) -> None:
+    """Everything that an account says about its person.
+
+    USER is a username, an e-mail address or a uid.
+
+    Example: valetkey user show ada
+    """
+
+    async def work(opened: Opened) -> User:
+        return await opened.store.read(lambda tx: the_user(tx, user))
+
+    found = with_store(options.settings_of(config), work)
+    if as_json:
+        say.as_json(people.as_json(found))
+        return
+    say.line(say.strong(found.name or found.username))
+    say.fields(people.pairs(found))
+
+
+@command.command()
+@click.argument("user")
+@click.option("--username", metavar="TEXT", help="Another name to sign in with.")
+@click.option("--email", metavar="TEXT", help="Another e-mail address.")
+@click.option("--name", metavar="TEXT", help="How the person is called.")
+@click.option(
+    "--email-verified/--email-unverified",
+    default=None,
+    help="Whether the address was proved to be theirs.",
+)
+@people.claim_options
+@options.config_file
+@options.as_json
+def change(
+    user: str,
+    username: str | None,
+    email: str | None,
+    name: str | None,
+    email_verified: bool | None,
+    config: Path | None,
+    as_json: bool,
+    **said: object,
+) -> None:
+    """Change what an account says about its person; what is not named stays.
+
+    An empty text takes away what was said.
+
+    Example: valetkey user change ada --given-name Ada --phone-number +442079460000
+    """
+
+    async def work(opened: Opened) -> tuple[User, User]:
+        keeper = account_keeper(opened)
+
+        def deed(tx: Transaction) -> tuple[User, User]:
+            found = tx.users.find_to_change(the_user(tx, user).uid) or the_user(tx, user)
+            verified = found.email_verified_at is not None
+            record = UserRecord(
+                found.username if username is None else username,
+                found.email if email is None else email,
+                found.name if name is None else name,
+                verified if email_verified is None else email_verified,
+                people.claims_said(said, found.claims),
+            )
+            return found, done(keeper.change(tx, found, record, opened.now))
+
+        return await opened.store.write(deed)
+
+    before, after = with_store(options.settings_of(config), work)
+    if as_json:
+        say.as_json(people.as_json(after))
+    elif names := changed_names(before, after):
+        say.line(f"{after.username} has another {', '.join(names)}")
+    else:
+        say.line(f"{after.username} was like that already")
 
 
 @command.command()
@@ -211,15 +294,3 @@ def password(user: str, from_stdin: bool, generate: bool, config: Path | None) -
 
 def _state(user: User) -> str:
     return "on" if user.disabled_at is None else "off"
-
-
-def _json(user: User) -> dict[str, object]:
-    return {
-        "uid": user.uid,
-        "username": user.username,
-        "email": user.email,
-        "email_verified": user.email_verified_at is not None,
-        "name": user.name,
-        "created_at": user.created_at,
-        "disabled_at": user.disabled_at,
-    }
