@@ -17,6 +17,8 @@ class AskingApp:
     logo_url: str = ""
     policy_url: str = ""
     terms_url: str = ""
+    #: It registered itself, and nobody who runs this server has looked at it.
+    self_registered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """The consent page."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.authorization.pages.examples import HOSTILE, consent, scopes
+from tests.authorization.pages.examples import HOSTILE, PRINTER, consent, scopes
 from tests.authorization.pages.reading import Element, Reading
 from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.pages.page import render
@@ -51,6 +53,13 @@ def test_remembers_the_boxes_that_were_cleared() -> None:
     assert not any("checked" in box.attributes for box in _boxes(reading))
     assert reading.by_id("message").attributes["role"] == "alert"
     assert reading.the("fieldset").attributes["aria-describedby"] == "message"
+
+
+def test_says_of_an_app_that_registered_itself_that_nobody_checked_it() -> None:
+    unchecked = replace(PRINTER, self_registered=True)
+
+    assert "nobody here has checked it" in _read(consent(unchecked)).by_id("unverified").text
+    assert "nobody here has checked it" not in _read(consent()).the("main").text
 
 
 def test_says_every_scope_as_a_sentence_and_never_as_a_name() -> None:

@@ -247,6 +247,8 @@ def _issue(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -
     told = asked.is_openid and OPENID in yes.scope
     if told and not tx.participants.add(session.id, yes.client.id, now):
         raise Refused(_SIGNED_OUT)
+    if yes.client.self_registered:
+        tx.registrations.note_use(yes.client.id, now)
     identity = None
     if asked.response_type.has_id_token:
         identity = Identity(

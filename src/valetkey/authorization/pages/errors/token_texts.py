@@ -18,7 +18,7 @@ _PLAIN_REGISTRATION = Example(
     """\
 curl https://auth.example/oauth/register \\
     -H "Content-Type: application/json" \\
-    -d '{"client_name": "Printer", "redirect_uris": ["https://app.example/cb"]}'""",
+    -d '{"redirect_uris": ["https://app.example/cb"]}'""",
 )
 
 TOKEN: Mapping[ErrorCode, ErrorText] = MappingProxyType(
