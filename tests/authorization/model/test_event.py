@@ -23,8 +23,8 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.id_token import ServerKeySigner
 from valetkey.authorization.tokens.logout_token import LogoutTokens
+from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.cli.register.keys import rotate_sealing_key
@@ -108,7 +108,8 @@ async def _courier(it: Service, status: int) -> None:
 
     keys, subjects = it.foundation.keys, Subjects(it.foundation.keyring.fingerprint_key)
     await keys.keep(it.clock.now)
-    tokens = LogoutTokens(it.foundation.issuer, ServerKeySigner(keys), subjects)
+    signer = ClientSigner(keys, it.foundation.shared_secrets, it.foundation.client_keys, bytes)
+    tokens = LogoutTokens(it.foundation.issuer, signer, subjects)
     courier = Courier(it.foundation.store, tokens, post, Runtime(lambda: it.clock.now, bytes))
     leased = await it.write(work)
     it.clock.forward(days(1))

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from tests.authorization.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.endpoints.visitor.routes import routes
@@ -29,12 +30,14 @@ from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
-from valetkey.authorization.tokens.id_token import IdTokens, ServerKeySigner
+from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
@@ -188,6 +191,8 @@ async def world(
     plan = KeyPlan(days(90), days(1))
     keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
     await keys.keep(clock.now)
+    door = Door((), runtime.now, resolve=_nowhere)
+    shared, client_keys = SharedSecrets(keyring.sealer), ClientKeys(door)
     site = Site(
         issuer=issuer,
         store=store,
@@ -200,17 +205,19 @@ async def world(
         decisions=decisions,
         random=runtime.random,
         scopes=SCOPES,
-        hints=IdTokenHints(issuer, keys, SharedSecrets(keyring.sealer)),
+        requests=RequestObjects(issuer, client_keys, shared, door),
+        hints=IdTokenHints(issuer, keys, shared),
     )
     password = PasswordSignIn(
         store, offload, keyring.fingerprint_key, settings, limits or LimitSettings(), runtime.random
     )
     subjects = Subjects(keyring.fingerprint_key)
-    id_tokens = IdTokens(issuer, ServerKeySigner(keys), subjects, hours(1))
+    signer = ClientSigner(keys, shared, client_keys, runtime.random)
+    id_tokens = IdTokens(issuer, signer, subjects, hours(1))
     minter = Minter(issuer, keys, id_tokens)
     refuse = RefuseWithPage(decisions, brand)
-    tokens = LogoutTokens(issuer, ServerKeySigner(keys), subjects)
-    courier = Courier(store, tokens, Door((), runtime.now, resolve=_nowhere).post_form, runtime)
+    tokens = LogoutTokens(issuer, signer, subjects)
+    courier = Courier(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, courier.at_once)
     app = App(
         (*routes(site, password, minter, refuse), *logout_routes(site, deed, refuse)),

@@ -13,9 +13,7 @@ from valetkey.authorization.protocol.claims import (
     claims_of_scope,
     user_claims,
 )
-from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.scope import Scope
@@ -132,25 +130,3 @@ def _asked(identity: Identity) -> Collection[str]:
     if identity.without_access_token:
         asked.update(claims_of_scope(identity.scope))
     return asked
-
-
-@dataclass(frozen=True, slots=True)
-class ServerKeySigner:
-    """Signs with the server's current key and encrypts for nobody."""
-
-    keys: SigningKeyRing
-
-    async def sign(
-        self,
-        claims: Mapping[str, object],
-        client: Client,
-        now: Instant,
-        *,
-        typ: str = "JWT",
-        algorithm: str,
-        encryption_alg: str = "",
-        encryption_enc: str = "",
-    ) -> str:
-        """The claims as a JWT."""
-        await self.keys.refresh_each_second(now)
-        return jwt.sign(claims, self.keys.current(now), typ=typ)
