@@ -31,6 +31,11 @@ def find_nginx() -> str | None:
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
+def find_proxy(name: str) -> str | None:
+    """Caddy, as Debian has it; Traefik and Envoy, as they lie beside Python."""
+    return shutil.which(name, path=_BESIDE_PYTHON) or shutil.which(name)
+
+
 def _major_version(node: str) -> int:
     said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
     number = said.stdout.strip().removeprefix("v").partition(".")[0]
@@ -49,6 +54,22 @@ _LOUDLY = {
     "nginx": (
         find_nginx(),
         "No nginx: what deploy/ says of it was NOT tried. On Debian: apt-get install nginx-light",
+    ),
+    "caddy": (
+        find_proxy("caddy"),
+        "No Caddy: what deploy/ says of it was NOT tried. On Debian: apt-get install caddy",
+    ),
+    "systemd_analyze": (
+        shutil.which("systemd-analyze"),
+        "No systemd: the unit in deploy/ was NOT judged. On Debian: apt-get install systemd",
+    ),
+    "traefik": (
+        find_proxy("traefik"),
+        "No Traefik: what deploy/ says of it was NOT tried. It is in the lock for Linux on x86-64.",
+    ),
+    "envoy": (
+        find_proxy("envoy"),
+        "No Envoy: what deploy/ says of it was NOT tried. It is in the lock for Linux on x86-64.",
     ),
 }
 # In CI nothing is left out: there, tests that need a missing program fail.

@@ -1,9 +1,9 @@
-"""A site behind nginx, with an application that says which headers reached it."""
+"""A site behind a proxy, with an application that says which headers reached it."""
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.clients.programs import find_nginx
+from tests.clients.programs import find_nginx, find_proxy
 from tests.deploy.nginx import DEPLOY, checked, free_port, running
 from tests.sdk.certificate import self_signed
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -27,6 +27,9 @@ class _Application(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if self.path.startswith("/gone"):
+            self.close_connection = True
+            return
         content = json.dumps({name.lower(): value for name, value in self.headers.items()}).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(content)))
@@ -45,6 +48,7 @@ class Site:
     url: str
     certificate: Path
     log: Path
+    host: str = "app.example.com"
 
     def token(self, scope: str) -> str:
         """An access token of ada's."""
@@ -64,7 +68,8 @@ class Site:
         return found
 
     def get(self, path: str, token: str = "", **headers: str) -> requests.Response:
-        """Call through nginx."""
+        """Call through the proxy."""
+        headers.setdefault("Host", self.host)
         if token:
             headers["Authorization"] = f"Bearer {token}"
         return requests.get(
@@ -76,23 +81,26 @@ class Site:
         )
 
 
-@pytest.fixture(scope="module")
-def nginx() -> str:
-    """The program; without it, no test passes for lack of it."""
-    found = find_nginx()
-    assert found is not None, "nginx is missing"
-    return found
+@dataclass(frozen=True)
+class Behind:
+    """What stands behind a proxy: our servers, an application, and a certificate to show."""
+
+    folder: Path
+    servers: Servers
+    application: str
+    certificate: Path
+    key: Path
+
+    @property
+    def api(self) -> str:
+        """Where our API listens."""
+        return self.servers.api_url.removeprefix("http://")
 
 
-@pytest.fixture(scope="module")
-def site(nginx: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """deploy/nginx/protected-site.conf with the addresses of this test, in front of our API."""
-    folder = tmp_path_factory.mktemp("site")
+@contextmanager
+def behind(folder: Path) -> Generator[Behind]:
+    """Both servers with ada and the printer, and an application that says what it is told."""
     certificate, key = self_signed(folder)
-    pages = folder / "app" / "reports"
-    pages.mkdir(parents=True)
-    (pages / "june.txt").write_text("the report of June")
-    port = free_port()
     with ExitStack() as stack:
         servers = stack.enter_context(Servers(folder))
         servers.register_user(USER, PASSWORD, uid=1001)
@@ -109,15 +117,58 @@ def site(nginx: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]
         stack.callback(application.server_close)
         threading.Thread(target=application.serve_forever, daemon=True).start()
         stack.callback(application.shutdown)
+        address = f"127.0.0.1:{application.server_port}"
+        yield Behind(folder, servers, address, certificate, key)
+
+
+@pytest.fixture(scope="module")
+def nginx() -> str:
+    """The program; without it, no test passes for lack of it."""
+    return _program("nginx", find_nginx())
+
+
+@pytest.fixture(scope="module")
+def caddy() -> str:
+    """The same for Caddy."""
+    return _program("caddy", find_proxy("caddy"))
+
+
+@pytest.fixture(scope="module")
+def traefik() -> str:
+    """The same for Traefik."""
+    return _program("traefik", find_proxy("traefik"))
+
+
+@pytest.fixture(scope="module")
+def envoy() -> str:
+    """The same for Envoy."""
+    return _program("envoy", find_proxy("envoy"))
+
+
+def _program(name: str, found: str | None) -> str:
+    assert found is not None, f"{name} is missing"
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(nginx: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """deploy/nginx/protected-site.conf with the addresses of this test, in front of our API."""
+    folder = tmp_path_factory.mktemp("site")
+    pages = folder / "app" / "reports"
+    pages.mkdir(parents=True)
+    (pages / "june.txt").write_text("the report of June")
+    port = free_port()
+    with behind(folder) as there:
         instead = {
             "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
-            "/etc/ssl/app.example.com.pem": str(certificate),
-            "/etc/ssl/app.example.com.key": str(key),
+            "/etc/ssl/app.example.com.pem": str(there.certificate),
+            "/etc/ssl/app.example.com.key": str(there.key),
             "/etc/nginx/snippets": str(DEPLOY / "nginx"),
-            "127.0.0.1:8401": servers.api_url.removeprefix("http://"),
-            "127.0.0.1:9000": f"127.0.0.1:{application.server_port}",
+            "127.0.0.1:8401": there.api,
+            "127.0.0.1:9000": there.application,
             "/srv/app": str(folder / "app"),
         }
-        command = checked(nginx, folder, "protected-site.conf", instead)
-        stack.enter_context(running(command, port))
-        yield Site(servers, f"https://127.0.0.1:{port}", certificate, folder / "log")
+        with running(checked(nginx, folder, "protected-site.conf", instead), port):
+            yield Site(
+                there.servers, f"https://127.0.0.1:{port}", there.certificate, folder / "log"
+            )

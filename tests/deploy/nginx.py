@@ -1,5 +1,6 @@
 """The real nginx with our configuration: in the foreground, unprivileged, in a folder that goes."""
 
+import os
 import socket
 import subprocess
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 from tests.architecture.tree import ROOT
 
 DEPLOY = ROOT / "deploy"
-_PATIENCE = 10.0
+_PATIENCE = 30.0
 
 # One process, as whoever runs the tests; everything it writes stays in `prefix`.
 _AROUND = """
@@ -58,30 +59,28 @@ def checked(program: str, prefix: Path, site: str, instead: Mapping[str, str]) -
 
 
 @contextmanager
-def running(command: Sequence[str], port: int) -> Generator[None]:
-    """An nginx that answers on `port` while this lasts."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        _await(port, process)
-        yield
-    finally:
-        process.terminate()
-        process.wait(_PATIENCE)
+def running(command: Sequence[str], port: int, log: Path | None = None) -> Generator[None]:
+    """A proxy that answers on `port` while this lasts; in `log`, what it says."""
+    with (log or Path(os.devnull)).open("wb") as said:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+        )
+        try:
+            _await(port, process)
+            yield
+        finally:
+            process.terminate()
+            process.wait(_PATIENCE)
 
 
 def _await(port: int, process: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
-        assert process.poll() is None, "nginx ended"
+        assert process.poll() is None, "the proxy ended"
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
             time.sleep(0.02)
         else:
             return
-    raise AssertionError("nginx does not listen")
+    raise AssertionError("the proxy does not listen")
