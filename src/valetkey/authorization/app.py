@@ -49,13 +49,14 @@ from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signed import ClientSigner
-from valetkey.authorization.tokens.signing_keys import ALGORITHM, NoSigningKey
+from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES, Subjects
 from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.settings import RegistrableGrantType, RegistrationMode, Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.kernel.jose import jwe, jwt, mac
 from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
@@ -272,7 +273,8 @@ def _metadata_routes(
     served: tuple[GrantType, ...],
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
-    algorithms = tuple(algorithm.value for algorithm in Algorithm)
+    known = (*Algorithm, mac.ALGORITHM)
+    ours = tuple(each.value for each in foundation.keys.algorithms)
     brand, registration = foundation.settings.brand, foundation.settings.registration
     facts = ServerFacts(
         issuer=foundation.issuer,
@@ -283,9 +285,12 @@ def _metadata_routes(
         response_modes=tuple(ResponseMode),
         subject_types=SUBJECT_TYPES,
         authentication_methods=tuple(n for method in METHODS for n in method.metadata_names),
-        assertion_algorithms=algorithms,
-        id_token_algorithms=(ALGORITHM.value,),
-        introspection_algorithms=tuple(each.value for each in foundation.keys.algorithms),
+        assertion_algorithms=known,
+        id_token_algorithms=(*ours, mac.ALGORITHM),
+        introspection_algorithms=ours,
+        request_object_algorithms=(*known, jwt.UNSIGNED),
+        encryption_algorithms=jwe.ALGORITHMS,
+        content_encryptions=tuple(jwe.ENCRYPTIONS),
         policy_uri=brand.privacy_url,
         tos_uri=brand.terms_url,
         registration=registration.mode != RegistrationMode.OFF,

@@ -20,7 +20,6 @@ _ENDPOINTS: Mapping[str, str] = MappingProxyType(
     }
 )
 _CODE = "code"
-_FRAGMENT = "fragment"
 _LANGUAGES = ("en",)
 _DISPLAYS = ("page",)
 
@@ -90,11 +89,10 @@ def _about_requests(facts: ServerFacts) -> dict[str, object]:
     if facts.implicit:
         grant_types.append("implicit")
     types = [name for name in facts.response_types if facts.implicit or name == _CODE]
-    modes = [name for name in facts.response_modes if facts.implicit or name != _FRAGMENT]
     said: dict[str, object] = {
         "scopes_supported": list(facts.scopes),
         "response_types_supported": types,
-        "response_modes_supported": modes,
+        "response_modes_supported": list(facts.response_modes),
         "grant_types_supported": grant_types,
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,

@@ -62,9 +62,7 @@ class UserInfoEndpoint:
             claims,
             told.client,
             now,
-            # Encrypted alone would not say who wrote it.
-            algorithm=registered.userinfo_signed_response_alg
-            or registered.id_token_signed_response_alg,
+            algorithm=registered.userinfo_signed_response_alg,
             encryption_alg=registered.userinfo_encrypted_response_alg,
             encryption_enc=registered.userinfo_encrypted_response_enc,
         )

@@ -1,0 +1,103 @@
+"""Userinfo as a JWT: signed, encrypted, or both, as its client registered (Core section 5.3.2)."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from joserfc import jwe, jwt
+from joserfc.jwk import ECKey, KeySet
+
+from tests.authorization.endpoints.world import Answer, Service, run
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.storage.transaction import Transaction
+
+THEIRS = ECKey.generate_key("P-256", {"use": "enc", "kid": "e1", "alg": "ECDH-ES"}, private=True)
+ENCRYPTED = OpenIdRegistration(
+    encryption_keys=json.dumps({"keys": [THEIRS.as_dict(private=False)]}),
+    userinfo_encrypted_response_alg="ECDH-ES",
+    userinfo_encrypted_response_enc="A256GCM",
+)
+
+
+async def _told(it: Service, said: OpenIdRegistration) -> Answer:
+    await it.client("app", scopes=("openid", "email"))
+
+    def work(tx: Transaction) -> None:
+        client = tx.clients.find("app")
+        assert client is not None
+        assert tx.clients.change(replace(client, openid=said))
+
+    await it.write(work)
+    token = (await it.tokens("app", "openid email")).text("access_token")
+    return await it.call("GET", "/oauth/userinfo", authorization=f"Bearer {token}")
+
+
+def _is_protected(answer: Answer) -> bool:
+    return (
+        answer.status == 200
+        and answer.headers["content-type"] == "application/jwt"
+        and answer.headers["cache-control"] == "no-store"
+        and answer.headers["access-control-allow-origin"] == "*"
+    )
+
+
+async def _verified(it: Service, text: str) -> dict[str, object]:
+    keys = KeySet.import_key_set((await it.call("GET", "/oauth/jwks")).json)  # type: ignore[arg-type]
+    return jwt.decode(text, keys, algorithms=["ES256"]).claims
+
+
+def test_where_the_client_registered_it_the_answer_is_signed(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        answer = await _told(it, OpenIdRegistration(userinfo_signed_response_alg="ES256"))
+        assert _is_protected(answer)
+        claims = await _verified(it, answer.body.decode())
+        assert (claims["iss"], claims["aud"]) == ("http://127.0.0.1:8400", "app")
+        assert (claims["sub"], claims["email"]) == ("1001", "ada@example.com")
+        # It tells about a person and must not pass for news of a sign-in.
+        assert not {"exp", "nonce", "auth_time"} & set(claims)
+
+    run(tmp_path, story, database_url)
+
+
+def test_encrypted_alone_it_is_the_claims_and_nothing_around_them(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        answer = await _told(it, ENCRYPTED)
+        assert _is_protected(answer)
+        opened = jwe.decrypt_compact(answer.body, THEIRS, algorithms=["ECDH-ES", "A256GCM"])
+        claims = json.loads(opened.plaintext or b"")
+        assert (claims["sub"], claims["email"]) == ("1001", "ada@example.com")
+
+    run(tmp_path, story)
+
+
+def test_signed_and_encrypted_the_signature_is_inside(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        answer = await _told(it, replace(ENCRYPTED, userinfo_signed_response_alg="ES256"))
+        assert _is_protected(answer)
+        opened = jwe.decrypt_compact(answer.body, THEIRS, algorithms=["ECDH-ES", "A256GCM"])
+        assert opened.headers()["cty"] == "JWT"
+        claims = await _verified(it, (opened.plaintext or b"").decode())
+        assert claims["sub"] == "1001"
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        OpenIdRegistration(userinfo_signed_response_alg="HS256"),
+        replace(ENCRYPTED, encryption_keys=""),
+    ],
+)
+def test_without_the_key_that_it_needs_nothing_is_told(
+    tmp_path: Path, said: OpenIdRegistration
+) -> None:
+    async def story(it: Service) -> None:
+        answer = await _told(it, said)
+        answer.refused(400, "invalid_client_metadata")
+        assert b"ada@example.com" not in answer.body
+
+    run(tmp_path, story)
