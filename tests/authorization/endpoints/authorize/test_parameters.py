@@ -188,7 +188,7 @@ def test_offline_access_is_ignored_where_no_refresh_token_can_come_of_it(sqlite_
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("request", "request_not_supported"),
+        ("request", "invalid_request_object"),
         ("request_uri", "request_uri_not_supported"),
         ("registration", "registration_not_supported"),
     ],

@@ -71,7 +71,7 @@ def test_ru_21_and_az_03_nothing_may_be_said_twice_or_in_two_places(sqlite_url: 
         ({"prompt": " ".join(["login"] * 100)}, "invalid_request"),
         ({"max_age": "soon"}, "invalid_request"),
         ({"nonce": "n" * 4_096}, "invalid_request"),
-        ({"request": "e30."}, "request_not_supported"),
+        ({"request": "e30."}, "invalid_request_object"),
         ({"request_uri": "https://evil.test/"}, "request_uri_not_supported"),
         ({"registration": "{}"}, "registration_not_supported"),
         ({"id_token_hint": "e30.e30."}, "invalid_request"),

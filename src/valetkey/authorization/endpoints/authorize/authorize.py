@@ -12,6 +12,7 @@ from valetkey.authorization.endpoints.authorize.pending import (
     address,
     decides_again,
     find_and_prove,
+    find_client,
     judge,
     open_interaction,
 )
@@ -31,6 +32,7 @@ from valetkey.authorization.protocol.interaction import (
     Step,
 )
 from valetkey.authorization.protocol.logout import session_state
+from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -58,7 +60,10 @@ class Authorize:
         if sealed:
             interaction = open_interaction(self.site, request, sealed)
         else:
-            interaction = self._begin(request, _values(form))
+            begun = await self._begin(request, _values(form))
+            if isinstance(begun, Response):
+                return begun
+            interaction = begun
         return await self._go_on(request, interaction)
 
     async def post(self, request: Request) -> Response:
@@ -78,17 +83,31 @@ class Authorize:
                     "two places",
                 )
             )
-        interaction = self._begin(request, _values(form if len(form) else query))
+        interaction = await self._begin(request, _values(form if len(form) else query))
+        if isinstance(interaction, Response):
+            return interaction
         client, returns = await find_and_prove(self.site, interaction.parameters)
         url = decides_again(self.site, interaction)
         if len(url) > LONGEST:
             return self.site.back(returns, _TOO_LONG, client, request.at)
         return self.site.goes_to(url)
 
-    def _begin(self, request: Request, parameters: Mapping[str, str]) -> Interaction:
+    async def _begin(
+        self, request: Request, parameters: Mapping[str, str]
+    ) -> Interaction | Response:
+        said = understood(parameters)
+        if not said.keys().isdisjoint({REQUEST, REQUEST_URI}):
+            # Here and never again: what lies at an address may be another thing by then.
+            client = await find_client(self.site, said.get("client_id"))
+            try:
+                said = understood(await self.site.requests.resolve(said, client, request.at))
+            except Refused as refused:
+                # Only what came beside the object may say where its refusal goes.
+                client, returns = await find_and_prove(self.site, said)
+                return self.site.back(returns, refused.refusal, client, request.at)
         return Interaction(
             id=fresh_id("in", self.site.random),
-            parameters=understood(parameters),
+            parameters=said,
             browser="",
             started_at=request.at,
         )
