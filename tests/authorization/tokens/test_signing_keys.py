@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,14 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
+from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours
 from valetkey.kernel.runtime import SYSTEM
 
 NOON = Instant(1_800_000_000)
 PLAN = KeyPlan(days(90), days(1))
+_USUAL = (Algorithm.ES256,)
 
 
 @dataclass
@@ -32,20 +34,23 @@ class Keys:
     keyring: Keyring
     stores: list[Store]
 
-    def ring(self, keyring: Keyring | None = None) -> SigningKeyRing:
+    def ring(
+        self, keyring: Keyring | None = None, algorithms: tuple[Algorithm, ...] = _USUAL
+    ) -> SigningKeyRing:
         """The keys as one more process sees them."""
         store = Store(connect(self.url, directory=self.directory), SYSTEM.random)
         self.stores.append(store)
-        return SigningKeyRing(store, (keyring or self.keyring).sealer, PLAN, SYSTEM.random)
+        plan = replace(PLAN, algorithms=algorithms)
+        return SigningKeyRing(store, (keyring or self.keyring).sealer, plan, SYSTEM.random)
 
     async def events(self) -> list[str]:
         page = await self.stores[0].read(lambda tx: tx.events.page(Instant(0), "", 100))
         return sorted(event.name.removeprefix("signing_key.") for event in page)
 
-    async def states(self, now: Instant) -> list[KeyState]:
-        """Where each published key stands."""
+    async def states(self, now: Instant, algorithm: Algorithm = Algorithm.ES256) -> list[KeyState]:
+        """Where each published key of this algorithm stands."""
         found = await self.stores[0].read(lambda tx: tx.signing_keys.all(now))
-        return [record.state(now) for record in found]
+        return [record.state(now) for record in found if record.algorithm == algorithm]
 
 
 @asynccontextmanager

@@ -67,7 +67,7 @@ class EncryptionKeys:
 
         A key is, if it says `use` or `key_ops` or an `alg` of ours; one that says none of them is
         too, behind those that do. All others are left out, whatever is wrong with them. Refused
-        with `invalid_client_metadata` if this is no JWKS document, or above 64 KiB or 20 keys.
+        with `invalid_client_metadata` if this is no JWKS document, or above 64 KiB or 100 keys.
         """
         said: list[EncryptionKey] = []
         silent: list[EncryptionKey] = []

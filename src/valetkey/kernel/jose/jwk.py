@@ -16,7 +16,7 @@ from valetkey.kernel.strict_json import read_object
 LONGEST = 65_536
 """Bytes in a key set."""
 
-MOST = 20
+MOST = 100
 """Keys in a key set."""
 
 SIZE = 32
@@ -44,7 +44,7 @@ _SMALL_ORDER = frozenset({0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8})
 def entries(document: bytes) -> list[object]:
     """What stands in the array of a JWKS document (RFC 7517 section 5), not looked at yet.
 
-    Refused with `invalid_client_metadata` above 64 KiB or 20 keys, or if there is no array.
+    Refused with `invalid_client_metadata` above 64 KiB or 100 keys, or if there is no array.
     """
     if len(document) > LONGEST:
         raise refused("long", f"a key set has at most {LONGEST} bytes")

@@ -197,7 +197,7 @@ class KeySet:
         """The set that a JWKS document says (RFC 7517 section 5).
 
         Keys that say they are for encryption are left out. Refused with `invalid_client_metadata`
-        above 64 KiB or 20 keys, for any other key that `PublicKey.parse` would refuse, and unless
+        above 64 KiB or 100 keys, for any other key that `PublicKey.parse` would refuse, and unless
         several keys have a kid each. With `ignore_unknown` a key that cannot be used is left out.
         """
         keys: dict[str, PublicKey] = {}

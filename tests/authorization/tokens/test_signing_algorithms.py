@@ -1,0 +1,173 @@
+"""Keys of several algorithms live side by side, and each kind has a life of its own."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.tokens.test_signing_keys import NOON, PLAN, Keys, run
+from valetkey.authorization.model.signing_key import KeyState
+from valetkey.authorization.tokens.signing_keys import NoSigningKey
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.moment import Instant, days, later
+
+ALL = tuple(Algorithm)
+QUICK = (Algorithm.ES256, Algorithm.EDDSA)
+IN_ORDER = [KeyState.CURRENT, KeyState.NEXT]
+
+
+def test_each_algorithm_signs_with_a_key_of_its_own_and_all_are_published(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        ring, other = it.ring(algorithms=ALL), it.ring(algorithms=ALL)
+        await ring.keep(NOON)
+        await other.refresh(NOON)
+        assert len({ring.current(NOON, each).kid for each in ALL}) == len(ALL)
+        published = other.published(NOON)
+        assert [key.algorithm for key in published] == [each for each in ALL for _ in "12"]
+        for each in ALL:
+            token = jwt.sign({"aud": "a", "exp": NOON + 60}, ring.current(NOON, each), typ="JWT")
+            claims = jwt.verify(
+                token, published, typ=("jwt",), algorithms=(each,), audience="a", now=NOON
+            )
+            assert claims["exp"] == NOON + 60
+            assert other.current(NOON, each).kid == ring.current(NOON, each).kid
+            assert await it.states(NOON, each) == IN_ORDER
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_a_database_of_before_gains_what_is_missing_and_keeps_what_it_has(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        before = it.ring()
+        await before.keep(NOON)
+        later_on = later(NOON, days(30))
+        ring = it.ring(algorithms=ALL)
+        await ring.keep(later_on)
+        assert ring.current(later_on).kid == before.current(NOON).kid
+        for each in ALL:
+            assert await it.states(later_on, each) == IN_ORDER
+        # A process that has no setting for them publishes them, and signs with none of them.
+        await before.keep(later_on)
+        assert len(before.published(later_on)) == 2 * len(ALL)
+        with pytest.raises(NoSigningKey, match="RS256"):
+            before.current(later_on, Algorithm.RS256)
+        assert await it.events() == ["issued"] * 8
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_of_many_processes_one_makes_each_key_of_every_algorithm(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        for now in (NOON, later(NOON, days(90))):
+            rings = [it.ring(algorithms=ALL) for _ in range(3)]
+            await asyncio.gather(*(ring.keep(now) for ring in rings))
+            for each in ALL:
+                assert len({ring.current(now, each).kid for ring in rings}) == 1
+        assert await it.events() == ["issued"] * 12 + ["retired"] * 4
+
+    run(database_url, tmp_path, story)
+
+
+def test_many_processes_rotate_at_once_and_every_algorithm_keeps_a_key_that_all_know(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        rings = [it.ring(algorithms=QUICK) for _ in range(4)]
+        await asyncio.gather(*(ring.keep(NOON) for ring in rings))
+        for _ in range(3):
+            await asyncio.gather(*(ring.rotate(NOON, at_once=True) for ring in rings))
+            await asyncio.gather(*(ring.keep(NOON) for ring in rings))
+            for each in QUICK:
+                assert len({ring.current(NOON, each).kid for ring in rings}) == 1
+                assert (await it.states(NOON, each)).count(KeyState.CURRENT) == 1
+                assert (await it.states(NOON, each)).count(KeyState.NEXT) == 1
+                kid = rings[0].current(NOON, each).kid
+                assert all(ring.published(NOON).find(kid) for ring in rings)
+
+    run(database_url, tmp_path, story)
+
+
+def test_one_algorithm_is_rotated_or_withdrawn_without_the_others(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        ring = it.ring(algorithms=QUICK)
+        await ring.keep(NOON)
+        usual, other = (ring.current(NOON, each).kid for each in QUICK)
+        await ring.rotate(NOON, at_once=True, algorithm=Algorithm.EDDSA)
+        assert ring.current(NOON).kid == usual
+        assert ring.current(NOON, Algorithm.EDDSA).kid != other
+        leaked = ring.current(NOON, Algorithm.EDDSA).kid
+        assert await ring.withdraw(leaked, NOON)
+        assert ring.current(NOON).kid == usual
+        assert ring.current(NOON, Algorithm.EDDSA).kid not in {other, leaked}
+        assert ring.published(NOON).find(leaked) is None
+        assert ring.published(NOON).find(other) is not None
+        with pytest.raises(NoSigningKey):
+            await ring.rotate(NOON, algorithm=Algorithm.RS256)
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_an_algorithm_that_is_no_longer_wanted_ends_when_its_keys_time_is_up(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        await it.ring(algorithms=QUICK).keep(NOON)
+        ring, now = it.ring(), NOON
+        end = later(NOON, days(2 * 90 + 2))
+        while now < end:
+            await ring.keep(now)
+            assert await it.states(now, Algorithm.EDDSA)
+            now = later(now, days(1))
+        await ring.keep(now)
+        assert await it.states(now, Algorithm.EDDSA) == []
+        assert await it.states(now) == IN_ORDER
+        # Wanted again, it begins anew.
+        both = it.ring(algorithms=QUICK)
+        await both.keep(now)
+        assert await it.states(now, Algorithm.EDDSA) == IN_ORDER
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_a_key_leaves_the_published_set_in_the_second_it_ends(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        ring = it.ring()
+        await ring.keep(NOON)
+        first = ring.current(NOON).kid
+        await ring.rotate(NOON, at_once=True)
+        gone = later(NOON, days(2))
+        for now, there in ((NOON, True), (Instant(gone - 1), True), (gone, False), (NOON, True)):
+            assert (ring.published(now).find(first) is not None) is there
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_making_a_slow_key_holds_up_nobody(sqlite_url: str, tmp_path: Path) -> None:
+    async def story(it: Keys) -> None:
+        ring = it.ring(algorithms=ALL)
+        began, here = time.process_time(), time.thread_time()
+        await ring.keep(NOON)
+        for _ in range(3):
+            await ring.rotate(NOON, at_once=True)
+            for each in ALL:
+                ring.current(NOON, each)
+        # Sixteen RSA keys are most of the work, and none of it is done where requests are.
+        assert time.thread_time() - here < (time.process_time() - began) / 2
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_the_plan_of_who_says_nothing_is_the_usual_algorithm() -> None:
+    assert PLAN.algorithms == (Algorithm.ES256,)
