@@ -76,8 +76,7 @@ def test_gr_01_implicit_is_off_by_default(world: World, client_id: str) -> None:
     "response_type",
     [
         "id_token",
-        "code token",
-        "token code",
+        "token token",
         "token id_token",
         "TOKEN",
         "token ",

@@ -284,7 +284,7 @@ def test_az_17_a_program_on_the_device_is_asked_for_every_time(world: World) -> 
         page = consent_page(world, person, "nat1", prompt="", **said)
         yes(world, person.allow(page), to=said["redirect_uri"])
     silent = world.ask(person, "nat1", prompt="none", **said)
-    back(world, silent, "consent_required", to=said["redirect_uri"])
+    back(world, silent, "interaction_required", to=said["redirect_uri"])
 
 
 def test_az_23_no_fragment_of_ours_reaches_the_client(world: World, alice: Person) -> None:

@@ -68,11 +68,14 @@ class ResponseMode(StrEnum):
     FORM_POST = "form_post"
 
     def fits(self, response_type: ResponseType) -> bool:
-        """Whether answers of that type may travel so: nothing but a code goes into a query.
+        """Whether answers of that type may travel so.
 
-        Queries are kept in histories and logs, and sent to third parties.
+        Nothing but a code goes into a query, which is kept in histories and logs and sent to third
+        parties. The plain implicit grant knows the fragment alone (specification section 2).
         """
-        return self is not ResponseMode.QUERY or response_type is ResponseType.CODE
+        if self is ResponseMode.QUERY:
+            return response_type is ResponseType.CODE
+        return self is ResponseMode.FRAGMENT or response_type is not ResponseType.TOKEN
 
 
 def default_mode(response_type: ResponseType) -> ResponseMode:
@@ -90,7 +93,7 @@ def mode_of_answer(response_type: str, response_mode: str | None) -> ResponseMod
     if found is None:
         words = response_type[:_LONGEST].split(" ")
         in_front = "token" in words or "id_token" in words
-        found = ResponseType.TOKEN if in_front else ResponseType.CODE
+        found = ResponseType.ID_TOKEN if in_front else ResponseType.CODE
     try:
         mode = default_mode(found) if response_mode is None else ResponseMode(response_mode)
     except ValueError:

@@ -53,7 +53,7 @@ def test_each_brings_what_its_words_say_and_nothing_else(
     async def story(it: World) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()
-        if mode == "query" and response_type is not ResponseType.CODE:
+        if mode and not ResponseMode(mode).fits(response_type):
             told = said(await ask(browser, response_type=response_type, response_mode=mode))
             assert (told.way, told.fields["error"]) == ("fragment", "invalid_request")
             return

@@ -1,0 +1,291 @@
+"""AZ: the same promises where an ID token, a fragment or a form brings the answer."""
+
+import json
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
+
+import pytest
+
+from tests.attacks.people.desk import count
+from tests.attacks.people.told import fetch, shown, signed_in
+from tests.attacks.raw import HARDENED, only, request, say
+from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD, SCOPES, World, raw_jwt
+from valetkey.authorization.model.account.user import Uid
+from valetkey.kernel.moment import days, minutes
+from valetkey.testing.person import Page, Person
+
+_FRESH = iter(range(10**6))
+_STATES = (
+    "x",
+    '"><script>evil</script>',
+    "\t",
+    "\U0001f511",
+    "&code=evil",
+    "%00",
+    "\u2028\ufeff\x85",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _apps(world: World) -> None:
+    for client_id in ("oidc1", "oidc2"):
+        world.client(
+            client_id,
+            grant_types=(*CODE_GRANT, "implicit"),
+            scopes=("openid", "email", *SCOPES),
+        )
+
+
+def _ask(world: World, person: Person, client_id: str = "oidc1", **said: str) -> Page:
+    good = {"scope": "openid", "nonce": f"n-{next(_FRESH)}", "response_type": "code id_token"}
+    return world.ask(person, client_id, **{**good, **said})
+
+
+def _told(page: Page) -> dict[str, str]:
+    """What the client is told, however it comes, and what is owed with it."""
+    for name in HARDENED:
+        assert len(page.headers.get_all(name, [])) == 1, name
+    assert page.headers["cache-control"] == "no-store"
+    if page.location:
+        place, _, rest = page.headers["location"].partition("#")
+        pairs = parse_qsl(rest or urlsplit(place).query, keep_blank_values=True)
+        assert place.partition("?")[0] == CALLBACK
+        assert not (rest and urlsplit(place).query)
+    else:
+        (form,) = page.forms
+        assert (form.action, form.method) == (CALLBACK, "post")
+        assert "form-action https://app.example;" in page.headers["content-security-policy"]
+        assert page.status == 200
+        pairs = form.fields
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+def _yes(world: World, person: Person, page: Page) -> dict[str, str]:
+    """The answer after whatever is asked on the way."""
+    ids = {button.id for button in page.buttons}
+    if "sign-in" in ids:
+        page = person.sign_in(page, "alice", PASSWORD)
+        ids = {button.id for button in page.buttons}
+    said = _told(person.allow(page) if "allow" in ids else page)
+    assert "error" not in said, said
+    assert said["iss"] == world.auth
+    return said
+
+
+def _no(world: World, page: Page, error: str, *, state: str | None = "xyz") -> None:
+    said = _told(page)
+    assert said.get("error") == error, said
+    assert said.get("state") == state
+    assert said["iss"] == world.auth
+    assert not {"code", "id_token", "access_token"} & set(said)
+
+
+def _claims(id_token: str) -> Mapping[str, object]:
+    payload = id_token.split(".")[1]
+    claims: Mapping[str, object] = json.loads(urlsafe_b64decode(payload + "=="))
+    return claims
+
+
+def _asks_who(page: Page) -> bool:
+    return any(button.id == "sign-in" for button in page.buttons)
+
+
+@pytest.fixture(scope="module")
+def alice(world: World, _apps: None) -> Person:
+    person = signed_in(world)
+    for client_id in ("oidc1", "oidc2"):
+        _yes(world, person, _ask(world, person, client_id))
+    return person
+
+
+@pytest.mark.parametrize("mode", ["fragment", "form_post"])
+@pytest.mark.parametrize("state", _STATES, ids=ascii)
+def test_az_05_state_comes_back_as_it_was(
+    world: World, alice: Person, state: str, mode: str
+) -> None:
+    said = _yes(world, alice, _ask(world, alice, state=state, response_mode=mode))
+    assert said["state"] == state
+    page = _ask(world, alice, state=state, response_mode=mode, scope="openid admin")
+    _no(world, page, "invalid_scope", state=state)
+    assert "<script>evil" not in page.body
+
+
+@pytest.mark.parametrize("state", ["\0", "a\nb", "a\r\nSet-Cookie: session=evil", "x" * 2_049])
+def test_az_05_what_a_form_would_change_is_refused_without_it(
+    world: World, alice: Person, state: str
+) -> None:
+    with world.nothing_changes():
+        page = _ask(world, alice, state=state, response_mode="form_post")
+        _no(world, page, "invalid_request", state=None)
+        assert "evil" not in str(page.headers)
+
+
+@pytest.mark.parametrize("mode", ["query", "fragment", "form_post"])
+def test_az_09_prompt_none_asks_nobody_anything(world: World, mode: str) -> None:
+    person = Person(world.auth)
+    asked = {"prompt": "none", "response_type": "code", "response_mode": mode}
+    with world.nothing_changes():
+        _no(world, _ask(world, person, **asked), "login_required")
+        _no(world, _ask(world, person, **{**asked, "prompt": "none login"}), "invalid_request")
+    mallory = signed_in(world, "mallory")
+    with world.nothing_changes():
+        _no(world, _ask(world, mallory, **asked), "consent_required")
+
+
+@pytest.mark.parametrize(
+    "said", [{"prompt": "login"}, {"max_age": "0"}, {"prompt": "login consent"}], ids=str
+)
+def test_az_09_prompt_login_and_max_age_0_ask_again_and_the_token_says_so(
+    world: World, said: dict[str, str]
+) -> None:
+    person = signed_in(world)
+    before = _claims(_yes(world, person, _ask(world, person))["id_token"])
+    world.servers.clock.forward(minutes(1))
+    silent = _claims(_yes(world, person, _ask(world, person, prompt="none"))["id_token"])
+    assert silent["auth_time"] == before["auth_time"]
+    page = _ask(world, person, **said)
+    assert _asks_who(page)
+    # The address of the next page is no way around it.
+    again = person.open(page.url.replace("/oauth/sign-in", "/oauth/consent"))
+    assert _asks_who(again)
+    after = _claims(_yes(world, person, page)["id_token"])
+    assert int(str(after["auth_time"])) >= int(str(before["auth_time"])) + 60
+    assert (after["sid"], after["sub"]) == (before["sid"], before["sub"])
+
+
+def test_az_11_a_hint_names_who_is_meant_and_opens_nothing(world: World, alice: Person) -> None:
+    hint = _yes(world, alice, _ask(world, alice))["id_token"]
+    _yes(world, alice, _ask(world, alice, id_token_hint=hint, prompt="none"))
+    mallory = signed_in(world, "mallory")
+    page = mallory.allow(_ask(world, mallory, prompt="consent"))
+    assert "code" in _told(page)
+    stranger = Person(world.auth)
+    with world.nothing_changes():
+        for person in (mallory, stranger):
+            page = _ask(world, person, id_token_hint=hint, prompt="none")
+            _no(world, page, "login_required")
+            assert _asks_who(_ask(world, person, id_token_hint=hint))
+
+
+def test_az_11_an_expired_hint_is_a_hint(world: World) -> None:
+    person = signed_in(world)
+    hint = _yes(world, person, _ask(world, person))["id_token"]
+    world.servers.clock.forward(days(1))
+    page = _ask(world, person, id_token_hint=hint)
+    assert _asks_who(page)
+    _yes(world, person, page)
+    _yes(world, person, _ask(world, person, id_token_hint=hint, prompt="none"))
+
+
+def test_az_11_what_is_no_hint_of_ours_is_refused(world: World, alice: Person) -> None:
+    good = _yes(world, alice, _ask(world, alice))["id_token"]
+    others = _yes(world, alice, _ask(world, alice, "oidc2"))["id_token"]
+    claims = _claims(good)
+    header, payload, signature = good.split(".")
+    hints = {
+        "another client's": others,
+        "alg none": raw_jwt({"alg": "none", "typ": "JWT"}, claims),
+        "an empty signature": f"{header}.{payload}.",
+        "another issuer": raw_jwt({"alg": "ES256"}, {**claims, "iss": "https://evil.test"}, b"x"),
+        "HS256 with our public key": raw_jwt({"alg": "HS256", "typ": "JWT"}, claims, b"x" * 32),
+        "another payload": f"{header}.{payload[:-2]}AA.{signature}",
+        "no token": "evil",
+        "dots": "." * 4_000,
+        "long": "x" * 6_001,
+    }
+    with world.nothing_changes():
+        for name, hint in hints.items():
+            for prompt in ("none", "login"):
+                page = _ask(world, alice, id_token_hint=hint, prompt=prompt)
+                assert _told(page).get("error") == "invalid_request", name
+        query = urlencode({"client_id": "oidc1", "id_token_hint": "x" * 1_048_576})
+        reply = only(say(world.auth, request(world.auth, "GET", f"/oauth/authorize?{query}")))
+        assert reply.status == 414
+
+
+@pytest.mark.parametrize("response_type", ["id_token", "id_token token", "code id_token"])
+def test_az_13_the_nonce_is_there_short_and_fresh(
+    world: World, alice: Person, response_type: str
+) -> None:
+    asked = partial(_ask, world, alice, response_type=response_type)
+    with world.nothing_changes():
+        for nonce in ("", "x" * 4_096, "a\0b"):
+            _no(world, asked(nonce=nonce), "invalid_request")
+    nonce = f"{response_type:64}"
+    said = _yes(world, alice, asked(nonce=nonce))
+    assert _claims(said["id_token"])["nonce"] == nonce
+    with world.nothing_changes():
+        _no(world, asked(nonce=nonce), "invalid_request")
+
+
+def test_az_17_a_single_claim_is_asked_for_once_and_never_given_unasked(
+    world: World, alice: Person
+) -> None:
+    claims = json.dumps({"id_token": {"email": {"essential": True}}})
+    with world.nothing_changes():
+        _no(world, _ask(world, alice, claims=claims, prompt="none"), "consent_required")
+    page = _ask(world, alice, claims=claims)
+    assert "know your e-mail address" in page.text
+    without = _told(alice.allow(page, only=["openid"]))
+    assert "email" not in _claims(without["id_token"])
+    with_it = _yes(world, alice, _ask(world, alice, claims=claims))
+    assert _claims(with_it["id_token"])["email"] == "alice@example.com"
+    _yes(world, alice, _ask(world, alice, claims=claims, prompt="none"))
+    plain = _yes(world, alice, _ask(world, alice, prompt="none"))
+    assert "email" not in _claims(plain["id_token"])
+
+
+@pytest.mark.parametrize("mode", ["fragment", "form_post"])
+def test_az_19_a_transaction_belongs_to_its_browser(world: World, mode: str) -> None:
+    person = signed_in(world)
+    page = _ask(world, person, response_mode=mode, prompt="consent")
+    mallory = signed_in(world, "mallory")
+    with world.nothing_changes():
+        for thief in (mallory, Person(world.auth)):
+            for path in ("consent", "authorize", "sign-in"):
+                url = page.url.replace("/oauth/consent", f"/oauth/{path}")
+                shown(fetch(thief, "GET", url), 403, "forbidden")
+            form = next(each for each in page.forms if each.boxes or len(each.fields) == 1)
+            body = urlencode([*form.fields, ("decision", "allow")])
+            answer = fetch(
+                thief, "POST", urljoin(page.url, form.action), body, {"origin": world.auth}
+            )
+            shown(answer, 403, "forbidden")
+    _yes(world, person, page)
+
+
+def test_az_18_of_64_submissions_of_one_hybrid_answer_one_counts(
+    world: World, alice: Person
+) -> None:
+    page = _ask(world, alice, response_type="code id_token token", prompt="consent")
+    tokens, codes = world.events("access_token.issued"), world.events("code.issued")
+    grants = count(world, "grants")
+    with ThreadPoolExecutor(32) as pool:
+        answers = list(pool.map(alice.allow, [page] * 64))
+    won = [answer for answer in answers if answer.location]
+    assert len(won) == 1
+    assert {"code", "id_token", "access_token"} <= set(_told(won[0]))
+    for answer in answers:
+        if not answer.location:
+            shown(answer, 400, "invalid_request")
+    assert world.events("access_token.issued") == tokens + 1
+    assert world.events("code.issued") == codes + 1
+    assert count(world, "grants") == grants + 1
+
+
+def test_az_20_whoever_signs_in_for_another_gets_nothing_of_theirs(world: World) -> None:
+    person = signed_in(world)
+    before = _claims(_yes(world, person, _ask(world, person))["id_token"])
+    page = person.sign_in(_ask(world, person, prompt="login"), "mallory", PASSWORD)
+    said = _told(page if not page.buttons else person.allow(page))
+    after = _claims(said["id_token"])
+    assert after["sub"] != before["sub"]
+    assert after["sid"] != before["sid"]
+    uid = Uid(int(str(before["sub"])))
+    now = world.servers.clock.now()
+    live = world.servers.write(lambda tx: tx.sessions.live_of(uid, now))
+    assert before["sid"] not in {session.id for session in live}

@@ -1,0 +1,89 @@
+"""What comes, how it travels, and who may ask for it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.authorization.protocol.samples import IMPLICIT, WEB
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.response_type import (
+    ResponseMode,
+    ResponseType,
+    default_mode,
+    may_ask_for,
+    mode_of_answer,
+)
+
+BOTH = replace(WEB, grant_types=frozenset({"authorization_code", "implicit"}))
+
+
+@given(st.permutations(["code", "id_token", "token"]), st.integers(1, 3))
+def test_every_order_of_the_words_names_the_same_type(words: list[str], count: int) -> None:
+    chosen = words[:count]
+    found = ResponseType.of(" ".join(chosen))
+    assert found is not None
+    assert found.words == frozenset(chosen)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "none", "CODE", "code ", " code", "code  token", "code code", "code\ttoken",
+     "code token code", "id_token,token", "code id_token token x", "x" * 10_000],
+)  # fmt: skip
+def test_anything_else_names_none(text: str) -> None:
+    assert ResponseType.of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("response_type", "response_mode", "mode"),
+    [
+        ("code", None, "query"),
+        ("code", "fragment", "fragment"),
+        ("code", "form_post", "form_post"),
+        ("token", None, "fragment"),
+        ("token", "query", "fragment"),
+        ("token", "form_post", "fragment"),
+        ("id_token", "query", "fragment"),
+        ("token code", "query", "fragment"),
+        ("token code", "form_post", "form_post"),
+        ("", None, "query"),
+        ("", "form_post", "form_post"),
+        ("none", None, "query"),
+        ("none token", None, "fragment"),
+        ("none id_token", "query", "fragment"),
+        ("none id_token", "form_post", "form_post"),
+        ("code", "web_message", "query"),
+        ("id_token", "web_message", "fragment"),
+    ],
+)
+def test_an_answer_travels_as_asked_where_it_may_and_else_as_usual(
+    response_type: str, response_mode: str | None, mode: str
+) -> None:
+    assert mode_of_answer(response_type, response_mode) == mode
+
+
+@given(st.text(), st.none() | st.text() | st.sampled_from(ResponseMode))
+def test_whatever_is_asked_no_token_travels_in_a_query(text: str, mode: str | None) -> None:
+    for response_type in (text, *ResponseType):
+        found = mode_of_answer(response_type, mode)
+        if (named := ResponseType.of(response_type)) is not None:
+            assert found.fits(named)
+            assert default_mode(named).fits(named)
+            assert named is ResponseType.CODE or found is not ResponseMode.QUERY
+
+
+@pytest.mark.parametrize("response_type", ResponseType)
+def test_who_may_ask_for_it(response_type: ResponseType) -> None:
+    assert may_ask_for(BOTH, response_type)
+    assert may_ask_for(WEB, response_type) is (response_type is ResponseType.CODE)
+    assert may_ask_for(IMPLICIT, response_type) is not response_type.has_code
+    modern = replace(BOTH, profile_name=ProfileName.MODERN)
+    assert may_ask_for(modern, response_type) is (response_type is ResponseType.CODE)
+    chosen = OpenIdRegistration(response_types=("token id_token code", "id_token"))
+    wanted = {ResponseType.CODE_ID_TOKEN_TOKEN, ResponseType.ID_TOKEN}
+    assert may_ask_for(replace(BOTH, openid=chosen), response_type) is (response_type in wanted)
+    # What is registered never gives what the grant types do not.
+    assert not may_ask_for(replace(WEB, openid=chosen), response_type)
