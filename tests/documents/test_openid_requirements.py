@@ -1,0 +1,39 @@
+"""Every requirement of the OpenID Connect profiles names the test that keeps it, and it exists."""
+
+import re
+
+from tests.architecture.tree import ROOT
+
+PAGE = "docs/reference/openid-requirements.md"
+KEPT_BY = re.compile(r"\[([^\]]+)\]\(\.\./\.\./(tests/[^)]+)\)")
+
+
+def test_every_test_named_on_the_page_exists() -> None:
+    named = KEPT_BY.findall((ROOT / PAGE).read_text())
+    assert named
+    assert not [
+        f"{path}: {sentence}"
+        for sentence, path in named
+        if f"def test_{sentence.replace(' ', '_')}(" not in (ROOT / path).read_text()
+    ]
+
+
+def test_every_requirement_names_its_source_and_its_test() -> None:
+    rows = re.findall(
+        r"^\| (?!requirement )(?!--)(.+?) \| (.+?) \| (.+) \|$",
+        (ROOT / PAGE).read_text(),
+        re.MULTILINE,
+    )
+    assert rows
+    assert not [text for text, source, kept_by in rows if not source or not KEPT_BY.search(kept_by)]
+
+
+def test_every_judgement_on_the_provider_is_on_the_page() -> None:
+    page = (ROOT / PAGE).read_text()
+    missing = [
+        name
+        for path in sorted((ROOT / "tests/openid").glob("test_*.py"))
+        for name in re.findall(r"^def test_(\w+)\(", path.read_text(), re.MULTILINE)
+        if f"[{name.replace('_', ' ')}]" not in page
+    ]
+    assert not missing

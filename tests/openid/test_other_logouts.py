@@ -1,0 +1,150 @@
+"""What the Front-Channel, Back-Channel and Session profiles and third-party login ask."""
+
+import hashlib
+import json
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+import requests
+from joserfc import jws, jwt
+from joserfc.jwk import KeySet
+
+from tests.openid.provider import Provider
+from tests.openid.relying_party import REDIRECT_URI, SECONDS, RelyingParty
+from valetkey.testing.person import Page, Person
+
+BACK = "https://rp.example/signed-out"
+EVENT = "http://schemas.openid.net/event/backchannel-logout"
+
+
+class Ear:
+    """An app's back channel: it hears logout tokens."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        ear = self
+
+        class Answer(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"])).decode()
+                assert self.headers["content-type"] == "application/x-www-form-urlencoded"
+                ear.heard += parse_qs(body)["logout_token"]
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/logout"
+
+
+@contextmanager
+def ear() -> Generator[Ear]:
+    it = Ear()
+    Thread(target=it.server.serve_forever, daemon=True).start()
+    try:
+        yield it
+    finally:
+        it.server.shutdown()
+        it.server.server_close()
+
+
+def sign_out(rp: RelyingParty, person: Person, hint: str) -> Page:
+    query = urlencode({"id_token_hint": hint, "post_logout_redirect_uri": BACK, "state": "x"})
+    page = person.open(f"{rp.at('end_session_endpoint')}?{query}")
+    return person.submit(page, "sign-out")
+
+
+def test_the_back_channel_hears_of_it_before_the_person_is_sent_on(op: Provider) -> None:
+    with ear() as it:
+        rp = op.register(
+            backchannel_logout_uri=it.url,
+            backchannel_logout_session_required=True,
+            post_logout_redirect_uris=[BACK],
+        )
+        person = op.person()
+        tokens = rp.tokens(rp.authenticate(person))
+        claims = tokens["claims"]
+        assert isinstance(claims, dict)
+        page = sign_out(rp, person, str(tokens["id_token"]))
+        assert page.location == f"{BACK}?state=x"
+        (token,) = it.heard
+    keys = KeySet.import_key_set(requests.get(rp.at("jwks_uri"), timeout=SECONDS).json())
+    header = jws.extract_compact(token.encode()).headers()
+    said = jwt.decode(token, keys, ["RS256"]).claims
+    assert header["typ"] == "logout+jwt"
+    assert header["alg"] == "RS256"
+    assert (said["iss"], said["aud"]) == (op.servers.auth_url, rp.client_id)
+    assert (said["sub"], said["sid"]) == (claims["sub"], claims["sid"])
+    assert said["events"] == {EVENT: {}}
+    assert isinstance(said["jti"], str)
+    assert 0 < said["exp"] - said["iat"] <= 120
+    assert "nonce" not in said
+
+
+def test_the_front_channel_is_a_frame_for_each_app(op: Provider) -> None:
+    uri = "https://rp.example/front-channel?x=1"
+    rp = op.register(
+        frontchannel_logout_uri=uri,
+        frontchannel_logout_session_required=True,
+        post_logout_redirect_uris=[BACK],
+    )
+    person = op.person()
+    tokens = rp.tokens(rp.authenticate(person))
+    claims = tokens["claims"]
+    assert isinstance(claims, dict)
+    page = sign_out(rp, person, str(tokens["id_token"]))
+    (source,) = re.findall(r'<iframe[^>]*\ssrc="([^"]+)"', page.body)
+    address = source.replace("&amp;", "&")
+    assert address.startswith(f"{uri}&")
+    assert dict(parse_qsl(urlsplit(address).query)) == {
+        "x": "1",
+        "iss": op.servers.auth_url,
+        "sid": claims["sid"],
+    }
+    policy = page.headers["content-security-policy"]
+    assert "frame-src https://rp.example" in policy
+    assert f"{BACK}?state=x" in page.body
+
+
+def test_the_session_state_is_what_the_frame_will_compute(op: Provider) -> None:
+    rp, person = op.register(), op.person()
+    answer = rp.authenticate(person)
+    digest, _, salt = answer.said["session_state"].partition(".")
+    parts = urlsplit(REDIRECT_URI)
+    states = [
+        hashlib.sha256(
+            f"{rp.client_id} {parts.scheme}://{parts.netloc} {cookie} {salt}".encode()
+        ).hexdigest()
+        for cookie in person.cookies.values()
+    ]
+    assert digest in states
+    frame = requests.get(rp.at("check_session_iframe"), timeout=SECONDS)
+    assert frame.status_code == requests.codes.ok
+    assert "x-frame-options" not in frame.headers
+    assert "frame-ancestors 'none'" not in frame.headers["content-security-policy"]
+
+
+def test_a_login_can_begin_at_the_provider(op: Provider) -> None:
+    rp = op.register(initiate_login_uri="https://rp.example/begin")
+    person = op.person()
+    page = person.open(f"{op.servers.auth_url}/oauth/start?client_id={rp.client_id}")
+    if not page.location:
+        (address,) = set(re.findall(r'"(https://rp\.example/begin[^"]*)"', page.body))
+        page = Page(page.status, page.url, page.body, page.headers, address.replace("&amp;", "&"))
+    said = dict(parse_qsl(urlsplit(page.location).query))
+    assert page.location.startswith("https://rp.example/begin?")
+    assert said["iss"] == op.servers.auth_url
+
+
+def test_the_discovery_document_announces_every_way_out(op: Provider) -> None:
+    said = json.dumps(op.discovered)
+    for name in ("frontchannel", "backchannel"):
+        assert f'"{name}_logout_supported": true' in said
+        assert f'"{name}_logout_session_supported": true' in said

@@ -1,0 +1,115 @@
+"""What the RP-Initiated Logout profile asks: out means out, and back only to where was agreed."""
+
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+import requests
+
+from tests.openid.provider import Provider
+from tests.openid.relying_party import SECONDS, RelyingParty
+from valetkey.testing.person import Page, Person
+
+BACK = "https://rp.example/signed-out"
+
+
+class Visit:
+    """A person who signed in to an app and now wants to leave."""
+
+    def __init__(self, op: Provider) -> None:
+        self.op = op
+        self.rp: RelyingParty = op.register(post_logout_redirect_uris=[BACK])
+        self.person: Person = op.person()
+        tokens = self.rp.tokens(self.rp.authenticate(self.person))
+        self.hint = str(tokens["id_token"])
+
+    def leave(self, **parameters: str) -> Page:
+        """Ask to be signed out, and press the button."""
+        url = f"{self.rp.at('end_session_endpoint')}?{urlencode(parameters)}"
+        page = self.person.open(url)
+        assert any(button.id == "sign-out" for button in page.buttons), page.text
+        assert not self.is_out(), "signed out before anybody agreed"
+        return self.person.submit(page, "sign-out")
+
+    def is_out(self) -> bool:
+        """Whether the provider would ask who it is."""
+        answer = self.rp.receive(self.rp.ask(self.person, prompt="none"))
+        return answer.error == "login_required"
+
+
+@pytest.fixture
+def visit(op: Provider) -> Visit:
+    return Visit(op)
+
+
+def ends_here(visit: Visit, page: Page) -> None:
+    """The provider's own page says that it is done, and nobody is sent anywhere."""
+    assert not page.location
+    assert page.status < 300 or page.status == 400
+    assert "signed out" in page.text.lower()
+    assert visit.is_out()
+
+
+def test_hint_and_address_lead_out_and_back_with_the_state(visit: Visit) -> None:
+    page = visit.leave(id_token_hint=visit.hint, post_logout_redirect_uri=BACK, state="one&two=3")
+    assert page.location.startswith(f"{BACK}?")
+    assert dict(parse_qsl(urlsplit(page.location).query)) == {"state": "one&two=3"}
+    assert visit.is_out()
+
+
+def test_without_state_none_comes_back(visit: Visit) -> None:
+    page = visit.leave(id_token_hint=visit.hint, post_logout_redirect_uri=BACK)
+    assert page.location == BACK
+    assert visit.is_out()
+
+
+@pytest.mark.parametrize("only", [(), ("state",), ("id_token_hint",), ("id_token_hint", "state")])
+def test_without_an_address_it_ends_on_our_page(visit: Visit, only: tuple[str, ...]) -> None:
+    given = {"id_token_hint": visit.hint, "state": "x"}
+    ends_here(visit, visit.leave(**{name: given[name] for name in only}))
+
+
+def test_an_address_without_hint_or_app_is_not_followed(visit: Visit) -> None:
+    ends_here(visit, visit.leave(post_logout_redirect_uri=BACK, state="x"))
+
+
+def test_an_app_named_by_id_is_enough_for_its_address(visit: Visit) -> None:
+    page = visit.leave(client_id=visit.rp.client_id, post_logout_redirect_uri=BACK)
+    assert page.location == BACK
+
+
+@pytest.mark.parametrize(
+    "address", ["https://rp.example/elsewhere", f"{BACK}?foo=bar", "https://evil.example/"]
+)
+def test_an_address_that_was_not_registered_is_not_followed(visit: Visit, address: str) -> None:
+    ends_here(
+        visit,
+        visit.leave(id_token_hint=visit.hint, post_logout_redirect_uri=address, state="x"),
+    )
+
+
+def test_a_hint_with_a_broken_signature_is_not_believed(visit: Visit) -> None:
+    head, body, signature = visit.hint.split(".")
+    broken = signature[:-8] + signature[-8:][::-1]
+    assert broken != signature
+    for hint in (f"{head}.{body}.{broken}", "not.a.token", f"{head}.{body}."):
+        other = Visit(visit.op)
+        page = other.leave(id_token_hint=hint, post_logout_redirect_uri=BACK, state="x")
+        ends_here(other, page)
+
+
+def test_the_request_may_come_by_post(visit: Visit) -> None:
+    form = {"id_token_hint": visit.hint, "post_logout_redirect_uri": BACK, "state": "x"}
+    url, cookies = visit.rp.at("end_session_endpoint"), visit.person.cookies
+    asked = requests.post(url, form, cookies=cookies, timeout=SECONDS)
+    assert asked.status_code == requests.codes.ok
+    assert 'id="sign-out"' in asked.text
+    assert not visit.is_out()
+
+
+def test_who_is_not_signed_in_goes_straight_back(op: Provider) -> None:
+    visit = Visit(op)
+    stranger = op.person()
+    query = urlencode({"id_token_hint": visit.hint, "post_logout_redirect_uri": BACK, "state": "x"})
+    page = stranger.open(f"{visit.rp.at('end_session_endpoint')}?{query}")
+    assert page.location == f"{BACK}?state=x"
+    assert not visit.is_out()
