@@ -217,7 +217,8 @@ class StorageConformance:
         assert found.key_set.document() == client().key_set.document()
         assert not memory.write(lambda tx: tx.clients.register(client()))
         before = memory.read(lambda tx: revision(tx.db))
-        old, new = (ClientSecret(name, Fingerprint(name), None) for name in ("cs_1", "cs_2"))
+        old = ClientSecret("cs_1", Fingerprint("cs_1"), None)
+        new = ClientSecret("cs_2", Fingerprint("cs_2"), None, "sealed")
         memory.write(lambda tx: tx.clients.add_secret("printer", old, NOW))
         memory.write(lambda tx: tx.clients.add_secret("printer", new, LATER))
         memory.write(lambda tx: tx.clients.expire_other_secrets("printer", "cs_2", LATER))
@@ -225,6 +226,8 @@ class StorageConformance:
         assert found is not None
         assert found.secrets == (new, replace(old, expires_at=LATER))
         assert memory.read(lambda tx: revision(tx.db)) == before + 3
+        assert memory.read(lambda tx: tx.clients.sealed_secrets()) == [("cs_2", "sealed")]
+        assert memory.write(lambda tx: tx.clients.reseal_secret("cs_2", "sealed", "anew"))
         assert memory.write(lambda tx: tx.clients.sweep_secrets(LATER, 10)) == 1
         for _ in "12":
             memory.write(lambda tx: tx.clients.saw_query("printer", NOW))

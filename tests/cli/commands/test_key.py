@@ -1,13 +1,22 @@
 """`valetkey key`: shown without secrets, rotated without an outage, backed up and brought back."""
 
+import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
+from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.load import load
 from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Secret
 
 
 def key(here: Path, *arguments: str) -> Ran:
@@ -84,12 +93,58 @@ def test_everything_is_sealed_anew_and_the_servers_start_with_it(tmp_path: Path)
     assert "restart both servers" in ran.out
     assert key(tmp_path, "list", "--json").json["keyring"]["sealing_versions"] == [2, 1]
     assert (tmp_path / "valetkey/valetkey.keyring").stat().st_mode & 0o077 == 0
-    # Without the old key: what it sealed must have been sealed anew.
-    keyring = tmp_path / "valetkey/valetkey.keyring"
-    lines = keyring.read_text(encoding="ascii").splitlines(keepends=True)
-    keyring.write_text("".join(line for line in lines if "sealing 1" not in line), "ascii")
+    _forget_the_first_sealing_key(tmp_path)
     with serving(tmp_path):
         assert states(tmp_path) == ["current", "next"]
+
+
+def test_secrets_that_sign_are_sealed_anew_as_well(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        pass
+    signer = ClientMetadata(
+        "Signer", grant_types=("client_credentials",), authentication_method="client_secret_jwt"
+    )
+    text = "s" * 32
+
+    def register(foundation: Foundation, tx: Transaction) -> object:
+        keeper, now = foundation.registrar("test"), foundation.runtime.now()
+        return keeper.register(tx, signer, now, client_id="signer", secret=Secret(text))
+
+    assert isinstance(_deed(tmp_path, register), Client)
+    assert key(tmp_path, "rotate", "sealing", "--yes").code == 0
+    _forget_the_first_sealing_key(tmp_path)
+
+    def opened(foundation: Foundation, tx: Transaction) -> object:
+        client = tx.clients.find("signer")
+        assert client is not None
+        found = foundation.shared_secrets.of(client, foundation.runtime.now())
+        return [secret.reveal() for secret in found]
+
+    assert _deed(tmp_path, opened) == [text]
+
+
+def _deed(here: Path, work: Callable[[Foundation, Transaction], object]) -> object:
+    async def story() -> object:
+        # Any address will do, and a free port is none.
+        urls = {
+            "VALETKEY__AUTHORIZATION__URL": "http://127.0.0.1:8400",
+            "VALETKEY__RESOURCE__URL": "http://127.0.0.1:8401",
+        }
+        foundation = lay_foundation(load(here / "valetkey.toml", urls), SYSTEM, {})
+        try:
+            return await foundation.store.write(lambda tx: work(foundation, tx))
+        finally:
+            await foundation.store.engine.close()
+
+    return asyncio.run(story())
+
+
+def _forget_the_first_sealing_key(here: Path) -> None:
+    # What it sealed must have been sealed anew.
+    keyring = here / "valetkey/valetkey.keyring"
+    lines = keyring.read_text(encoding="ascii").splitlines(keepends=True)
+    keyring.write_text("".join(line for line in lines if "sealing 1" not in line), "ascii")
 
 
 def test_the_credential_is_replaced_and_both_servers_agree_on_the_new_one(tmp_path: Path) -> None:

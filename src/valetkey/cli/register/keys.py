@@ -9,6 +9,7 @@ from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.model.event import KeyringRotated
 from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.shared_secrets import place as secret_place
 from valetkey.authorization.tokens.signing_keys import place
 from valetkey.cli.register.keeper import registrar
 from valetkey.cli.register.store import Opened
@@ -17,7 +18,6 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.keyring import Keyring, create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.refusal import Mistake
-from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
 
 _CREDENTIAL = re.compile(r"^# credential of the resource server: (\S+)$", re.MULTILINE)
@@ -73,9 +73,19 @@ async def rotate_sealing_key(opened: Opened) -> int:
     replace_secret_file(keyring_path(settings), rotated.text())
     old, new, version = opened.keyring.sealer, rotated.sealer, rotated.sealer.keys[0].version
 
+    def anew(sealed: str, where: str, what: str) -> str:
+        plain = old.open(sealed, where)
+        if plain is None:
+            raise Mistake(f"the keyring does not open {what}: restore the right one")
+        return new.seal(plain, where, opened.runtime.random)
+
     def work(tx: Transaction) -> None:
         for record in tx.signing_keys.all(opened.now):
-            tx.signing_keys.reseal(record.kid, record.sealed, _resealed(opened, record, old, new))
+            sealed = anew(record.sealed, place(record.kid), f"signing key {record.kid}")
+            tx.signing_keys.reseal(record.kid, record.sealed, sealed)
+        for name, before in tx.clients.sealed_secrets():
+            sealed = anew(before, secret_place(name), f"client secret {name}")
+            tx.clients.reseal_secret(name, before, sealed)
         tx.events.add(KeyringRotated(version), opened.now)
 
     await opened.store.write(work)
@@ -105,10 +115,3 @@ def credential_in_file(settings: Settings) -> Secret | None:
     if settings.resource.credential_text is not None or not path.exists():
         return None
     return Secret(create_or_read_secret_file(path, str).strip())
-
-
-def _resealed(opened: Opened, record: SigningKeyRecord, old: Sealer, new: Sealer) -> str:
-    plain = old.open(record.sealed, place(record.kid))
-    if plain is None:
-        raise Mistake(f"the keyring does not open signing key {record.kid}: restore the right one")
-    return new.seal(plain, place(record.kid), opened.runtime.random)

@@ -173,6 +173,21 @@ class Clients:
         self._bump()
         return ended
 
+    def sealed_secrets(self) -> Sequence[tuple[str, str]]:
+        """The id and the sealed text of every secret that is kept sealed."""
+        rows = self.db.rows("SELECT id, sealed FROM client_secrets WHERE sealed IS NOT NULL")
+        return [(row[0], row[1]) for row in rows]
+
+    def reseal_secret(self, secret_id: str, before: str, sealed: str) -> bool:
+        """Exchange a sealed secret for the same, sealed with another key."""
+        resealed = self.db.run(
+            "UPDATE client_secrets SET sealed = :sealed WHERE id = :id AND sealed = :before",
+            id=secret_id,
+            before=before,
+            sealed=sealed,
+        )
+        return resealed == 1
+
     def saw_query(self, client_id: str, now: Instant) -> None:
         """Count a request whose credentials came in the URL."""
         self.db.send(
