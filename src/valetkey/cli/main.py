@@ -33,6 +33,7 @@ COMMANDS = (
     Listed("serve", "run both servers, or one of them", "Run"),
     Listed("apply", "make the servers hold the users and clients that a file names", "Run"),
     Listed("client", "register, show, change and switch off applications", "Every day"),
+    Listed("registration", "let applications register themselves", "Every day"),
     Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
     Listed("explain", "why a request was refused, by its reference VK-…", "Every day"),
     Listed("events", "what happened: sign-ins, grants, changes of objects", "Every day"),

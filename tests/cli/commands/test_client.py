@@ -149,3 +149,79 @@ def test_a_client_that_is_not_there_is_not_there(tmp_path: Path) -> None:
         ran = client(tmp_path, command, "nobody", *yes)
         assert ran.code == 2
         assert "valetkey client list" in ran.err
+
+
+def test_what_a_client_registers_for_openid_connect_is_said_and_shown(tmp_path: Path) -> None:
+    configure(tmp_path)
+    said = (
+        "--post-logout-redirect-uri",
+        "https://app.example/bye",
+        "--backchannel-logout-uri",
+        "https://app.example/back",
+        "--backchannel-logout-session-required",
+        "--default-max-age",
+        "600",
+        "--contact",
+        "ada@app.example",
+        "--logo-uri",
+        "https://app.example/logo.png",
+    )
+    made = client(tmp_path, "create", *PRINTER, *said, "--json")
+    assert made.code == 0, made.err
+    expected = {
+        "post_logout_redirect_uris": ["https://app.example/bye"],
+        "backchannel_logout_uri": "https://app.example/back",
+        "backchannel_logout_session_required": True,
+        "default_max_age": 600,
+        "contacts": ["ada@app.example"],
+        "logo_uri": "https://app.example/logo.png",
+    }
+    assert made.json.items() >= expected.items()
+    shown = client(tmp_path, "show", "printer", "--json").json
+    assert shown.items() >= expected.items()
+    assert "https://app.example/back" in client(tmp_path, "show", "printer").out
+
+
+def test_a_client_is_changed_where_something_is_said_and_nowhere_else(tmp_path: Path) -> None:
+    make_printer(tmp_path)
+    before = client(tmp_path, "show", "printer", "--json").json
+    ran = client(
+        tmp_path, "change", "printer", "--name", "Plotter", "--contact", "a@b", "--contact", "c@d"
+    )
+    assert ran.code == 0, ran.err
+    after = client(tmp_path, "show", "printer", "--json").json
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed - {"changed_at"} == {"name", "contacts"}
+    assert client(tmp_path, "change", "printer", "--contact", "").code == 0
+    assert "contacts" not in client(tmp_path, "show", "printer", "--json").json
+    assert client(tmp_path, "change", "nobody", "--name", "x").code == 2
+
+
+def test_a_secret_is_made_where_a_change_needs_one(tmp_path: Path) -> None:
+    old = make_printer(tmp_path)
+    ran = client(tmp_path, "change", "printer", "--id-token-signed-response-alg", "HS256", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["client_secret"] not in {"", old}
+    again = client(tmp_path, "change", "printer", "--name", "Plotter", "--json")
+    assert "client_secret" not in again.json
+    public = client(
+        tmp_path, "change", "printer", "--type", "public", "--id-token-signed-response-alg", "ES256"
+    )
+    assert public.code == 0, public.err
+    assert client(tmp_path, "show", "printer", "--json").json["authentication_method"] == "none"
+
+
+def test_a_change_is_held_to_the_rules(tmp_path: Path) -> None:
+    make_printer(tmp_path)
+    for said in (
+        ("--jwks-uri", "http://app.example/keys"),
+        ("--frontchannel-logout-uri", "https://evil.example/"),
+        ("--response-type", "id_token"),
+        ("--grant-type", "implicit"),
+        ("--subject-type", "ephemeral"),
+        ("--key-set", "missing.json"),
+        ("--sector-identifier-uri", "https://127.0.0.1:9/sector"),
+    ):
+        ran = client(tmp_path, "change", "printer", *said)
+        assert ran.code == 2, said
+        assert ran.err

@@ -1,7 +1,6 @@
 """`valetkey client`: register, show, change and switch off applications."""
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 
 import click
@@ -9,13 +8,9 @@ import click
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
-    AccessTokenFormat,
-    ApplicationType,
     Client,
-    ClientType,
     GrantTypeName,
 )
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
@@ -27,19 +22,16 @@ from valetkey.cli.register.keeper import (
     fresh_client_secret,
     refused,
     registrar,
+    require_sector,
     the_client,
 )
+from valetkey.cli.register.metadata import metadata_options, with_options
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
-
-
-def _words(names: type[StrEnum]) -> click.Choice[str]:
-    # Of an enum itself, click would want the names in capitals.
-    return click.Choice([name.value for name in names])
 
 
 @click.group()
@@ -54,63 +46,11 @@ def command() -> None:
 
 @command.command()
 @click.option("--name", required=True, help="What people read when they are asked.")
-@click.option("--description", default="", help="One sentence about it.")
 @click.option("--id", "client_id", default="", help="Its client_id; made without this.")
-@click.option("--redirect-uri", "redirect_uris", multiple=True, help="Where users go back to.")
-@click.option(
-    "--grant-type",
-    "grant_types",
-    multiple=True,
-    default=("authorization_code", "refresh_token"),
-    show_default=True,
-    type=_words(GrantTypeName),
-    help="How it comes to tokens; once for each.",
-)
-@click.option("--scope", "scopes", multiple=True, help="What it may ask for at most.")
-@click.option(
-    "--profile",
-    type=_words(ProfileName),
-    help="modern for everything new; without this clients.default_profile.",
-)
-@click.option(
-    "--type",
-    default="confidential",
-    show_default=True,
-    type=_words(ClientType),
-    help="public if it runs where others can look into it, and can keep no secret.",
-)
-@click.option(
-    "--application-type",
-    default="web",
-    show_default=True,
-    type=_words(ApplicationType),
-    help="native for an app on a device: its loopback redirect URI may have any port.",
-)
-@click.option(
-    "--access-token-format",
-    default="jwt",
-    show_default=True,
-    type=_words(AccessTokenFormat),
-    help="jwt can be verified anywhere; reference ends at once everywhere.",
-)
-@click.option("--key-set", type=click.Path(path_type=Path), help="File with its public JWK set.")
+@metadata_options
 @options.config_file
 @options.as_json
-def create(
-    name: str,
-    description: str,
-    client_id: str,
-    redirect_uris: tuple[str, ...],
-    grant_types: tuple[str, ...],
-    scopes: tuple[str, ...],
-    profile: str | None,
-    type: str,
-    application_type: str,
-    access_token_format: str,
-    key_set: Path | None,
-    config: Path | None,
-    as_json: bool,
-) -> None:
+def create(name: str, client_id: str, config: Path | None, as_json: bool, **given: object) -> None:
     """Register an application. Its secret is made and printed once.
 
     Implicit and password grants are turned on afterwards, with allow-implicit and allow-password.
@@ -118,27 +58,16 @@ def create(
     Example: valetkey client create --name "Notes Printer" --redirect-uri https://app.example/cb
     --scope notes:read
     """
-    if {"implicit", "password"}.intersection(grant_types):
+    metadata = with_options(ClientMetadata(name=name), given)
+    if {"implicit", "password"}.intersection(metadata.grant_types):
         raise Mistake("register it first, then see: valetkey client allow-implicit --help")
-    metadata = ClientMetadata(
-        name=name,
-        description=description,
-        redirect_uris=redirect_uris,
-        grant_types=grant_types,
-        scopes=scopes,
-        profile=profile or "",
-        type=type,
-        application_type=application_type,
-        access_token_format=access_token_format,
-        key_set=clients.read_key_set(key_set),
-    )
     settings = options.settings_of(config)
     chosen = client_id or fresh_id("client", SYSTEM.random)
 
     async def work(opened: Opened) -> tuple[Client, Secret | None]:
-        needs = metadata.proof in BY_SECRET
-        secret = fresh_client_secret(opened) if needs else None
+        secret = fresh_client_secret(opened) if metadata.proof in BY_SECRET else None
         keeper = registrar(opened)
+        await require_sector(opened, metadata)
 
         def deed(tx: Transaction) -> Client:
             made = keeper.register(tx, metadata, opened.now, client_id=chosen, secret=secret)
@@ -147,11 +76,55 @@ def create(
         return await opened.store.write(deed), secret
 
     client, secret = with_store(settings, work, begins=True)
+    _tell(client, secret, f"{say.strong(client.name)} is registered", as_json=as_json)
+
+
+@command.command()
+@click.argument("client_id")
+@click.option("--name", help="What people read when they are asked.")
+@metadata_options
+@options.config_file
+@options.as_json
+def change(client_id: str, config: Path | None, as_json: bool, **given: object) -> None:
+    """Change what an application registered; what is not said stays as it is.
+
+    What can be said several times is replaced as a whole; an empty word takes it away. A secret
+    that it needs from now on is made and printed once.
+
+    Example: valetkey client change printer --post-logout-redirect-uri https://app.example/bye
+    """
+
+    async def work(opened: Opened) -> tuple[Client, Secret | None]:
+        keeper, fresh, now = registrar(opened), fresh_client_secret(opened), opened.now
+        before = await opened.store.read(lambda tx: the_client(tx, client_id))
+        await require_sector(opened, with_options(metadata_of(before), given))
+
+        def deed(tx: Transaction) -> tuple[Client, Secret | None]:
+            tx.clients.find_to_change(client_id)
+            client = the_client(tx, client_id)
+            wanted = with_options(metadata_of(client), given)
+            if {"implicit", "password"} & (set(wanted.grant_types) - client.grant_types):
+                raise Mistake("see: valetkey client allow-implicit --help")
+            changed = done(keeper.change(tx, client, wanted, now))
+            useful = [s for s in changed.secrets if s.sealed or not changed.signs_with_secret]
+            if not changed.has_secret or any(secret.is_live(now) for secret in useful):
+                return changed, None
+            if faults := keeper.issue_secret(tx, changed, fresh, now, others_live=Lifetime(0)):
+                raise refused(faults)
+            return changed, fresh
+
+        return await opened.store.write(deed)
+
+    client, secret = with_store(options.settings_of(config), work)
+    _tell(client, secret, f"{client.id} is as you said", as_json=as_json)
+
+
+def _tell(client: Client, secret: Secret | None, headline: str, *, as_json: bool) -> None:
     if as_json:
         told = {"client_secret": secret.reveal()} if secret else {}
         say.as_json({**clients.as_json(client), **told})
         return
-    say.line(f"{say.strong(client.name)} is registered")
+    say.line(headline)
     say.fields(
         [("client_id", client.id), *([("client_secret", secret.reveal())] if secret else [])]
     )

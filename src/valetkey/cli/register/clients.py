@@ -1,8 +1,9 @@
 """Clients as the command line shows them, and what their choices cost."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import cast
 
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.register.profile import ProfileName
@@ -44,6 +45,7 @@ class Shown:
             ("client_id", client.id),
             ("description", client.description),
             ("state", _state(client)),
+            ("origin", "registered itself" if client.self_registered else ""),
             ("type", f"{client.type}, {client.application_type}"),
             ("profile", client.profile_name),
             ("authentication", client.authentication_method),
@@ -55,6 +57,7 @@ class Shown:
             ("PKCE", "required" if client.needs_pkce else "optional"),
             ("authorizations", str(self.grants)),
             ("secret in URL", self._sighting()),
+            *((name, _told(value)) for name, value in _openid(client).items()),
             ("registered", shown(client.created_at)),
             ("changed", shown(client.changed_at)),
         )
@@ -113,9 +116,24 @@ def as_json(client: Client) -> dict[str, object]:
         "scopes": list(client.scope),
         "access_token_format": client.access_token_format.value,
         "access_token_lifetime": client.access_token_lifetime,
+        "logo_uri": client.logo_uri,
+        "policy_uri": client.policy_uri,
+        "tos_uri": client.tos_uri,
+        **_openid(client),
+        "self_registered": client.self_registered,
         "created_at": client.created_at,
         "changed_at": client.changed_at,
         "disabled_at": client.disabled_at,
+    }
+
+
+def _openid(client: Client) -> dict[str, object]:
+    said = {field.name: getattr(client.openid, field.name) for field in fields(client.openid)}
+    usual = {field.name: field.default for field in fields(client.openid)}
+    return {
+        name: list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
+        for name, value in said.items()
+        if value != usual[name]
     }
 
 
@@ -140,6 +158,12 @@ def read_key_set(file: Path | None) -> str:
             return opened.read(_LARGEST).decode()
     except (OSError, UnicodeDecodeError):
         raise Mistake(f"{file} cannot be read as a JWK set") from None
+
+
+def _told(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in cast("list[object]", value))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def _state(client: Client) -> str:

@@ -7,10 +7,11 @@ from typing import TypeVar, cast
 import click
 
 from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.sectors import Sectors
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import say
 from valetkey.cli.register.store import Opened
@@ -37,6 +38,15 @@ def account_keeper(opened: Opened) -> AccountKeeper:
 def fresh_client_secret(opened: Opened) -> Secret:
     """A secret that nobody can guess."""
     return fresh_secret(Prefix.CLIENT_SECRET, opened.runtime.random)
+
+
+async def require_sector(opened: Opened, metadata: ClientMetadata) -> None:
+    """Raise Mistake unless the sector that the client names knows its redirect URIs."""
+    # What the rules refuse is told by them, and is not asked for.
+    if registrar(opened).rules.faults(metadata):
+        return
+    if faults := await Sectors(opened.foundation.outgoing).faults(metadata):
+        raise refused(faults)
 
 
 def done(result: T | tuple[Fault, ...]) -> T:

@@ -1,0 +1,156 @@
+"""`valetkey registration`: who may let applications register themselves, and what came of it."""
+
+from pathlib import Path
+
+import click
+
+from valetkey.authorization.deeds import registrations
+from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli import options, say
+from valetkey.cli.register.keeper import the_client
+from valetkey.cli.register.moments import shown
+from valetkey.cli.register.store import Opened, with_store
+from valetkey.config.settings import RegistrationMode, Settings
+from valetkey.kernel.moment import days, later
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
+
+_LONGEST_NOTE = 200
+_MOST_USES = 1_000_000
+_MOST_DAYS = 3_650
+
+
+@click.group()
+def command() -> None:
+    """Let applications register themselves, by tokens that you hand out.
+
+    registration.mode says whether a token is needed, or anybody may, or nobody.
+
+    Example: valetkey registration invite --uses 1 --note "Ada's printer"
+    """
+
+
+@command.command()
+@click.option(
+    "--uses",
+    type=click.IntRange(1, _MOST_USES),
+    default=1,
+    show_default=True,
+    help="How many applications it registers.",
+)
+@click.option(
+    "--days",
+    "lasts",
+    type=click.IntRange(1, _MOST_DAYS),
+    default=7,
+    show_default=True,
+    help="For how many days.",
+)
+@click.option("--note", default="", help="What you will know it by.")
+@options.config_file
+@options.as_json
+def invite(uses: int, lasts: int, note: str, config: Path | None, as_json: bool) -> None:
+    """Print a token with which an application can register itself. It is shown only now.
+
+    Example: valetkey registration invite --uses 20 --days 30 --note "The printing team"
+    """
+    if len(note) > _LONGEST_NOTE or not note.isprintable():
+        raise Mistake(f"--note: at most {_LONGEST_NOTE} printable characters")
+    settings = options.settings_of(config)
+
+    async def work(opened: Opened) -> tuple[Invitation, Secret]:
+        random, now = opened.runtime.random, opened.now
+        token = fresh_secret(Prefix.INVITATION, random)
+        made = Invitation(fresh_id("in", random), note, uses, now, later(now, days(lasts)))
+        key = opened.keyring.fingerprint_key
+        await opened.store.write(lambda tx: registrations.invite(tx, key, token, made, now))
+        return made, token
+
+    made, token = with_store(settings, work)
+    _warn(settings)
+    if as_json:
+        say.as_json({**_as_json(made), "initial_access_token": token.reveal()})
+        return
+    say.line(token.reveal())
+    times = "once" if uses == 1 else f"{uses} times"
+    say.note(f"Good {times}, until {shown(made.expires_at)}. It is shown only now.")
+
+
+@command.command("list")
+@options.config_file
+@options.as_json
+def list_(config: Path | None, as_json: bool) -> None:
+    """The tokens that can still be used; never the tokens themselves.
+
+    Example: valetkey registration list
+    """
+
+    async def work(opened: Opened) -> list[Invitation]:
+        return list(await opened.store.scan(lambda tx: tx.invitations.live(opened.now)))
+
+    found = with_store(options.settings_of(config), work)
+    if as_json:
+        say.as_json([_as_json(invitation) for invitation in found])
+    elif found:
+        rows = [(each.id, str(each.uses_left), shown(each.expires_at), each.note) for each in found]
+        say.table(("ID", "USES LEFT", "UNTIL", "NOTE"), rows)
+    else:
+        say.note("There are no tokens. Next: valetkey registration invite --help")
+
+
+@command.command()
+@click.argument("invitation_id")
+@options.config_file
+def withdraw(invitation_id: str, config: Path | None) -> None:
+    """Take a token back. What was registered with it stays.
+
+    Example: valetkey registration withdraw in_3q2-7wEjRWeJ1xDVZnQ0tA
+    """
+
+    async def work(opened: Opened) -> bool:
+        return await opened.store.write(
+            lambda tx: registrations.withdraw(tx, invitation_id, opened.now)
+        )
+
+    if not with_store(options.settings_of(config), work):
+        raise Mistake(f"there is no token {invitation_id!r}; see: valetkey registration list")
+    say.line(f"{invitation_id} is withdrawn")
+
+
+@command.command()
+@click.argument("client_id")
+@options.config_file
+def adopt(client_id: str, config: Path | None) -> None:
+    """Make an application that registered itself one of your own.
+
+    People are no longer told that nobody has checked it, it never ends for want of use, and only
+    you change it.
+
+    Example: valetkey registration adopt client_3q2-7wEjRWeJ1xDVZnQ0tA
+    """
+
+    async def work(opened: Opened) -> bool:
+        def deed(tx: Transaction) -> bool:
+            the_client(tx, client_id)
+            return registrations.adopt(tx, client_id, opened.now)
+
+        return await opened.store.write(deed)
+
+    adopted = with_store(options.settings_of(config), work)
+    say.line(f"{client_id} is your own" if adopted else f"{client_id} was your own already")
+
+
+def _as_json(invitation: Invitation) -> dict[str, object]:
+    return {
+        "id": invitation.id,
+        "note": invitation.note,
+        "uses_left": invitation.uses_left,
+        "created_at": invitation.created_at,
+        "expires_at": invitation.expires_at,
+    }
+
+
+def _warn(settings: Settings) -> None:
+    if settings.registration.mode == RegistrationMode.OFF:
+        say.note('Nothing can be registered with it while registration.mode is "off".')

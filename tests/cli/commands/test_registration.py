@@ -1,0 +1,78 @@
+"""`valetkey registration`: tokens are printed once, spent by registering, and taken back."""
+
+import re
+from pathlib import Path
+
+import requests
+
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure, serving
+
+_SAID = {"redirect_uris": ["https://app.example/cb"], "client_name": "Printer"}
+
+
+def registration(here: Path, *arguments: str) -> Ran:
+    return valetkey("registration", *arguments, here=here)
+
+
+def _configure(here: Path, mode: str) -> None:
+    file = configure(here)
+    text = file.read_text(encoding="utf-8")
+    file.write_text(f'{text}\n[registration]\nmode = "{mode}"\n', encoding="utf-8")
+
+
+def test_a_token_is_printed_once_and_listed_by_its_id(tmp_path: Path) -> None:
+    _configure(tmp_path, "token")
+    valetkey("client", "list", here=tmp_path)
+    ran = registration(tmp_path, "invite", "--uses", "3", "--days", "2", "--note", "Ada")
+    assert ran.code == 0, ran.err
+    token = ran.out.strip()
+    assert token.startswith("vk_in_")
+    assert "3 times" in ran.err
+    assert "off" not in ran.err
+    listed = registration(tmp_path, "list")
+    assert token not in listed.out
+    assert re.search(r"in_\S+ +3 +\S+.* Ada", listed.out)
+    (one,) = registration(tmp_path, "list", "--json").json
+    assert (one["uses_left"], one["note"]) == (3, "Ada")
+    assert registration(tmp_path, "withdraw", str(one["id"])).code == 0
+    again = registration(tmp_path, "withdraw", str(one["id"]))
+    assert again.code == 2
+    assert "there is no token" in again.err
+    assert "There are no tokens" in registration(tmp_path, "list").err
+
+
+def test_where_registration_is_off_that_is_said(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = registration(tmp_path, "invite", "--json")
+    assert ran.code == 0, ran.err
+    assert 'registration.mode is "off"' in ran.err
+    assert str(ran.json["initial_access_token"]).startswith("vk_in_")
+
+
+def test_an_invited_app_registers_and_is_adopted(tmp_path: Path) -> None:
+    _configure(tmp_path, "token")
+    token = registration(tmp_path, "invite").out.strip()
+    with serving(tmp_path) as site:
+        url = f"{site.authorization}/oauth/register"
+        headers = {"Authorization": f"Bearer {token}"}
+        assert requests.post(url, json=_SAID, timeout=10).status_code == 401
+        made = requests.post(url, json=_SAID, headers=headers, timeout=10)
+        assert made.status_code == 201, made.text
+        assert requests.post(url, json=_SAID, headers=headers, timeout=10).status_code == 401
+        record = made.json()
+        shown = valetkey("client", "show", record["client_id"], here=tmp_path)
+        assert "registered itself" in shown.out
+        adopted = registration(tmp_path, "adopt", record["client_id"])
+        assert adopted.code == 0, adopted.err
+        assert "already" in registration(tmp_path, "adopt", record["client_id"]).out
+        own = {"Authorization": f"Bearer {record['registration_access_token']}"}
+        uri = record["registration_client_uri"]
+        assert requests.get(uri, headers=own, timeout=10).status_code == 401
+    assert registration(tmp_path, "adopt", "nobody").code == 2
+
+
+def test_a_note_is_a_line(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert registration(tmp_path, "invite", "--note", "a\nb").code == 2
+    assert registration(tmp_path, "invite", "--uses", "0").code == 2
