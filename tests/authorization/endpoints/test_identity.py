@@ -15,9 +15,9 @@ from tests.authorization.endpoints.world import (
     basic,
     run,
 )
+from valetkey.authorization.deeds.person import TEXTS
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.protocol.person import TEXTS
 
 _OWN = ("client_credentials",)
 

@@ -8,12 +8,12 @@ from typing import Literal, TypeVar
 import msgspec
 
 from valetkey.authorization.deeds.clients import Registrar, metadata_of
+from valetkey.authorization.deeds.person import TEXTS
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord, withdraw
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.person import TEXTS
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.read import Read

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from valetkey.authorization.deeds.person import claim_faults
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
 from valetkey.authorization.model.event import (
@@ -13,7 +14,6 @@ from valetkey.authorization.model.event import (
     UserEnabled,
     UserRegistered,
 )
-from valetkey.authorization.protocol.person import claim_faults
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.sign_in.session import close_session
 from valetkey.authorization.storage.transaction import Transaction

@@ -7,9 +7,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
+from valetkey.authorization.deeds.person import TEXTS
 from valetkey.authorization.model.account.claims import Address
 from valetkey.authorization.model.account.user import fold
-from valetkey.authorization.protocol.person import TEXTS
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.config.agreement import Problem
 from valetkey.config.load import Mistakes
 from valetkey.config.rules import quoted
@@ -190,6 +191,20 @@ def _address(value: object) -> Mapping[str, str]:
     return {part: _text(text) for part, text in said.items()}
 
 
+def _openid() -> Mapping[str, Callable[[object], object]]:
+    kinds: Mapping[type, Callable[[object], object]] = {
+        str: _text,
+        tuple: _texts,
+        bool: _flag,
+        type(None): _number,
+    }
+    return {
+        field.name: kinds[type(field.default)]
+        for field in fields(OpenIdRegistration)
+        if field.name not in {"sector", "encryption_keys"}
+    }
+
+
 _USER: Mapping[str, Callable[[object], object]] = {
     "uid": _number,
     "username": _text,
@@ -226,5 +241,6 @@ _CLIENT: Mapping[str, Callable[[object], object]] = {
     "logo_uri": _text,
     "policy_uri": _text,
     "tos_uri": _text,
+    **_openid(),
     "disabled": _flag,
 }

@@ -6,10 +6,10 @@ from typing import TypeVar, cast
 
 import click
 
+from valetkey.authorization.deeds.person import TEXTS
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import PERSONAL_CLAIMS, user_claims
-from valetkey.authorization.protocol.person import TEXTS
 from valetkey.cli.register.moments import shown
 
 _Command = TypeVar("_Command", bound=Callable[..., object])

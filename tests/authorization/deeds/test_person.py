@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from valetkey.authorization.deeds.person import TEXTS, claim_faults
 from valetkey.authorization.model.account.claims import Address, StandardClaims
-from valetkey.authorization.protocol.person import TEXTS, claim_faults
 
 NOTHING = StandardClaims.NOTHING
 GOOD = [
