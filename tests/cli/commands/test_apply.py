@@ -289,3 +289,30 @@ def test_what_a_claim_cannot_be_is_told_with_its_place(tmp_path: Path) -> None:
         ran = apply(tmp_path, text + line, "--yes")
         assert ran.code == 2
         assert place in ran.err
+
+
+def test_clients_say_what_they_register_for_openid_connect(tmp_path: Path) -> None:
+    configure(tmp_path)
+    more = """
+response_types = ["code"]
+post_logout_redirect_uris = ["https://app.example/bye"]
+backchannel_logout_uri = "https://app.example/back"
+backchannel_logout_session_required = true
+default_max_age = 600
+"""
+    text = FILE.replace('profile = "classic"\n', f'profile = "classic"\n{more}')
+    assert apply(tmp_path, text, "--yes").code == 0
+    again = apply(tmp_path, text, "--yes", "--json")
+    assert {step["action"] for step in again.json["steps"]} == {"keep"}
+    shown = valetkey("client", "show", "printer", "--json", here=tmp_path).json
+    assert shown["post_logout_redirect_uris"] == ["https://app.example/bye"]
+    assert shown["default_max_age"] == 600
+    for wrong, place in (
+        ('jwks_uri = "http://app.example/"', "clients[1].jwks_uri"),
+        ('default_max_age = "x"', "clients[1].default_max_age"),
+        ('request_uris = ["x"]', "clients[1].request_uris[1]"),
+        ('sector_identifier_uri = "https://127.0.0.1:9/"', "clients[1].sector_identifier_uri"),
+    ):
+        ran = apply(tmp_path, FILE.replace('type = "conf', f'{wrong}\ntype = "conf', 1), "--yes")
+        assert ran.code == 2, wrong
+        assert place in ran.err, ran.err

@@ -1,6 +1,6 @@
 """One client as the file says."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
@@ -11,6 +11,7 @@ from valetkey.authorization.deeds.clients import (
     secret_faults,
 )
 from valetkey.authorization.model.register.client import BY_SECRET, Client
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
@@ -21,6 +22,9 @@ from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Secret, fresh_id
+
+_PROOF = frozenset({"type", "key_set", "jwks_uri", "token_endpoint_auth_method"})
+"""What a client's way to prove who it is follows from."""
 
 _OTHERS_LIVE = days(1)
 """How long a secret goes on working that the file replaced."""
@@ -43,13 +47,14 @@ def prepared(opened: Opened, wanted: Wanted) -> WantedClient:
 
 def carry_out(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
     """Register or change the client. Raises Unfit if it cannot be so."""
-    there = _find(tx, client.wanted)
+    there = find(tx, client.wanted)
     if there is None:
         return _register(tx, keeper, client, now)
     return _change(tx, keeper, client, there, now)
 
 
-def _find(tx: Transaction, wanted: Wanted) -> Client | None:
+def find(tx: Transaction, wanted: Wanted) -> Client | None:
+    """Which is meant, by id where the file gives one, else by name. Raises Unfit for several."""
     """Which is meant: by id where the file gives one, else by its name."""
     if client_id := wanted.text("client_id"):
         return tx.clients.find(client_id) if client_id.isprintable() else None
@@ -65,7 +70,7 @@ def _find(tx: Transaction, wanted: Wanted) -> Client | None:
 
 def _register(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
     wanted = client.wanted
-    metadata = _metadata(ClientMetadata(name=""), wanted)
+    metadata = client_metadata(ClientMetadata(name=""), wanted)
     needs = metadata.proof in BY_SECRET
     made_secret = client.fresh_secret if needs and wanted.secret is None else None
     made = keeper.register(
@@ -87,7 +92,7 @@ def _change(
     tx: Transaction, keeper: Registrar, client: WantedClient, there: Client, now: Instant
 ) -> Step:
     wanted = client.wanted
-    changed = keeper.change(tx, there, _metadata(metadata_of(there), wanted), now)
+    changed = keeper.change(tx, there, client_metadata(metadata_of(there), wanted), now)
     faults = secret_faults(wanted.secret)
     if isinstance(changed, tuple):
         raise unfit(wanted, (*changed, *faults))
@@ -114,12 +119,16 @@ def _costs(grant_types: frozenset[str]) -> tuple[str, ...]:
     return tuple(cost for grant_type, cost in COSTS.items() if grant_type in grant_types)
 
 
-def _metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:
+def client_metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:
+    """`before` with what the file says."""
     # Any: file.py made each value what its field declares.
     given: dict[str, Any] = {
         key: value for key, value in wanted.given.items() if key not in {"client_id", "disabled"}
     }
-    if "authentication_method" not in given and given.keys() & {"type", "key_set"}:
+    names = {field.name for field in fields(OpenIdRegistration)} & given.keys()
+    if names:
+        given["openid"] = replace(before.openid, **{name: given.pop(name) for name in names})
+    if "authentication_method" not in given and (given.keys() | names) & _PROOF:
         fits = replace(before, **given, authentication_method="")
         given["authentication_method"] = fits.proof
     return replace(before, **given)

@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.deeds.sectors import Sectors
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying import client, user
 from valetkey.cli.applying.file import Site, Wanted
-from valetkey.cli.applying.step import Step, Unfit
+from valetkey.cli.applying.step import Step, Unfit, unfit
 from valetkey.cli.register.keeper import account_keeper, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
@@ -56,10 +59,32 @@ async def prepare(
         except Unfit as unfit:
             problems += unfit.problems
         progress(1)
+    for wanted in site.clients:
+        problems += await _sector_problems(opened, wanted)
     if problems:
         raise Mistakes(str(source), problems)
     clients = tuple(client.prepared(opened, wanted) for wanted in site.clients)
     return Prepared(source, tuple(users), clients)
+
+
+async def _sector_problems(opened: Opened, wanted: Wanted) -> Sequence[Problem]:
+    """Why the sector that a client names is not its own; what the rules refuse is not asked for."""
+    if not wanted.text("sector_identifier_uri"):
+        return ()
+
+    def look(tx: Transaction) -> ClientMetadata:
+        there = client.find(tx, wanted)
+        before = metadata_of(there) if there is not None else ClientMetadata(name="")
+        return client.client_metadata(before, wanted)
+
+    try:
+        metadata = await opened.store.read(look)
+    except Unfit:
+        return ()
+    if registrar(opened).rules.faults(metadata):
+        return ()
+    faults = await Sectors(opened.foundation.outgoing).faults(metadata)
+    return unfit(wanted, faults).problems
 
 
 async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
