@@ -41,7 +41,7 @@ JSON = ("application/json",)
 """What most answers are."""
 
 _MOST_REMEMBERED = 1_000
-_HEADERS = {"accept-encoding": "identity", "user-agent": "valetkey"}
+_HEADERS = {"accept-encoding": "identity", "connection": "close", "user-agent": "valetkey"}
 _FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 

@@ -1,0 +1,231 @@
+"""The door to servers of strangers: what it brings, and what keeps it shut."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fetch.canary import Clock, answer, certificate, door, listening
+from valetkey.fetch.door import AT_ONCE_THERE, LARGEST, REMEMBERED, Door, Fetched, Unfetchable
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+
+
+def _run(story: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await story()
+
+    asyncio.run(whole())
+
+
+async def _refused(asking: Awaitable[Fetched]) -> str:
+    with pytest.raises(Unfetchable) as caught:
+        await asking
+    # The same words whatever was wrong: who asked for it learns nothing of the network.
+    assert str(caught.value) == "the address gives no usable answer"
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    return caught.value.check
+
+
+def test_an_answer_comes_back_with_its_status_and_type() -> None:
+    async def story() -> None:
+        said = answer(b'{"keys":[]}', "Application/JSON; charset=utf-8")
+        async with listening(said) as canary:
+            fetch, _ = door()
+            fetched = await fetch.get(canary.url)
+            assert fetched == Fetched(200, "application/json", b'{"keys":[]}')
+            head = canary.heard[0].decode().lower()
+            assert head.startswith("get /keys http/1.1\r\n")
+            assert f"\r\nhost: 127.0.0.1:{canary.port}\r\n" in head
+            assert "\r\naccept-encoding: identity\r\n" in head
+            assert "\r\naccept: application/json\r\n" in head
+            assert "cookie" not in head
+            assert "authorization" not in head
+
+    _run(story)
+
+
+def test_a_form_is_sent_and_any_status_is_an_answer() -> None:
+    async def story() -> None:
+        async with listening(answer(b"no", "text/plain", "400 Bad Request")) as canary:
+            fetch, _ = door()
+            fetched = await fetch.post_form(canary.url, {"logout_token": "a b&c"})
+            assert (fetched.status, fetched.body) == (400, b"no")
+            assert canary.heard[0].endswith(b"\r\n\r\nlogout_token=a+b%26c")
+            assert b"application/x-www-form-urlencoded" in canary.heard[0]
+
+    _run(story)
+
+
+def test_a_name_is_looked_up_once_and_called_by_its_name() -> None:
+    async def story() -> None:
+        async with listening(answer()) as canary:
+            fetch, resolver = door(["127.0.0.1"], ["127.0.0.2"])
+            await fetch.get(f"http://app.example:{canary.port}?a=b")
+            assert resolver.asked == [("app.example", canary.port)]
+            head = canary.heard[0].decode().lower()
+            assert head.startswith("get /?a=b http/1.1\r\n")
+            assert f"\r\nhost: app.example:{canary.port}\r\n" in head
+
+    _run(story)
+
+
+def test_an_address_that_does_not_answer_leaves_it_to_the_next() -> None:
+    async def story() -> None:
+        async with listening(answer()) as canary:
+            fetch, _ = door(["::1", "127.0.0.1"])
+            assert (await fetch.get(f"http://app.example:{canary.port}/")).status == 200
+
+    _run(story)
+
+
+def test_tls_is_spoken_to_the_name_wherever_it_leads(tmp_path: Path) -> None:
+    shown = certificate(tmp_path, "app.example")
+    names: list[str | None] = []
+    shown.context.sni_callback = lambda _socket, name, _context: names.append(name)
+
+    async def story() -> None:
+        async with listening(answer(), tls=shown.context) as canary:
+            fetch, _ = door(ca_file=shown.ca_file)
+            assert (await fetch.get(f"https://app.example:{canary.port}/")).body == b"{}"
+            assert names == ["app.example"]
+
+    _run(story)
+
+
+@pytest.mark.parametrize(
+    ("said", "check"),
+    [
+        (b"", "fetch.answer"),
+        (b"nonsense\r\n\r\n", "fetch.answer"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort", "fetch.answer"),
+        (answer(b"x" * (LARGEST + 1)), "fetch.large"),
+        (answer(more="content-encoding: gzip\r\n"), "fetch.encoding"),
+        (answer(status="404 Not Found"), "fetch.status"),
+        (answer(status="204 No Content"), "fetch.status"),
+        (answer(kind="text/html"), "fetch.type"),
+        (answer(kind=""), "fetch.type"),
+    ],
+)
+def test_what_is_no_small_whole_answer_of_its_kind_is_none(said: bytes, check: str) -> None:
+    async def story() -> None:
+        async with listening(said) as canary:
+            fetch, _ = door()
+            assert await _refused(fetch.get(canary.url)) == check
+
+    _run(story)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "app.example/x",
+        "ftp://app.example/x",
+        "file:///etc/passwd",
+        "https://user@app.example/x",
+        "https://app.example/x#y",
+        "https://app.example\\@evil.example/",
+        "https://127.1/",
+        "https://0x7f000001/",
+        "https://2130706433/",
+        "https://[::1/",
+        "https://app.example:99999/",
+        " https://app.example/",
+        "https://app.example/\r\nhost: evil",
+        "HTTPS://APP.EXAMPLE/",
+    ],
+)
+def test_an_address_that_could_be_read_in_two_ways_is_not_asked(url: str) -> None:
+    async def story() -> None:
+        fetch, resolver = door()
+        assert await _refused(fetch.get(url)) == "fetch.url"
+        assert await _refused(fetch.post_form(url, {})) == "fetch.url"
+        assert resolver.asked == []
+
+    _run(story)
+
+
+def test_a_name_without_an_address_gives_no_answer() -> None:
+    async def story() -> None:
+        for found in ((), ("not an address",), ("127.0.0.1", "fe80::1%eth0")):
+            fetch, _ = door(found)
+            assert await _refused(fetch.get("http://app.example/")) == "fetch.name"
+
+    _run(story)
+
+
+def test_the_systems_resolver_is_asked_where_there_is_no_other() -> None:
+    async def story() -> None:
+        async with listening(answer()) as canary:
+            fetch = Door(door()[0]._allow, Clock())
+            url = f"http://localhost:{canary.port}/"
+            assert (await fetch.get(url)).status == 200
+            assert await _refused(fetch.get("https://no.such.name.invalid/")) == "fetch.name"
+
+    _run(story)
+
+
+def test_many_who_ask_at_once_are_one_request() -> None:
+    async def story() -> None:
+        async with listening(answer(), after=0.05) as canary:
+            fetch, _ = door()
+            first = asyncio.create_task(fetch.get(canary.url))
+            others = [asyncio.create_task(fetch.get(canary.url)) for _ in range(20)]
+            await asyncio.sleep(0.01)
+            # Who asked first goes away: the others still get their answer.
+            first.cancel()
+            assert {fetched.body for fetched in await asyncio.gather(*others)} == {b"{}"}
+            assert canary.connections == 1
+
+    _run(story)
+
+
+def test_what_failed_is_not_asked_again_for_a_moment() -> None:
+    async def story() -> None:
+        clock = Clock()
+        async with listening(answer(status="500 No")) as canary:
+            fetch, _ = door(clock=clock)
+            for _ in range(5):
+                assert await _refused(fetch.get(canary.url)) == "fetch.status"
+            assert canary.connections == 1
+            clock.now = Instant(clock.now + REMEMBERED)
+            assert await _refused(fetch.get(canary.url)) == "fetch.status"
+            assert canary.connections == 2
+
+    _run(story)
+
+
+def test_one_slow_server_does_not_keep_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", 0.5)
+
+    async def story() -> None:
+        async with listening(answer(), after=5) as slow, listening(answer()) as quick:
+            fetch, _ = door()
+            urls = [f"{slow.url}/{number}" for number in range(3 * AT_ONCE_THERE)]
+            waiting = [asyncio.create_task(_refused(fetch.get(url))) for url in urls]
+            await asyncio.sleep(0.05)
+            assert (await fetch.get(quick.url)).status == 200
+            assert slow.connections == AT_ONCE_THERE
+            assert set(await asyncio.gather(*waiting)) == {"fetch.slow"}
+
+    _run(story)
+
+
+def test_a_file_that_holds_no_certificates_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("nothing")
+
+    async def story() -> None:
+        for there in (file, tmp_path / "absent.pem"):
+            fetch, _ = door(ca_file=there)
+            with pytest.raises(Mistake, match=r"fetch\.ca_file"):
+                await fetch.get("https://127.0.0.1:1/")
+
+    _run(story)
+
+
+def test_older_tls_is_not_spoken() -> None:
+    assert ssl.create_default_context().minimum_version >= ssl.TLSVersion.TLSv1_2
