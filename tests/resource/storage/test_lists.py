@@ -1,8 +1,12 @@
 """How values are written so that text compares as they do, and listing on both engines."""
 
 import asyncio
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, product
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,8 +14,20 @@ from hypothesis import strategies as st
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
+from valetkey.resource.homes import listing
+from valetkey.resource.homes.listing import read_page
+from valetkey.resource.requests.paging import Asked
+from valetkey.resource.resource_object import ResourceObject
+from valetkey.resource.shapes.json_schema import JsonSchema
 from valetkey.resource.storage import lists
-from valetkey.resource.storage.lists import Lists, Orders, bring_up_to_date, written
+from valetkey.resource.storage.lists import (
+    COMPARED,
+    CREATED,
+    Lists,
+    Orders,
+    bring_up_to_date,
+    written,
+)
 from valetkey.resource.storage.objects import Objects, Owner, Place, Stored
 
 _ORDERS = Orders(sort=("n",), filter=("t",))
@@ -87,3 +103,53 @@ def test_what_is_older_than_its_lists_is_entered_in_batches(engine: Engine, coun
         return len(found)
 
     assert asyncio.run(story()) == count
+
+
+def _page(
+    kind: ResourceObject, owner: Owner, asked: Asked, db: Connection
+) -> tuple[Sequence[Stored], Place | None]:
+    return read_page(db, kind, owner, asked)
+
+
+def test_pages_of_two_filters_lead_to_all_that_fit_and_nothing_else(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With windows so small that some have nothing that fits, in both directions."""
+    monkeypatch.setattr(listing, "EXAMINED", 7)
+    owner, long = Owner("user:1"), "x" * COMPARED
+    shape = {name: {"type": kind} for name, kind in (("a", "integer"), ("b", "string"))}
+    declared = {"type": "object", "properties": {**shape, "n": {"type": "integer"}}}
+    kind = ResourceObject("s", JsonSchema(declared), sort=("n",), filter=("a", "b"))
+    made = [
+        {"a": n % 3, "b": f"{long}{n % 5 % 2}" if n > 20 else "", "n": n * 7 % 11}
+        for n in range(70)
+    ]
+
+    def fill(db: Connection) -> None:
+        for number, fields in enumerate(made):
+            document = msgspec.json.encode(fields).decode()
+            stored = Stored(f"s_{number:02d}", document, 1, Instant(number), Instant(0))
+            Objects(db, "s", owner).add(stored)
+            Lists(db, "s", owner).put(stored.id, kind.orders.entries(stored))
+
+    async def walk(asked: Asked) -> list[str]:
+        found: list[str] = []
+        while True:
+            shown, after = await engine.read(partial(_page, kind, owner, asked))
+            assert len(shown) <= asked.limit
+            found += [each.id for each in shown]
+            if after is None:
+                return found
+            asked = replace(asked, after=after)
+
+    async def story() -> None:
+        await migrate(engine, "valetkey.resource.storage.schema")
+        await engine.write(fill)
+        for a, b, by, descending in product((0, 1), ("", f"{long}1"), ("n", CREATED), (0, 1)):
+            asked = Asked(None, 3, by, bool(descending), (("a", a), ("b", b)))
+            fit = [n for n, fields in enumerate(made) if (fields["a"], fields["b"]) == (a, b)]
+            order = sorted(((made[n]["n"] if by == "n" else n), f"s_{n:02d}") for n in fit)
+            expected = [each for _, each in order]
+            assert await walk(asked) == (expected[::-1] if descending else expected)
+
+    asyncio.run(story())

@@ -8,13 +8,13 @@ from valetkey.database.engine import Connection
 from valetkey.resource.requests.paging import Asked
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.storage import lists, objects
-from valetkey.resource.storage.lists import CREATED, Lists, list_name, written
+from valetkey.resource.storage.lists import CREATED, Both, Lists, list_name, written
 from valetkey.resource.storage.objects import Objects, Owner, Place, Stored
 
 EXAMINED = 1_000
 """Objects that are looked at for one page, however few of them fit its filters."""
 
-_AT_ONCE = 100
+_ROUNDS = 4
 _Placed = Sequence[tuple[Stored, Place]]
 
 
@@ -23,14 +23,17 @@ def read_page(
 ) -> tuple[Sequence[Stored], Place | None]:
     """The objects of a page, and behind which place the next one begins; None after the last.
 
-    The first filter leads into the right list; the others are compared one by one, so a page may
-    hold fewer than were asked for, and there may be a next one all the same.
+    The first filter leads into the right list, the second into another of the same order; more are
+    compared one by one. With several filters a page may hold fewer than were asked for, and there
+    may be a next one all the same.
     """
+    if len(asked.filters) > 1:
+        return _read_both(db, kind, owner, asked)
     shown: list[Stored] = []
     after, examined = asked.after, 0
     while True:
-        # One more than needed tells whether there is another; where few may fit, more at once.
-        size = max(asked.limit - len(shown) + 1, _AT_ONCE if len(asked.filters) > 1 else 0)
+        # One more than needed tells whether there is another.
+        size = asked.limit - len(shown) + 1
         found = _batch(db, kind, owner, asked, after, size)
         for stored, place in found:
             if len(shown) == asked.limit:
@@ -43,6 +46,35 @@ def read_page(
             return shown, None
         if examined >= EXAMINED:
             return shown, after
+
+
+def _read_both(
+    db: Connection, kind: ResourceObject, owner: Owner, asked: Asked
+) -> tuple[Sequence[Stored], Place | None]:
+    (one, value), (other, its) = asked.filters[:2]
+    both = Both(
+        db,
+        kind.name,
+        owner,
+        (list_name(one, asked.by), list_name(other, asked.by)),
+        (written(value), written(its)),
+    )
+    page, end = (both.page_back, both.end_back) if asked.descending else (both.page, both.end)
+    after = asked.after or (lists.LAST if asked.descending else lists.FIRST)
+    shown: list[Stored] = []
+    for _ in range(_ROUNDS):
+        size, began = asked.limit - len(shown) + 1, after
+        found = page(began, EXAMINED, size)
+        for stored, place in found:
+            if len(shown) == asked.limit:
+                return shown, after
+            after = place
+            # A third value, and what long texts have beyond their first bytes.
+            if _fits(stored, asked):
+                shown.append(stored)
+        if len(found) < size:
+            return shown, end(began, EXAMINED)
+    return shown, after
 
 
 def _batch(

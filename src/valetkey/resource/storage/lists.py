@@ -160,6 +160,91 @@ class Lists:
         return [(stored_of(row), Place(row[5], row[0])) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Both:
+    """The objects that stand in two lists of one order: those with two values, say."""
+
+    db: Connection
+    kind: str
+    owner: Owner
+    lists: tuple[str, str]
+    values: tuple[str, str]
+    """In each list, under which value."""
+
+    def page(self, after: Place, window: int, limit: int) -> Sequence[tuple[Stored, Place]]:
+        """At most `limit` of those that are among the `window` entries of the first list."""
+        rows = self.db.rows(
+            "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
+            " FROM (SELECT place, id FROM list_entries"
+            " WHERE owner = :owner AND kind = :kind AND list = :list AND value = :value"
+            " AND (place, id) > (:place, :id) ORDER BY place, id LIMIT :window) AS e"
+            " JOIN objects AS o ON o.id = e.id"
+            " WHERE EXISTS (SELECT 1 FROM list_entries AS other"
+            " WHERE other.owner = :owner AND other.kind = :kind AND other.list = :other"
+            " AND other.value = :its AND other.place = e.place AND other.id = e.id)"
+            " ORDER BY e.place, e.id LIMIT :limit",
+            **self._where(after),
+            window=window,
+            limit=limit,
+            other=self.lists[1],
+            its=self.values[1],
+        )
+        return [(stored_of(row), Place(row[5], row[0])) for row in rows]
+
+    def end(self, after: Place, window: int) -> Place | None:
+        """Where that window ends; None if the first list does, before it."""
+        row = self.db.row(
+            "SELECT place, id FROM list_entries"
+            " WHERE owner = :owner AND kind = :kind AND list = :list AND value = :value"
+            " AND (place, id) > (:place, :id) ORDER BY place, id LIMIT 1 OFFSET :skipped",
+            **self._where(after),
+            skipped=window - 1,
+        )
+        return None if row is None else Place(row[0], row[1])
+
+    def page_back(self, before: Place, window: int, limit: int) -> Sequence[tuple[Stored, Place]]:
+        """As `page`, in the other direction."""
+        rows = self.db.rows(
+            "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
+            " FROM (SELECT place, id FROM list_entries"
+            " WHERE owner = :owner AND kind = :kind AND list = :list AND value = :value"
+            " AND (place, id) < (:place, :id) ORDER BY place DESC, id DESC LIMIT :window) AS e"
+            " JOIN objects AS o ON o.id = e.id"
+            " WHERE EXISTS (SELECT 1 FROM list_entries AS other"
+            " WHERE other.owner = :owner AND other.kind = :kind AND other.list = :other"
+            " AND other.value = :its AND other.place = e.place AND other.id = e.id)"
+            " ORDER BY e.place DESC, e.id DESC LIMIT :limit",
+            **self._where(before),
+            window=window,
+            limit=limit,
+            other=self.lists[1],
+            its=self.values[1],
+        )
+        return [(stored_of(row), Place(row[5], row[0])) for row in rows]
+
+    def end_back(self, before: Place, window: int) -> Place | None:
+        """As `end`, in the other direction."""
+        row = self.db.row(
+            "SELECT place, id FROM list_entries"
+            " WHERE owner = :owner AND kind = :kind AND list = :list AND value = :value"
+            " AND (place, id) < (:place, :id) ORDER BY place DESC, id DESC"
+            " LIMIT 1 OFFSET :skipped",
+            **self._where(before),
+            skipped=window - 1,
+        )
+        return None if row is None else Place(row[0], row[1])
+
+    def _where(self, place: Place) -> dict[str, object]:
+        return {
+            "owner": self.owner,
+            "kind": self.kind,
+            "list": self.lists[0],
+            "value": self.values[0],
+            "place": place.value,
+            "id": place.id,
+        }
+
+
 async def bring_up_to_date(engine: Engine, kind: str, orders: Orders) -> None:
     """Enter all objects of a kind again where its lists were declared otherwise before."""
     declared = " ".join(list_name(*names) for names in orders.names)
