@@ -6,7 +6,13 @@ from valetkey.authorization.pages.errors.explanation import error_index, explana
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
 from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.visitor.consent import Change, ChangedPart, ConsentPage, ScopeLine
+from valetkey.authorization.pages.visitor.consent import (
+    Change,
+    ChangedPart,
+    ClaimLine,
+    ConsentPage,
+    ScopeLine,
+)
 from valetkey.authorization.pages.visitor.denied import DeniedPage
 from valetkey.authorization.pages.visitor.home import HomePage, OwnApp
 from valetkey.authorization.pages.visitor.sign_in import SignInPage
@@ -90,6 +96,9 @@ EXAMPLES: Mapping[str, Page] = {
     "consent": consent(),
     "consent_one": consent(scopes=scopes(1, required=1), lasts=3_600, account_url="/account"),
     "consent_twelve": consent(scopes=scopes(12)),
+    "consent_claims": consent(
+        claims=(ClaimLine("email", "know your e-mail address"), ClaimLine("name", "know 50% %s"))
+    ),
     "consent_nothing": consent(scopes=scopes(3, chosen=False), nothing_chosen=True),
     "consent_changed": consent(
         changes=(

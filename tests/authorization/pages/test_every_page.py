@@ -59,6 +59,15 @@ def test_holds_no_script_and_no_style_of_its_own(page: Page) -> None:
 
 
 @every_page
+def test_recommends_no_paper_of_an_app_to_anybody(page: Page) -> None:
+    links = Reading(render(page, brand=BRAND)).all("a")
+    papers = [a for a in links if "papers" in a.holders[-1].attributes.get("class", "")]
+    theirs = [a for a in papers if a.attributes["href"].startswith("https://")]
+
+    assert {a.attributes.get("rel") for a in theirs} <= {"noopener noreferrer nofollow"}
+
+
+@every_page
 def test_has_headings_in_order(page: Page) -> None:
     reading = Reading(render(page, brand=BRAND))
 

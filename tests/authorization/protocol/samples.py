@@ -16,13 +16,14 @@ from valetkey.authorization.protocol.authorization_request import (
     understood,
 )
 from valetkey.authorization.protocol.authorization_response import prove
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 NOW = Instant(1_800_000_000)
 API = "https://api.example"
-KNOWN = ("read", "write", "notes:read", "client:read")
+KNOWN = ("read", "write", "notes:read", "client:read", *IDENTITY_SCOPES)
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"  # RFC 7636 appendix B
 PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
 

@@ -1,5 +1,6 @@
 """What happens next, as a table; and the sealed interaction."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from tests.authorization.protocol.samples import IMPLICIT, NATIVE, NOW, PKCE, WE
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
+from valetkey.authorization.protocol.claims import ACRS
 from valetkey.authorization.protocol.interaction import (
     Ask,
     Interaction,
@@ -17,6 +19,7 @@ from valetkey.authorization.protocol.interaction import (
     Respond,
     SignIn,
     Step,
+    chosen_claims,
     chosen_places,
     chosen_scope,
     is_bound_to,
@@ -49,7 +52,29 @@ CLAIMED = replace(NATIVE, redirect_uris=("https://app.example/cb",))
 LOOPBACK_WEB = replace(WEB, redirect_uris=("http://127.0.0.1/cb",))
 LOOPBACK_IMPLICIT = replace(IMPLICIT, redirect_uris=("http://127.0.0.1/cb",))
 
+OPENID = replace(WEB, scope=Scope.of("openid", "email", "read", "notes:read"))
+OPENID_ALLOWED = replace(
+    ALICE_ALLOWED,
+    client=OPENID,
+    person=Person("se_1", Instant(NOW - 100), replace(ALLOWED, scope=Scope.of("openid")), ("pwd",)),
+)
+MEANT_OTHER = replace(OPENID_ALLOWED.person or Person("", NOW), is_meant=False)
+OTHER = replace(OPENID_ALLOWED, person=MEANT_OTHER)
+UNKNOWN_WAY = replace(OPENID_ALLOWED.person or Person("", NOW), methods=("otp",))
+(ACR,) = ACRS.values()
+
+
+def openid(**changed: str) -> AuthorizationRequest:
+    return asked(OPENID, **{"scope": "openid", **changed})
+
+
+def essential(acr: str) -> str:
+    return json.dumps({"id_token": {"acr": {"essential": True, "value": acr}}})
+
+
+MAIL = json.dumps({"userinfo": {"email": None}})
 ALL = Respond(BOTH, asked=False)
+ONLY_OPENID = Respond(Scope.of("openid"), asked=False)
 TABLE: list[tuple[str, AuthorizationRequest, Known, Step | ErrorCode]] = [
     ("nobody is signed in", asked(), NOBODY, SignIn()),
     ("nobody, silently", asked(prompt="none"), NOBODY, ErrorCode.LOGIN_REQUIRED),
@@ -114,6 +139,65 @@ TABLE: list[tuple[str, AuthorizationRequest, Known, Step | ErrorCode]] = [
     ),
     ("public, loopback: always asked", NATIVE_LOOPBACK, NATIVE_ALLOWED, Ask(changed=False)),
     (
+        "public, loopback, silently",
+        asked(NATIVE, prompt="none", **LOOPBACK),
+        NATIVE_ALLOWED,
+        ErrorCode.INTERACTION_REQUIRED,
+    ),
+    ("the person who is meant", openid(), OPENID_ALLOWED, ONLY_OPENID),
+    ("another than is meant", openid(), OTHER, SignIn()),
+    ("another, silently", openid(prompt="none"), OTHER, ErrorCode.LOGIN_REQUIRED),
+    (
+        "another, who signed in here",
+        openid(),
+        replace(OTHER, signed_in_here=True),
+        ErrorCode.LOGIN_REQUIRED,
+    ),
+    (
+        "another, who even decided",
+        openid(),
+        replace(OTHER, allowed=BOTH),
+        SignIn(),
+    ),
+    ("a class of sign-in as had", openid(claims=essential(ACR)), OPENID_ALLOWED, ONLY_OPENID),
+    (
+        "a class that nobody has",
+        openid(claims=essential("gold")),
+        NOBODY,
+        ErrorCode.UNMET_AUTHENTICATION_REQUIREMENTS,
+    ),
+    (
+        "a class that this sign-in has not",
+        openid(claims=essential(ACR)),
+        replace(OPENID_ALLOWED, person=UNKNOWN_WAY),
+        SignIn(),
+    ),
+    (
+        "a class that this sign-in has not, silently",
+        openid(claims=essential(ACR), prompt="none"),
+        replace(OPENID_ALLOWED, person=UNKNOWN_WAY),
+        ErrorCode.UNMET_AUTHENTICATION_REQUIREMENTS,
+    ),
+    (
+        "a class that even the next sign-in had not",
+        openid(claims=essential(ACR)),
+        replace(OPENID_ALLOWED, person=UNKNOWN_WAY, signed_in_here=True),
+        ErrorCode.UNMET_AUTHENTICATION_REQUIREMENTS,
+    ),
+    ("a claim never allowed", openid(claims=MAIL), OPENID_ALLOWED, Ask(changed=False)),
+    (
+        "a claim never allowed, silently",
+        openid(claims=MAIL, prompt="none"),
+        OPENID_ALLOWED,
+        ErrorCode.CONSENT_REQUIRED,
+    ),
+    (
+        "a claim ticked, and one that nobody asked for",
+        openid(claims=MAIL),
+        replace(OPENID_ALLOWED, allowed=Scope.of("openid"), claims=frozenset({"email", "address"})),
+        Respond(Scope.of("openid"), asked=True, claims=frozenset({"email"})),
+    ),
+    (
         "public, loopback, decided",
         NATIVE_LOOPBACK,
         replace(NATIVE_ALLOWED, allowed=BOTH),
@@ -175,6 +259,17 @@ def test_places_name_what_was_asked_for_and_nothing_else() -> None:
     assert places == (0, 2)
     assert chosen_scope(request, places) == Scope.of("read", "notes:read")
     assert chosen_scope(request, (7, -1)) == Scope()
+
+
+def test_single_claims_stand_behind_the_scope_and_openid_is_always_chosen() -> None:
+    claims = json.dumps({"userinfo": {"name": None, "email": None, "address": None}})
+    request = openid(scope="read openid email", claims=claims)
+    assert request.single_claims == ("address", "name")
+    places = chosen_places(request, Scope.of("read"), ("name", "email", "phone_number"))
+    assert places == (0, 1, 4)
+    assert chosen_scope(request, places) == Scope.of("read", "openid")
+    assert chosen_claims(request, places) == {"name"}
+    assert chosen_claims(request, (0, 1, 2, 7, -1)) == frozenset()
 
 
 SEALER = Sealer((SealingKey(1, b"k" * 32),))

@@ -1,0 +1,12 @@
+"""Every claim that can be asked for by itself has its words."""
+
+from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
+from valetkey.authorization.protocol.claims import PERSONAL_CLAIMS
+
+
+def test_there_are_words_for_each_and_they_go_on_with_the_sentence() -> None:
+    assert CLAIM_WORDS.keys() == PERSONAL_CLAIMS
+    assert len(set(CLAIM_WORDS.values())) == len(CLAIM_WORDS)
+    for words in CLAIM_WORDS.values():
+        assert words[0].islower()
+        assert not words.endswith(".")
