@@ -3,14 +3,14 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tests.authorization.endpoints.world import CALLBACK, Answer, Service, service
 from valetkey.authorization.deeds.registrations import invite
 from valetkey.authorization.storage.register.invitations import Invitation
-from valetkey.config.settings import RegistrationSettings
+from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.moment import days, later
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
@@ -68,7 +68,7 @@ def run(
     """Run a story with a server where registration is open, or as `said`."""
 
     async def tell() -> None:
-        settings = RegistrationSettings(**{"mode": "open", **said})
+        settings = replace(RegistrationSettings(mode=RegistrationMode.OPEN), **said)
         async with service(directory, database, registration=settings) as it:
             await story(Registry(it))
 

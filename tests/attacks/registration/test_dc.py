@@ -1,0 +1,178 @@
+"""DC: what an application that registers itself tries to be, and is not."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+import requests
+
+from tests.attacks.registration.applicant import CALLBACK, GOOD, Applicant
+from tests.cli.running import valetkey
+from tests.cli.site import CONFIGURATION, serving
+from valetkey.testing.person import Person
+
+_INVALID = "invalid_client_metadata"
+
+
+def test_dc_01_registration_is_closed(strangers: Applicant) -> None:
+    with strangers.nothing_changes():
+        for token in ("", "x", "vk_in_" + "a" * 49):
+            body = json.dumps(GOOD).encode()
+            strangers.post(body, token=token).refused(401, "invalid_token")
+    discovered = requests.get(
+        f"{strangers.servers.auth_url}/.well-known/openid-configuration", timeout=10
+    )
+    assert "registration_endpoint" not in discovered.json()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"token_endpoint_auth_method": "none", "client_secret": "s" * 40},
+        {"token_endpoint_auth_method": "client_secret_basic", "type": "public"},
+        {"token_endpoint_auth_method": "tls_client_auth"},
+        {"token_endpoint_auth_method": ""},
+        {"token_endpoint_auth_method": 5},
+        {"token_endpoint_auth_method": "none", "grant_types": ["client_credentials"]},
+        {"token_endpoint_auth_method": "none", "token_endpoint_auth_signing_alg": "HS256"},
+        {"token_endpoint_auth_method": "private_key_jwt"},
+    ],
+    ids=repr,
+)
+def test_dc_03_a_method_that_contradicts_the_rest(
+    anybody: Applicant, said: dict[str, object]
+) -> None:
+    if said == {"token_endpoint_auth_method": ""}:
+        # Nothing was said: the usual method, stored as it is told.
+        assert anybody.registered(**said)["token_endpoint_auth_method"] == "client_secret_basic"
+        return
+    with anybody.nothing_changes():
+        anybody.register(**said).refused(400, _INVALID)
+
+
+def test_dc_03_what_is_stored_is_what_is_told(anybody: Applicant) -> None:
+    for method in ("none", "client_secret_post", "client_secret_jwt", "client_secret_basic"):
+        record = anybody.registered(token_endpoint_auth_method=method)
+        assert record["token_endpoint_auth_method"] == method
+        assert ("client_secret" in record) is (method != "none")
+        read = anybody.manage(record, "GET").json
+        assert read == {name: record[name] for name in record if name != "client_secret"}
+
+
+def test_dc_05_privileges_are_nobodys_to_take(anybody: Applicant) -> None:
+    said = dict.fromkeys(("skip_consent", "trusted", "admin", "first_party"), True)
+    more = {"profile": "classic", "required_scopes": [], "disabled_at": None, "own_scopes": ["x"]}
+    record = anybody.registered(**said, **more)
+    assert not {*said, *more} & record.keys()
+    person = Person(anybody.servers.auth_url)
+    anybody.servers.register_user("alice", "correct horse battery staple")
+    asked = {
+        "response_type": "code",
+        "client_id": record["client_id"],
+        "redirect_uri": CALLBACK,
+        "scope": "openid notes:read",
+        "state": "xyz",
+    }
+    page = person.open(f"{anybody.servers.auth_url}/oauth/authorize?{urlencode(asked)}")
+    page = person.sign_in(page, "alice", "correct horse battery staple")
+    # Consent is asked for, and says who vouches for the app: nobody.
+    assert page.status == 200
+    assert "nobody here has checked it" in re.sub(r"\s+", " ", page.text)
+    with anybody.nothing_changes():
+        for scope in ("openid write", "client:write", "*", "openid\nwrite"):
+            anybody.register(scope=scope).refused(400, _INVALID)
+        for grant_type in ("password", "urn:ietf:params:oauth:grant-type:token-exchange"):
+            anybody.register(grant_types=[grant_type]).refused(400, _INVALID)
+
+
+def test_dc_07_a_token_is_for_its_own_client_alone_and_enables_nothing(anybody: Applicant) -> None:
+    mine, other = anybody.registered(), anybody.registered()
+    off = anybody.registered(client_name="Off")
+    asks = {**GOOD, "client_id": mine["client_id"]}
+    with anybody.nothing_changes():
+        for token in (other["registration_access_token"], mine["client_secret"], "x"):
+            for method, said in (("GET", None), ("PUT", asks), ("DELETE", None)):
+                anybody.manage(mine, method, said, token).refused(401, "invalid_token")
+        stolen = {**GOOD, "client_id": other["client_id"]}
+        anybody.manage(mine, "PUT", stolen).refused(400, _INVALID)
+    assert anybody.manage(off, "DELETE").status == 204
+    with anybody.nothing_changes():
+        revived = {**GOOD, "client_id": off["client_id"]}
+        for method, said in (("GET", None), ("PUT", revived), ("DELETE", None)):
+            anybody.manage(off, method, said).refused(401, "invalid_token")
+
+
+def test_dc_09_software_statements_are_believed_from_nobody(anybody: Applicant) -> None:
+    unsigned = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2V2aWwudGVzdCJ9."
+    with anybody.nothing_changes():
+        anybody.register(software_statement=unsigned).refused(400, "unapproved_software_statement")
+        wrongs: tuple[object, ...] = ("", "x", 5, {}, ["a.b.c"])
+        for wrong in wrongs:
+            answer = anybody.register(software_statement=wrong)
+            answer.refused(400, "invalid_software_statement")
+
+
+_FIELDS = ("redirect_uris", "response_types", "grant_types", "contacts", "request_uris",
+           "post_logout_redirect_uris", "default_acr_values")  # fmt: skip
+
+
+@pytest.mark.parametrize("field", _FIELDS)
+def test_dc_13_arrays_with_holes_and_far_too_many(anybody: Applicant, field: str) -> None:
+    code = "invalid_redirect_uri" if field == "redirect_uris" else _INVALID
+    many = [f"https://app.example/{number}" for number in range(10_000)]
+    with anybody.nothing_changes():
+        wrongs: tuple[object, ...] = (
+            [None],
+            [CALLBACK, None],
+            [5],
+            [[CALLBACK]],
+            [{}],
+            [True],
+            {"0": CALLBACK},
+            "text",
+            5,
+            many,
+        )
+        for wrong in wrongs:
+            anybody.register(**{field: wrong}).refused(400, code)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b'"x"', b"null", b'{"client_name":"\\ud800"}', b"\xff", b"[" * 5_000],
+    ids=repr,
+)
+def test_dc_bodies_that_are_no_registration(anybody: Applicant, body: bytes) -> None:
+    with anybody.nothing_changes():
+        anybody.post(body).refused(400, _INVALID)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_dc_a_token_for_one_lets_one_in_whatever_the_process(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    database = ""
+    if engine == "postgres":
+        database = f'database = "{request.getfixturevalue("postgres_url")}"\n'
+    text = CONFIGURATION.format(workers=2).replace("[resource]", f"{database}[resource]")
+    text += '\n[registration]\nmode = "token"\n'
+    (tmp_path / "valetkey.toml").write_text(text, encoding="utf-8")
+    token = valetkey("registration", "invite", here=tmp_path).out.strip()
+    with serving(tmp_path) as site, ThreadPoolExecutor(16) as crowd:
+
+        def attempt(_: int) -> int:
+            answer = requests.post(
+                f"{site.authorization}/oauth/register",
+                json=GOOD,
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=60,
+            )
+            return answer.status_code
+
+        told = sorted(crowd.map(attempt, range(64)))
+    assert told == [201] + [401] * 63
+    shown = valetkey("client", "list", "--json", here=tmp_path).json
+    assert len([client for client in shown if client["self_registered"]]) == 1
