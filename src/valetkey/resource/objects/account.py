@@ -50,7 +50,7 @@ class Account:
     address: Annotated[
         dict[_Part, Annotated[str, Meta(max_length=1_000)]],
         Meta(examples=[{"locality": "London", "country": "UK"}]),
-    ] = field(default_factory=dict)
+    ] = field(default_factory=dict[_Part, str])
 
 
 _TEXT = {"type": "string"}
