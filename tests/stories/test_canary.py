@@ -24,7 +24,7 @@ import requests
 from tests.attacks.raw import Reply, request, say
 from tests.cli.running import valetkey
 from tests.stories.canary import Canaries, files, processes, tables
-from tests.stories.serving import CALLBACK, Serving, serving
+from tests.stories.processes.serving import CALLBACK, Serving, serving
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.runtime import SYSTEM

@@ -14,7 +14,7 @@ import pytest
 import requests
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.stories.serving import PASSWORD, configure, serving, together
+from tests.stories.processes.serving import PASSWORD, configure, serving, together
 from tests.support.relying_party import RelyingParty, wait_until
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.users import AccountKeeper

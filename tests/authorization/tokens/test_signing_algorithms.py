@@ -154,6 +154,25 @@ def test_a_key_leaves_the_published_set_in_the_second_it_ends(
     run(sqlite_url, tmp_path, story)
 
 
+def test_a_key_of_this_second_is_known_to_every_process_that_wants_to_be_sure(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        ring, other = it.ring(), it.ring()
+        await ring.keep(NOON)
+        await other.refresh(NOON)
+        for _ in range(5):
+            # Both keys at once, so that the one which signs is one that nobody has met.
+            for key in list(ring.published(NOON)):
+                await ring.withdraw(key.kid, NOON)
+            kid = ring.current(NOON).kid
+            await other.refresh(NOON, surely=True)
+            assert other.published(NOON).find(kid) is not None
+            assert other.current(NOON).kid == kid
+
+    run(database_url, tmp_path, story)
+
+
 def test_making_a_slow_key_holds_up_nobody(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring(algorithms=ALL)

@@ -130,14 +130,16 @@ class ClientKeys:
             # A key of a kind we do not know may be meant for somebody else.
             signing = KeySet.parse(fetched.body, ignore_unknown=True)
             encryption = EncryptionKeys.parse(fetched.body)
-        except (Unfetchable, Refused):
+        except (Unfetchable, Refused) as error:
             before = self._kept.get(place)
-            if before is None:
+            if before is not None and later(before.read_at, _AWAY) > now:
+                kept = replace(before, futile_at=now)
+            elif isinstance(error, Unfetchable):
+                # The door itself remembers for a moment what gave nothing.
+                self._kept.pop(place, None)
                 return None
-            if later(before.read_at, _AWAY) <= now:
-                del self._kept[place]
-                return None
-            kept = replace(before, futile_at=now)
+            else:
+                kept = _Kept(b"", KeySet(), EncryptionKeys(), now, futile_at=now)
         else:
             # Replaced, never merged: a key that is gone was withdrawn.
             kept = _Kept(fetched.body, signing, encryption, now)

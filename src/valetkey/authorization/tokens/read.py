@@ -10,6 +10,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel.jose import access_token
+from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
@@ -49,15 +50,15 @@ class AccessTokenReader:
             return None
         await self.keys.refresh(now)
         try:
-            said = access_token.verify(
-                token,
-                self.keys.published(now),
-                issuer=self.issuer,
-                audience=self.audience,
-                now=now,
-            )
-        except Refused:
-            return None
+            said = self._verify(token, now)
+        except Refused as refused:
+            if refused.refusal.check != access_token.UNKNOWN_KEY:
+                return None
+            await self.keys.refresh(now, surely=True)
+            try:
+                said = self._verify(token, now)
+            except Refused:
+                return None
         uid = None
         if said.grant_id is not None:
             # Only who has our key could say otherwise; even that is no fault of ours.
@@ -75,6 +76,15 @@ class AccessTokenReader:
             issued_at=said.issued_at,
             expires_at=said.expires_at,
             by_reference=False,
+        )
+
+    def _verify(self, token: str, now: Instant) -> AccessToken:
+        return access_token.verify(
+            token,
+            self.keys.published(now),
+            issuer=self.issuer,
+            audience=self.audience,
+            now=now,
         )
 
     def find_by_reference(self, tx: Transaction, token: str) -> Read | None:

@@ -86,10 +86,16 @@ class SigningKeyRing:
             published = self._published = _publish(self._records, now)
         return published.keys
 
-    async def refresh(self, now: Instant) -> None:
-        """Read the keys again if anybody changed them."""
-        changed = self._store.engine.changed()
-        if changed == self._changed and self._records:
+    async def refresh(self, now: Instant, *, surely: bool = False) -> None:
+        """Read the keys again if anybody changed them: a second ago or, if `surely`, just now.
+
+        Surely, for who is about to say that a key is none of ours: another process may sign with a
+        key that was made this second. On PostgreSQL that costs a question.
+        """
+        engine = self._store.engine
+        changed = engine.changed()
+        told_at_once = not surely or engine.mark() is not None
+        if changed == self._changed and self._records and told_at_once:
             return
         number, records = await self._store.read(
             lambda tx: (revision(tx.db), tuple(tx.signing_keys.all(now)))

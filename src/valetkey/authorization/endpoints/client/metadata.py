@@ -66,7 +66,8 @@ class KeysEndpoint:
 
     async def __call__(self, request: Request) -> Response:
         """The key set; it may be kept for five minutes."""
-        await self.keys.refresh(request.at)
+        # Whoever asks has met a key that it does not know, or keeps the answer for minutes.
+        await self.keys.refresh(request.at, surely=True)
         return Response(200, self.keys.published(request.at).document(), _KEYS_HEADERS)
 
 

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from tests.cli.running import valetkey
-from tests.stories.serving import SECRET, Serving, serving
+from tests.stories.processes.serving import SECRET, Serving, serving
 from valetkey.testing.person import Person
 
 _TIMES = 12

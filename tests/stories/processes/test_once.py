@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.serving import Serving, cpu_seconds, serving, together
+from tests.stories.processes.serving import Serving, cpu_seconds, serving, together
 
 _ROUNDS = 3
 

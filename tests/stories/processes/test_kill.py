@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.stories.serving import Serving, serving
+from tests.stories.processes.serving import Serving, serving
 
 _CALLERS = 16
 _BEFORE_THE_CUT = 150

@@ -11,7 +11,7 @@ from pathlib import Path
 import requests
 
 from tests.cli.running import PROGRAM, clean_environment
-from tests.stories.serving import PASSWORD, SECRET, configure
+from tests.stories.processes.serving import PASSWORD, SECRET, configure
 
 _PATIENCE = 30
 _FELT_WITHIN = 5.0
