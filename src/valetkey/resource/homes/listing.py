@@ -1,6 +1,7 @@
 """Listing: one page out of the database, in a time that does not depend on how much there is."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -14,8 +15,48 @@ from valetkey.resource.storage.objects import Objects, Owner, Place, Stored
 EXAMINED = 1_000
 """Objects that are looked at for one page, however few of them fit its filters."""
 
-_ROUNDS = 4
+LARGEST = 4 * 1024 * 1024
+"""Bytes of documents after which a page is full: two hundred objects may have 1 MiB each."""
+
+_MOST_READ = 8 * LARGEST
+_FIRST = 16  # objects that are read before it is known how large they are
+_ROUNDS = 5
 _Placed = Sequence[tuple[Stored, Place]]
+
+
+@dataclass(slots=True)
+class _Page:
+    """A page that fills, and what was read for it."""
+
+    asked: Asked
+    shown: list[Stored] = field(default_factory=list[Stored])
+    examined: int = 0
+    read: int = 0
+    held: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more goes on it."""
+        return (
+            len(self.shown) == self.asked.limit or self.held >= LARGEST or self.read >= _MOST_READ
+        )
+
+    @property
+    def wants(self) -> int:
+        """How many objects to read at once: not much more bytes than a page may have."""
+        # One more than needed tells whether there is another.
+        wanted = self.asked.limit - len(self.shown) + 1
+        if not self.examined:
+            return min(wanted, _FIRST)
+        return min(wanted, max(_FIRST, LARGEST * self.examined // max(self.read, 1)))
+
+    def take(self, stored: Stored) -> None:
+        """Show it, if it fits the filters."""
+        self.examined += 1
+        self.read += len(stored.document)
+        if _fits(stored, self.asked):
+            self.shown.append(stored)
+            self.held += len(stored.document)
 
 
 def read_page(
@@ -25,27 +66,23 @@ def read_page(
 
     The first filter leads into the right list, the second into another of the same order; more are
     compared one by one. With several filters a page may hold fewer than were asked for, and there
-    may be a next one all the same.
+    may be a next one all the same; so may a page of large objects.
     """
     if len(asked.filters) > 1:
         return _read_both(db, kind, owner, asked)
-    shown: list[Stored] = []
-    after, examined = asked.after, 0
+    filling, after = _Page(asked), asked.after
     while True:
-        # One more than needed tells whether there is another.
-        size = asked.limit - len(shown) + 1
+        size = filling.wants
         found = _batch(db, kind, owner, asked, after, size)
         for stored, place in found:
-            if len(shown) == asked.limit:
-                return shown, after
+            if filling.is_full:
+                return filling.shown, after
             after = place
-            if _fits(stored, asked):
-                shown.append(stored)
-        examined += len(found)
+            filling.take(stored)
         if len(found) < size:
-            return shown, None
-        if examined >= EXAMINED:
-            return shown, after
+            return filling.shown, None
+        if filling.examined >= EXAMINED:
+            return filling.shown, after
 
 
 def _read_both(
@@ -61,20 +98,19 @@ def _read_both(
     )
     page, end = (both.page_back, both.end_back) if asked.descending else (both.page, both.end)
     after = asked.after or (lists.LAST if asked.descending else lists.FIRST)
-    shown: list[Stored] = []
+    filling = _Page(asked)
     for _ in range(_ROUNDS):
-        size, began = asked.limit - len(shown) + 1, after
+        size, began = filling.wants, after
         found = page(began, EXAMINED, size)
         for stored, place in found:
-            if len(shown) == asked.limit:
-                return shown, after
+            if filling.is_full:
+                return filling.shown, after
             after = place
-            # A third value, and what long texts have beyond their first bytes.
-            if _fits(stored, asked):
-                shown.append(stored)
+            # Compared again: a third value, and what long texts have beyond their first bytes.
+            filling.take(stored)
         if len(found) < size:
-            return shown, end(began, EXAMINED)
-    return shown, after
+            return filling.shown, end(began, EXAMINED)
+    return filling.shown, after
 
 
 def _batch(

@@ -14,6 +14,8 @@ OPERATIONS = 100
 """Operations in one JSON Patch."""
 
 _BYTES = 1024 * 1024
+_MOVED = 2 * _BYTES
+"""Bytes that the operations of one patch may put somewhere, all together: it holds up others."""
 _DEPTH = 32
 _CONFLICT = Refusal(
     ErrorCode.CONFLICT,
@@ -74,8 +76,9 @@ class JsonPatch:
         """The whole document after it. Raises Invalid, and Refused (409) where one does not fit."""
         # A copy that shares nothing, so that what is tried again begins anew.
         document: object = _copied(before)
+        room = _Room(len(msgspec.json.encode(before)))
         for operation in self.operations:
-            document = _done(document, operation)
+            document = _done(document, operation, room)
         if not isinstance(document, dict):
             raise Invalid([FieldError("", "the document must stay an object")])
         return kind.changed(before, cast("dict[str, object]", document))
@@ -146,7 +149,33 @@ def _steps(value: object, name: str) -> tuple[str, ...]:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
-def _done(document: object, operation: Operation) -> object:
+class _Room:
+    """How much the operations of one patch may still make of a document."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._moved = 0
+
+    def put(self, value: object, path: Sequence[str]) -> object:
+        """A copy of `value` to be put there. Raises Refused where it is too much or too deep."""
+        written = msgspec.json.encode(value)
+        self._moved += len(written)
+        self._size += len(written) + sum(map(len, path[-1:])) + len('"":,')
+        if self._moved > _MOVED or len(path) + _depth(value) > _DEPTH:
+            raise Refused(_TOO_LARGE)
+        return cast("object", msgspec.json.decode(written))
+
+    def check(self, document: object) -> object:
+        """The document as it is now. Raises Refused where it is too large."""
+        # Counted anew only where it may be: every operation would otherwise read all of it.
+        if self._size > _BYTES:
+            self._size = len(msgspec.json.encode(document))
+            if self._size > _BYTES:
+                raise Refused(_TOO_LARGE)
+        return document
+
+
+def _done(document: object, operation: Operation, room: _Room) -> object:
     path = operation.path
     match operation.op:
         case "test":
@@ -157,16 +186,16 @@ def _done(document: object, operation: Operation) -> object:
             return _without(document, path)
         case "replace":
             _at(document, path)
-            if not path:
-                return _copied(operation.value)
-            return _put(document, path, _copied(operation.value), replaces=True)
+            value = room.put(operation.value, path)
+            return room.check(_put(document, path, value, replaces=True))
         case "add":
-            return _put(document, path, _copied(operation.value))
+            return room.check(_put(document, path, room.put(operation.value, path)))
         case "copy":
-            return _put(document, path, _copied(_at(document, operation.source)))
+            value = room.put(_at(document, operation.source), path)
+            return room.check(_put(document, path, value))
         case _:
-            moved = _at(document, operation.source)
-            return _put(_without(document, operation.source), path, moved)
+            value = room.put(_at(document, operation.source), path)
+            return room.check(_put(_without(document, operation.source), path, value))
 
 
 def _put(document: object, path: Sequence[str], value: object, *, replaces: bool = False) -> object:
@@ -184,9 +213,6 @@ def _put(document: object, path: Sequence[str], value: object, *, replaces: bool
             items.insert(place, value)
     else:
         raise Refused(_CONFLICT)
-    # Copies of copies double: neither size nor depth may get out of hand on the way.
-    if _depth(document) > _DEPTH or len(msgspec.json.encode(document)) > _BYTES:
-        raise Refused(_TOO_LARGE)
     return document
 
 
@@ -228,18 +254,19 @@ def _copied(value: object) -> object:
 
 
 def _depth(value: object) -> int:
+    """How many lists and objects are inside each other; 0 for anything else."""
     deepest, waiting = 0, [(value, 1)]
     while waiting:
         here, level = waiting.pop()
-        deepest = max(deepest, level)
-        if level > _DEPTH:
-            break
         if isinstance(here, dict):
             below: Sequence[object] = list(cast("Mapping[str, object]", here).values())
         elif isinstance(here, list):
             below = cast("list[object]", here)
         else:
             continue
+        deepest = max(deepest, level)
+        if level > _DEPTH:
+            break
         waiting += [(each, level + 1) for each in below if isinstance(each, dict | list)]
     return deepest
 

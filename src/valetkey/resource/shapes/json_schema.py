@@ -13,6 +13,7 @@ import jsonschema_rs
 
 from valetkey.resource.shapes.inline import NotLocal, inlined, inside
 from valetkey.resource.shapes.shape import (
+    MOST_ERRORS,
     RESERVED,
     Document,
     FieldError,
@@ -22,8 +23,13 @@ from valetkey.resource.shapes.shape import (
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-MOST_ERRORS = 100
-"""Errors told about one document."""
+_EXPLAINED = 1_000
+"""Values in what is explained to the last one.
+
+The validator says yes or no in no time; what it says of alternatives takes the square of the size.
+"""
+_SOMEWHERE = "this does not fit, and is too large to say where"
+_TOGETHER = "the fields do not fit together"
 
 FORMATS = frozenset(
     ("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid")
@@ -66,6 +72,7 @@ class JsonSchema:
         self.schema: Document = {**root, "additionalProperties": False}
         # Absence is judged by who knows whether it is a creation or a replacement.
         self._validator = _validator({**self.schema, "required": []})
+        self._fields = {name: _validator(each) for name, each in properties.items()}
         for error in self._errors(self.defaults):
             raise Unusable(f"the default at {error.pointer} does not fit: {error.detail}")
 
@@ -75,9 +82,41 @@ class JsonSchema:
 
     def _errors(self, given: Document) -> Iterator[FieldError]:
         yield from (unknown(name) for name in given if name not in self.names)
-        for error in self._validator.iter_errors(given):
-            if error.kind.name != "additionalProperties" or error.instance_path:
+        known = {name: value for name, value in given.items() if name in self.names}
+        if self._validator.is_valid(known):
+            return
+        if _is_small(known):
+            for error in self._validator.iter_errors(known):
                 yield FieldError(pointer(*error.instance_path), _detail(error))
+            return
+        wrong = {
+            name: value for name, value in known.items() if not self._fields[name].is_valid(value)
+        }
+        for name, value in wrong.items():
+            if not _is_small(value):
+                yield FieldError(pointer(name), _SOMEWHERE)
+                continue
+            for error in self._fields[name].iter_errors(value):
+                yield FieldError(pointer(name, *error.instance_path), _detail(error))
+        if not wrong:
+            yield FieldError("", _TOGETHER)
+
+
+def _is_small(value: object) -> bool:
+    """Whether it holds at most `_EXPLAINED` values; looks at no more than that."""
+    seen, waiting = 0, [value]
+    while waiting:
+        here = waiting.pop()
+        seen += 1
+        below: Sequence[object] = ()
+        if isinstance(here, dict):
+            below = tuple(cast("Mapping[str, object]", here).values())
+        elif isinstance(here, list):
+            below = cast("list[object]", here)
+        if seen + len(waiting) + len(below) > _EXPLAINED:
+            return False
+        waiting += below
+    return True
 
 
 def _detail(error: jsonschema_rs.ValidationError) -> str:

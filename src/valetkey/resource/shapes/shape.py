@@ -11,6 +11,10 @@ RESERVED = ("id", "created_at", "changed_at", "version")
 """What every object shows and nobody writes; no field is called so."""
 
 
+MOST_ERRORS = 100
+"""Errors told about one document."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """What is wrong with one field: a JSON pointer (RFC 6901) and a sentence."""
@@ -20,12 +24,12 @@ class FieldError:
 
 
 class Invalid(Exception):
-    """A document that does not fit: every field that is wrong, and the reference if it has one."""
+    """A document that does not fit: the fields that are wrong, and the reference if it has one."""
 
     def __init__(self, errors: Sequence[FieldError], reference: str = "") -> None:
-        """Say no because of `errors`."""
+        """Say no because of `errors`, of which the first 100 are told."""
         super().__init__(f"{len(errors)} fields are wrong")
-        self.errors = tuple(errors)
+        self.errors = tuple(errors[:MOST_ERRORS])
         self.reference = reference
 
 
