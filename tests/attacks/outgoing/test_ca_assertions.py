@@ -1,0 +1,251 @@
+"""Client assertions: whose keys, which algorithm, what else could be passed off as one (CA, JW)."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_network
+
+import pytest
+
+from tests.attacks.outgoing.apps import CALLBACK, SECRET, Apps, apps, fresh_key, jwks
+from tests.attacks.world import raw_jwt
+from tests.support.pages import Page, Pages, pages
+from valetkey.kernel.jose.jwt import sign
+from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.jose.mac import sign_shared
+from valetkey.kernel.moment import minutes, seconds
+from valetkey.kernel.secret import Secret
+
+_NAMES = iter(range(1_000))
+
+
+@pytest.fixture(scope="module")
+def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apps]:
+    """One server for all apps of this file."""
+    with apps(tmp_path_factory.mktemp("apps"), ip_network("127.0.0.0/8")) as found:
+        yield found
+
+
+@pytest.fixture
+def there() -> Iterator[Pages]:
+    """The app's own web server."""
+    with pages() as found:
+        yield found
+
+
+@pytest.fixture
+def name() -> str:
+    """An app's id that no other test has."""
+    return f"app{next(_NAMES)}"
+
+
+def _refused(it: Apps, client_id: str, assertion: str) -> None:
+    answer = it.prove(client_id, assertion)
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+
+
+def test_ca_22_keys_at_an_address_are_read_once_and_exchanged_at_once(
+    it: Apps, there: Pages, name: str
+) -> None:
+    old, new = fresh_key(), fresh_key()
+    there.at["/jwks"] = Page(jwks(old))
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    assert there.asked == []
+    for _ in range(3):
+        assert it.prove(name, it.assertion(name, old)).status_code == 200
+    assert there.asked == ["/jwks"]
+    there.at["/jwks"] = Page(jwks(new))
+    assert it.prove(name, it.assertion(name, new)).status_code == 200
+    assert len(there.asked) == 2
+    # JW-23: replaced, not merged.
+    _refused(it, name, it.assertion(name, old))
+
+
+def test_jw_23_a_withdrawn_key_ends_with_the_life_of_what_is_remembered(
+    it: Apps, there: Pages, name: str
+) -> None:
+    old = fresh_key()
+    there.at["/jwks"] = Page(jwks(old))
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    assert it.prove(name, it.assertion(name, old)).status_code == 200
+    there.at["/jwks"] = Page(jwks(fresh_key()))
+    it.servers.clock.forward(minutes(5))
+    _refused(it, name, it.assertion(name, old))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page(status=404),
+        Page(status=500),
+        Page(b'{"keys":[]}', slow=7),
+        Page(b" " * 10 * 2**20),
+        Page(b'{"keys":"none"}'),
+        Page(b"<!doctype html><title>keys</title>", kind="text/html"),
+        Page(status=302, location="/right"),
+        Page(status=308, location="/right"),
+    ],
+    ids=["gone", "broken", "slow", "large", "odd", "html", "moved", "moved-for-good"],
+)
+def test_ca_23_keys_that_cannot_be_read_prove_nothing(
+    it: Apps, there: Pages, name: str, page: Page
+) -> None:
+    key = fresh_key()
+    there.at |= {"/jwks": page, "/right": Page(jwks(key))}
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    _refused(it, name, it.assertion(name, key))
+    assert "/right" not in there.asked
+    # For a moment nobody asks again, and all are told at once.
+    asked = len(there.asked)
+    _refused(it, name, it.assertion(name, key))
+    assert len(there.asked) == asked == 1
+
+
+def test_ca_23_keys_as_html_are_refused_whatever_they_say(
+    it: Apps, there: Pages, name: str
+) -> None:
+    key = fresh_key()
+    there.at["/jwks"] = Page(jwks(key), kind="text/html")
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    _refused(it, name, it.assertion(name, key))
+
+
+def test_ca_23_known_keys_are_used_while_their_server_is_away(
+    it: Apps, there: Pages, name: str
+) -> None:
+    key = fresh_key()
+    there.at["/jwks"] = Page(jwks(key))
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    assert it.prove(name, it.assertion(name, key)).status_code == 200
+    there.at["/jwks"] = Page(status=503)
+    it.servers.clock.forward(minutes(6))
+    for _ in range(3):
+        assert it.prove(name, it.assertion(name, key)).status_code == 200
+    assert len(there.asked) == 2
+    it.servers.clock.forward(minutes(24 * 60))
+    _refused(it, name, it.assertion(name, key))
+
+
+def test_ca_23_a_slow_server_is_asked_once_however_many_wait(
+    it: Apps, there: Pages, name: str
+) -> None:
+    key = fresh_key()
+    there.at["/jwks"] = Page(jwks(key), slow=1)
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    assertions = [it.assertion(name, key) for _ in range(12)]
+    with ThreadPoolExecutor(12) as crowd:
+        answers = list(crowd.map(it.prove, [name] * 12, assertions))
+    assert {answer.status_code for answer in answers} == {200}
+    assert there.connections == 1
+
+
+def test_ca_23_unknown_keys_do_not_make_us_ask_and_ask(it: Apps, there: Pages, name: str) -> None:
+    key = fresh_key()
+    there.at["/jwks"] = Page(jwks(key))
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    assert it.prove(name, it.assertion(name, key)).status_code == 200
+    for _ in range(10):
+        _refused(it, name, it.assertion(name, fresh_key()))
+    assert len(there.asked) == 2
+    # Half a minute later it is worth a look again.
+    new = fresh_key()
+    there.at["/jwks"] = Page(jwks(new))
+    it.servers.clock.forward(seconds(30))
+    assert it.prove(name, it.assertion(name, new)).status_code == 200
+
+
+def test_ca_24_a_shared_secret_signs(it: Apps, name: str) -> None:
+    it.app(name, secret=SECRET, token_endpoint_auth_method="client_secret_jwt")
+    for secret, status in ((SECRET, 200), (f"{SECRET}x", 401), ("x" * 40, 401)):
+        assertion = sign_shared(it.claims(name), Secret(secret))
+        assert it.prove(name, assertion).status_code == status
+    once = sign_shared(it.claims(name), Secret(SECRET))
+    assert it.prove(name, once).status_code == 200
+    _refused(it, name, once)
+    # Its secret is never shown any more, only used.
+    form = {"grant_type": "client_credentials", "client_id": name}
+    assert it.post({**form, "client_secret": SECRET}).status_code == 401
+    assert it.post({"grant_type": "client_credentials"}, (name, SECRET)).status_code == 401
+
+
+def test_ca_24_a_public_key_is_no_shared_secret(it: Apps, name: str) -> None:
+    it.app(name)
+    for secret in (jwks(it.key).decode(), it.key.public.text()):
+        _refused(it, name, sign_shared(it.claims(name), Secret(secret)))
+
+
+def test_ca_24_a_secret_that_is_not_for_signing_does_not_sign(it: Apps, name: str) -> None:
+    it.app(name, secret=SECRET, token_endpoint_auth_method="client_secret_basic")
+    _refused(it, name, sign_shared(it.claims(name), Secret(SECRET)))
+
+
+def test_ca_25_a_secret_comes_where_it_was_registered_to_come(it: Apps, name: str) -> None:
+    grant = {"grant_type": "client_credentials"}
+    for method, in_header, in_body in (
+        ("client_secret_basic", 200, 401),
+        ("client_secret_post", 401, 200),
+        ("", 200, 200),
+    ):
+        client_id = f"{name}-{method}"
+        it.app(client_id, secret=SECRET, token_endpoint_auth_method=method)
+        assert it.post(grant, (client_id, SECRET)).status_code == in_header
+        body = {**grant, "client_id": client_id, "client_secret": SECRET}
+        assert it.post(body).status_code == in_body
+
+
+def test_jw_02_only_the_registered_algorithm_signs(it: Apps, name: str) -> None:
+    edwards = SigningKey.generate(Algorithm.EDDSA)
+    with pages() as there:
+        there.at["/jwks"] = Page(jwks(it.key, edwards))
+        it.app(name, jwks_uri=f"{there.url}/jwks", token_endpoint_auth_signing_alg="EdDSA")
+        assert it.prove(name, it.assertion(name, edwards)).status_code == 200
+        _refused(it, name, it.assertion(name))
+
+
+@pytest.mark.parametrize("alg", ["none", "None", "NONE", "", "HS256", "HS384", "HS512", "ES384"])
+def test_jw_01_unsigned_and_unknown_algorithms_prove_nothing(it: Apps, name: str, alg: str) -> None:
+    it.app(name)
+    it.app(f"{name}-shared", secret=SECRET, token_endpoint_auth_method="client_secret_jwt")
+    for client_id in (name, f"{name}-shared"):
+        for signature in (b"", bytes(64), bytes(32)):
+            head = {"alg": alg, "typ": "JWT"}
+            _refused(it, client_id, raw_jwt(head, it.claims(client_id), signature))
+
+
+@pytest.mark.parametrize(
+    "typ", ["oauth-authz-req+jwt", "at+jwt", "logout+jwt", "dpop+jwt", "application/at+jwt"]
+)
+def test_jw_11_what_is_another_kind_is_no_assertion(it: Apps, name: str, typ: str) -> None:
+    it.app(name)
+    _refused(it, name, sign(it.claims(name), it.key, typ=typ))
+
+
+def test_jw_11_a_request_object_is_no_assertion(it: Apps, name: str) -> None:
+    it.app(name)
+    request: dict[str, object] = {
+        "sub": None,
+        "jti": None,
+        "client_id": name,
+        "response_type": "code",
+        "redirect_uri": CALLBACK,
+    }
+    for typ in ("", "JWT", "oauth-authz-req+jwt"):
+        _refused(it, name, sign(it.claims(name, **request), it.key, typ=typ))
+
+
+def test_jw_11_what_this_server_signed_is_no_assertion(it: Apps, name: str) -> None:
+    it.app(name)
+    token = it.prove(name, it.assertion(name)).json()["access_token"]
+    _refused(it, name, token)
+
+
+def test_jw_13_one_serialisation_is_read(it: Apps, name: str) -> None:
+    it.app(name)
+    header, payload, signature = it.assertion(name).split(".")
+    for text in (
+        json.dumps({"payload": payload, "protected": header, "signature": signature}),
+        f"{header}.{payload}.{payload}.{payload}.{signature}",
+        f"{header}.{payload}",
+        "." * 60_000,
+    ):
+        _refused(it, name, text)

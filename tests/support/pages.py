@@ -1,0 +1,76 @@
+"""Somebody's web server on loopback: says what it was told to, and counts who connects."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+
+@dataclass
+class Page:
+    """What lies at an address; `slow` is in seconds."""
+
+    body: bytes = b""
+    kind: str = "application/json"
+    status: int = 200
+    slow: float = 0.0
+    location: str = ""
+
+
+@dataclass
+class Pages:
+    """A web server: `at` says what lies where, `asked` what was asked for, in order."""
+
+    url: str
+    at: dict[str, Page] = field(default_factory=dict[str, Page])
+    asked: list[str] = field(default_factory=list[str])
+    connections: int = 0
+
+
+@contextmanager
+def pages() -> Generator[Pages]:
+    """The server, running."""
+    found = Pages("")
+
+    class Handler(BaseHTTPRequestHandler):
+        def setup(self) -> None:
+            found.connections += 1
+            super().setup()
+
+        def do_GET(self) -> None:
+            found.asked.append(self.path)
+            page = found.at.get(self.path, Page(status=404))
+            time.sleep(page.slow)
+            self.send_response(page.status)
+            if page.location:
+                self.send_header("location", page.location)
+            self.send_header("content-type", page.kind)
+            self.send_header("content-length", str(len(page.body)))
+            self.end_headers()
+            try:
+                self.wfile.write(page.body)
+            except OSError:
+                # Whoever asked has had enough.
+                return
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            return
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        found.url = f"http://127.0.0.1:{server.server_port}"
+        thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()
