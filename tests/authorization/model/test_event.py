@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
-from tests.authorization.visitor.browser import Browser
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.registrations import adopt, invite, withdraw
 from valetkey.authorization.deeds.users import UserRecord

@@ -7,8 +7,8 @@ from typing import ParamSpec, TypeVar
 
 import pytest
 
-from tests.authorization.visitor.browser import PASSWORD
-from tests.authorization.visitor.world import ALICE, NOON, World, run
+from tests.authorization.endpoints.visitor.browser import PASSWORD
+from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.transaction import Transaction

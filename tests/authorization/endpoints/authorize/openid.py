@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from html import unescape
 from re import findall
 
-from tests.authorization.visitor.browser import Answer, Browser, usual
-from tests.authorization.visitor.world import ALICE, ISSUER, WEB, World
+from tests.authorization.endpoints.visitor.browser import Answer, Browser, usual
+from tests.authorization.endpoints.visitor.world import ALICE, ISSUER, WEB, World
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.voucher import VoucherKind

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from tests.authorization.visitor.browser import usual
-from tests.authorization.visitor.looks import is_page, voucher_of
-from tests.authorization.visitor.world import (
+from tests.authorization.endpoints.visitor.browser import usual
+from tests.authorization.endpoints.visitor.looks import is_page, voucher_of
+from tests.authorization.endpoints.visitor.world import (
     ALICE,
     CHALLENGE,
     ISSUER,

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tests.authorization.visitor.browser import usual
-from tests.authorization.visitor.world import API, ISSUER, NOON, WEB, World, run
+from tests.authorization.endpoints.visitor.browser import usual
+from tests.authorization.endpoints.visitor.world import API, ISSUER, NOON, WEB, World, run
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.kernel.jose import access_token

@@ -16,7 +16,7 @@ from tests.authorization.endpoints.authorize.openid import (
     said,
     wish,
 )
-from tests.authorization.visitor.world import ALICE, NOON, World, run
+from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import ACRS
 from valetkey.authorization.protocol.logout import session_state

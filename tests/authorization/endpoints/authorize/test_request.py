@@ -5,9 +5,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.authorization.visitor.browser import usual
-from tests.authorization.visitor.looks import is_page
-from tests.authorization.visitor.world import (
+from tests.authorization.endpoints.visitor.browser import usual
+from tests.authorization.endpoints.visitor.looks import is_page
+from tests.authorization.endpoints.visitor.world import (
     CHALLENGE,
     ISSUER,
     NOON,

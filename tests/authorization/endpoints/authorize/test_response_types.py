@@ -17,8 +17,8 @@ from tests.authorization.endpoints.authorize.openid import (
     payload,
     said,
 )
-from tests.authorization.visitor.browser import Answer
-from tests.authorization.visitor.world import API, ISSUER, NOON, World, run
+from tests.authorization.endpoints.visitor.browser import Answer
+from tests.authorization.endpoints.visitor.world import API, ISSUER, NOON, World, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType

@@ -16,7 +16,7 @@ from tests.authorization.endpoints.authorize.openid import (
     said,
     wish,
 )
-from tests.authorization.visitor.world import ALICE, BOB, World, run
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
 from valetkey.authorization.protocol.claims import ACRS
 
 (ACR,) = ACRS.values()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.authorization.visitor.world import WEB, World, run
+from tests.authorization.endpoints.visitor.world import WEB, World, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 
 OPENED = replace(

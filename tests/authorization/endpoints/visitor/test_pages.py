@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.authorization.visitor.world import World, run
+from tests.authorization.endpoints.visitor.world import World, run
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.storage.records import DecisionQueue

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.authorization.visitor.browser import Answer, Browser
-from tests.authorization.visitor.world import ALICE, WEB, World, run
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity

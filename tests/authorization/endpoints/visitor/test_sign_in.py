@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.authorization.visitor.browser import PASSWORD
-from tests.authorization.visitor.looks import is_page
-from tests.authorization.visitor.world import ALICE, BOB, WEB, World, run
+from tests.authorization.endpoints.visitor.browser import PASSWORD
+from tests.authorization.endpoints.visitor.looks import is_page
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
 from valetkey.authorization.model.grant import Grant
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.moment import days, hours, minutes

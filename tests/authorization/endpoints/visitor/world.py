@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.authorization.visitor.browser import PASSWORD, Browser
+from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects

@@ -1,7 +1,7 @@
 """What tests look at again and again: pages that lead nowhere, and what a code stands for."""
 
-from tests.authorization.visitor.browser import Answer
-from tests.authorization.visitor.world import World
+from tests.authorization.endpoints.visitor.browser import Answer
+from tests.authorization.endpoints.visitor.world import World
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 
