@@ -1,0 +1,142 @@
+"""Whatever is sent to register with, it is registered or refused; what is stored is told."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import fields
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.authorization.endpoints.registration.registering import JSON, PLAIN, Registry
+from tests.authorization.endpoints.world import CALLBACK, Answer, service
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.config.settings import (
+    RegistrableGrantType,
+    RegistrationMode,
+    RegistrationSettings,
+)
+from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+
+_EVERYTHING = RegistrationSettings(
+    mode=RegistrationMode.OPEN,
+    grant_types=tuple(RegistrableGrantType),
+    scopes=("notes:read",),
+    registrations_per_hour=1_000_000,
+)
+_KEYS = json.loads(KeySet.of(SigningKey.generate(Algorithm.ES256).public).document())
+_MEMBERS = (
+    *(field.name for field in fields(OpenIdRegistration)),
+    "redirect_uris",
+    "grant_types",
+    "application_type",
+    "client_name",
+    "scope",
+    "logo_uri",
+    "policy_uri",
+    "tos_uri",
+    "jwks",
+    "software_statement",
+    "client_id",
+    "client_secret",
+    "client_name#de",
+)
+# What is right somewhere, and so gets further in than noise.
+_WORDS = st.sampled_from(
+    (
+        "code",
+        "id_token",
+        "token id_token",
+        "authorization_code",
+        "implicit",
+        "client_credentials",
+        "refresh_token",
+        "native",
+        "web",
+        "none",
+        "client_secret_jwt",
+        "private_key_jwt",
+        "ES256",
+        "HS256",
+        "RS256",
+        "RSA-OAEP-256",
+        "ECDH-ES",
+        "A128GCM",
+        "pairwise",
+        "public",
+        "openid",
+        "openid notes:read",
+        "https://app.example/x",
+        "http://127.0.0.1/cb",
+        "com.example.app:/cb",
+        CALLBACK,
+    )
+)
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | _WORDS
+_SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | _TEXT
+_VALUE = st.recursive(
+    _SCALAR | st.lists(_WORDS, max_size=3) | st.just(_KEYS),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4),
+    max_leaves=8,
+)
+_ASKED = st.dictionaries(st.sampled_from(_MEMBERS) | _TEXT, _VALUE, max_size=6)
+
+
+class World:
+    """One server for all examples, in one event loop."""
+
+    def __init__(self, runner: asyncio.Runner, registry: Registry) -> None:
+        self.runner = runner
+        self.registry = registry
+
+    def send(self, body: bytes, content_type: str = JSON) -> Answer:
+        return self.runner.run(self.registry.raw(body, content_type=content_type))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    algorithms = (Algorithm.ES256, Algorithm.EDDSA)
+    made = service(tmp_path_factory.mktemp("any"), "", algorithms, registration=_EVERYTHING)
+    with asyncio.Runner() as runner:
+        it = runner.run(made.__aenter__())
+        yield World(runner, Registry(it))
+        runner.run(made.__aexit__(None, None, None))
+
+
+def _judge(world: World, answer: Answer) -> None:
+    assert answer.status in {201, 400, 413, 415}, answer.body
+    assert answer.headers["cache-control"] == "no-store"
+    told = answer.json
+    if answer.status != 201:
+        assert told["error_description"]
+        return
+    read = world.runner.run(world.registry.manage(told))
+    assert read.json == {name: told[name] for name in told if name != "client_secret"}
+
+
+@given(body=st.binary(max_size=200))
+def test_any_bytes_are_answered(world: World, body: bytes) -> None:
+    _judge(world, world.send(body))
+
+
+@given(value=_VALUE)
+def test_any_json_is_answered(world: World, value: object) -> None:
+    _judge(world, world.send(json.dumps(value).encode()))
+
+
+@settings(max_examples=300)
+@given(said=_ASKED)
+def test_any_members_are_answered_and_what_is_stored_is_told(
+    world: World, said: dict[str, object]
+) -> None:
+    _judge(world, world.send(json.dumps({**PLAIN, **said}).encode()))
+
+
+@given(kind=st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_size=20))
+def test_any_kind_of_body_is_answered(world: World, kind: str) -> None:
+    _judge(world, world.send(json.dumps(PLAIN).encode(), kind))
+
+
+def test_far_too_much_is_answered(world: World) -> None:
+    assert world.send(b'{"x": "' + b"x" * 1_048_576 + b'"}').status == 413
