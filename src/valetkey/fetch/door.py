@@ -169,12 +169,11 @@ class Door:
         if not addresses or None in found:
             _refuse("name")
         usual = web.scheme == "https" and web.port == 443  # noqa: PLR2004 - https itself
-        for address in addresses:
-            # One answer that leads inside condemns the name: else it would be a matter of luck.
-            if not may_be_reached(address, self._allow):
-                _refuse("address")
-            if not usual and not is_in(address, self._allow):
-                _refuse("port")
+        # One answer that leads inside condemns the name: else it would be a matter of luck.
+        if not all(may_be_reached(address, self._allow) for address in addresses):
+            _refuse("address")
+        if not usual and not all(is_in(address, self._allow) for address in addresses):
+            _refuse("port")
         return addresses
 
     async def _ask(
