@@ -16,7 +16,7 @@ from valetkey.kernel.jose.jwe import (
     EncryptionKeys,
     encrypt,
 )
-from valetkey.kernel.jose.jwk import MOST, public_members
+from valetkey.kernel.jose.jwk import MOST_PUBLISHED, public_members
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import from_base64url, to_base64url
@@ -176,7 +176,7 @@ def test_keys_come_back_as_they_were_kept() -> None:
         (b"[]", "jwks.json"),
         (b'{"keys":{}}', "jwks.json"),
         (b" " * 65_537, "jwks.long"),
-        (_set(*({},) * (MOST + 1)), "jwks.many"),
+        (_set(*({},) * (MOST_PUBLISHED + 1)), "jwks.many"),
     ],
     ids=["nothing", "a list", "an object of keys", "long", "many"],
 )

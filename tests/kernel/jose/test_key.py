@@ -7,7 +7,7 @@ import pytest
 from joserfc.jwk import import_key
 
 from tests.vectors.rows import rows
-from valetkey.kernel.jose.jwk import LONGEST, MOST, thumbprint
+from valetkey.kernel.jose.jwk import LONGEST, MOST, MOST_PUBLISHED, thumbprint
 from valetkey.kernel.jose.key import Algorithm, KeySet, PublicKey, SigningKey
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import from_base64url, to_base64url
@@ -204,6 +204,15 @@ def test_several_keys_have_a_name_each() -> None:
     assert _check(_set(dict(_EC.public.jwk), dict(_EC.public.jwk))) == "jwks.kid"
     with pytest.raises(ValueError, match="share a kid"):
         KeySet.of(_EC.public, _EC.public)
+
+
+def test_a_server_publishes_more_keys_than_anybody_hands_in() -> None:
+    many = _set(*({**_EC.public.jwk, "kid": str(n)} for n in range(MOST_PUBLISHED)))
+    assert len(KeySet.parse(many, ignore_unknown=True)) == MOST_PUBLISHED
+    assert _check(many) == "jwks.many"
+    more = _set(*({**_EC.public.jwk, "kid": str(n)} for n in range(MOST_PUBLISHED + 1)))
+    with pytest.raises(Refused):
+        KeySet.parse(more, ignore_unknown=True)
 
 
 @pytest.mark.parametrize(

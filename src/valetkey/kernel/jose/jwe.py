@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from valetkey.kernel.jose.jwk import (
+    MOST_PUBLISHED,
     entries,
     kid_of,
     members_of,
@@ -71,7 +72,7 @@ class EncryptionKeys:
         """
         said: list[EncryptionKey] = []
         silent: list[EncryptionKey] = []
-        for entry in entries(document):
+        for entry in entries(document, MOST_PUBLISHED):
             try:
                 jwk = members_of(entry)
                 key = _parse(jwk)

@@ -16,8 +16,11 @@ from valetkey.kernel.strict_json import read_object
 LONGEST = 65_536
 """Bytes in a key set."""
 
-MOST = 100
-"""Keys in a key set."""
+MOST = 20
+"""Keys in a set that somebody hands in."""
+
+MOST_PUBLISHED = 100
+"""Keys in a set that a server publishes: each algorithm has several, retiring ones among them."""
 
 SIZE = 32
 """Bytes of a coordinate on P-256, of half a signature and of an Ed25519 key."""
@@ -41,10 +44,10 @@ _ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 _SMALL_ORDER = frozenset({0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8})
 
 
-def entries(document: bytes) -> list[object]:
+def entries(document: bytes, most: int = MOST) -> list[object]:
     """What stands in the array of a JWKS document (RFC 7517 section 5), not looked at yet.
 
-    Refused with `invalid_client_metadata` above 64 KiB or 100 keys, or if there is no array.
+    Refused with `invalid_client_metadata` above 64 KiB or `most` keys, or if there is no array.
     """
     if len(document) > LONGEST:
         raise refused("long", f"a key set has at most {LONGEST} bytes")
@@ -53,8 +56,8 @@ def entries(document: bytes) -> list[object]:
     if not isinstance(listed, list):
         raise refused("json", 'a key set is a JSON object with an array "keys"')
     keys = cast("list[object]", listed)
-    if len(keys) > MOST:
-        raise refused("many", f"a key set has at most {MOST} keys")
+    if len(keys) > most:
+        raise refused("many", f"a key set has at most {most} keys")
     return keys
 
 

@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from valetkey.kernel.jose.jwk import (
     LONGEST,
+    MOST,
+    MOST_PUBLISHED,
     PRIVATE,
     SIZE,
     PrivateHalf,
@@ -197,11 +199,13 @@ class KeySet:
         """The set that a JWKS document says (RFC 7517 section 5).
 
         Keys that say they are for encryption are left out. Refused with `invalid_client_metadata`
-        above 64 KiB or 100 keys, for any other key that `PublicKey.parse` would refuse, and unless
-        several keys have a kid each. With `ignore_unknown` a key that cannot be used is left out.
+        above 64 KiB or 20 keys, for any other key that `PublicKey.parse` would refuse, and unless
+        several keys have a kid each. With `ignore_unknown`, for what a server publishes, a key that
+        cannot be used is left out, and there may be 100.
         """
         keys: dict[str, PublicKey] = {}
-        signing = [entry for entry in entries(document) if not _is_to_encrypt(entry)]
+        listed = entries(document, MOST_PUBLISHED if ignore_unknown else MOST)
+        signing = [entry for entry in listed if not _is_to_encrypt(entry)]
         for entry in signing:
             try:
                 jwk = members_of(entry)
