@@ -9,6 +9,7 @@ from valetkey.sdk.protect import Memory, Protection, demand
 from valetkey.sdk.upstream.discovery import find_issuer
 from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.verify.bearer import read_bearer
+from valetkey.sdk.verify.logout import LoggedOut, LogoutTokens
 
 __all__ = [
     "NO_TOKEN",
@@ -17,6 +18,8 @@ __all__ = [
     "Credential",
     "Gate",
     "Issuer",
+    "LoggedOut",
+    "LogoutTokens",
     "Memory",
     "Protection",
     "demand",

@@ -1,0 +1,143 @@
+"""Logout tokens, for apps that people sign in to (OpenID Connect Back-Channel Logout 1.0 2.6)."""
+
+import ssl
+from dataclasses import dataclass
+from typing import cast
+
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.key import KeySet
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.sdk.fetch import Door, Fetcher
+from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.upstream.key_source import KeySource
+
+EVENT = "http://schemas.openid.net/event/backchannel-logout"
+"""The member of `events` that makes a JWT a logout token."""
+
+_TYPES = ("logout+jwt",)
+_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedOut:
+    """Who signed out: end the app's sessions of `session_id`, or, where it is "", of `subject`.
+
+    `again` says that the same was told before: answer 200, there is nothing left to do.
+    """
+
+    subject: str
+    session_id: str
+    again: bool = False
+
+
+class LogoutTokens:
+    """Reads what the issuer posts to the app's `backchannel_logout_uri` as `logout_token`.
+
+    Make one per process, inside the event loop that will use it, and `close` it at the end.
+    """
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        *,
+        client_id: str,
+        tls: ssl.SSLContext | None = None,
+        door: Door | None = None,
+    ) -> None:
+        """Believe `issuer` in what it tells `client_id`; `door` replaces the network."""
+        self._issuer = issuer
+        self._client_id = client_id
+        self._door = Fetcher(tls) if door is None else door
+        self._source = KeySource(issuer.keys, self._door)
+        self._seen: dict[str, Instant] = {}
+
+    async def read(self, token: str, now: Instant) -> LoggedOut:
+        """What the token says.
+
+        Refused with `invalid_request` (answer 400, and nobody is signed out) for anything but a
+        live logout token of this issuer for this app, and with `temporarily_unavailable` (answer
+        503, and it comes again) where its keys cannot be fetched.
+        """
+        claims = await self._verified(token, now)
+        token_id, subject = claims.get("jti"), claims.get("sub", "")
+        session_id, events = claims.get("sid", ""), claims.get("events")
+        if not isinstance(subject, str) or not isinstance(session_id, str):
+            raise _refused("sub", "strings in sub and sid")
+        if not (subject or session_id):
+            raise _refused("sub", "sub or sid")
+        if not isinstance(token_id, str) or not token_id:
+            raise _refused("jti", "a jti")
+        listed = cast("dict[str, object]", events) if isinstance(events, dict) else {}
+        if not isinstance(listed.get(EVENT), dict):
+            raise _refused("events", EVENT)
+        if "nonce" in claims:
+            raise _refused("nonce", "no nonce, which would make it an ID token")
+        return LoggedOut(subject, session_id, again=self._is_known(token_id, now))
+
+    async def close(self) -> None:
+        """Let go of the network."""
+        await self._door.close()
+
+    async def _verified(self, token: str, now: Instant) -> jwt.Claims:
+        keys = self._source.keys
+        if keys is None:
+            await self._source.look(now)
+            keys = self._source.keys
+            if keys is None:
+                raise Refused(_NO_KEYS)
+        try:
+            return self._check(token, keys, now)
+        except Refused as refused:
+            if refused.refusal.check != jwt.UNKNOWN_KEY:
+                raise _from(refused) from None
+        await self._source.look(now)
+        newer = self._source.keys or keys
+        try:
+            return self._check(token, newer, now)
+        except Refused as refused:
+            raise _from(refused) from None
+
+    def _check(self, token: str, keys: KeySet, now: Instant) -> jwt.Claims:
+        return jwt.verify(
+            token,
+            keys,
+            typ=_TYPES,
+            algorithms=self._issuer.algorithms,
+            issuer=self._issuer.url,
+            audience=self._client_id,
+            now=now,
+        )
+
+    def _is_known(self, token_id: str, now: Instant) -> bool:
+        known = token_id in self._seen
+        # The oldest first: a repetition comes within a day, and is harmless later.
+        while len(self._seen) >= _MOST:
+            del self._seen[next(iter(self._seen))]
+        self._seen[token_id] = now
+        return known
+
+
+_NO_KEYS = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "the issuer's keys cannot be fetched at the moment",
+    "logout_token.keys",
+    retry_after=2,
+)
+
+
+def _from(refused: Refused) -> Refused:
+    found = refused.refusal
+    return _refused(found.check.rpartition(".")[2], found.expected, found.received)
+
+
+def _refused(check: str, expected: str, received: str = "") -> Refused:
+    return Refused(
+        Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "this is not a logout token of the issuer for this app",
+            f"logout_token.{check}",
+            expected,
+            received,
+        )
+    )
