@@ -40,7 +40,9 @@ def read_token(request: Request) -> str:
             "query",
         )
     field = request.headers.get("authorization")
-    posted = read_form(request.body, opaque=(_PARAMETER,)).get(_PARAMETER)
+    # Only a method that gives its body a meaning may carry it there (RFC 6750 section 2.2).
+    body = request.body if request.method == "POST" else b""
+    posted = read_form(body, opaque=(_PARAMETER,)).get(_PARAMETER)
     in_header = field is not None and _SCHEME.match(field) is not None
     if in_header and posted is not None:
         _refuse(
