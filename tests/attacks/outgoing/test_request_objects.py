@@ -1,0 +1,308 @@
+"""Requests that come as objects, by value and by address (OpenID Connect Core 6, RFC 9101; JW)."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_network
+
+import pytest
+from joserfc import jwt as other_library
+from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
+
+from tests.attacks.outgoing.apps import CALLBACK, SECRET, Apps, apps, fresh_key, jwks
+from tests.attacks.world import raw_jwt
+from tests.support.pages import Page, Pages, pages
+from valetkey.kernel.jose.jwt import sign
+from valetkey.kernel.jose.key import SigningKey
+from valetkey.kernel.jose.mac import sign_shared
+from valetkey.kernel.secret import Secret
+
+_NAMES = iter(range(1_000))
+_KINDS: dict[str, Callable[[], ECKey | RSAKey | OKPKey]] = {
+    "ES256": lambda: ECKey.generate_key("P-256", {"kid": "k", "use": "sig"}),
+    "RS256": lambda: RSAKey.generate_key(2048, {"kid": "k", "use": "sig"}),
+    "PS256": lambda: RSAKey.generate_key(2048, {"kid": "k", "use": "sig"}),
+    "EdDSA": lambda: OKPKey.generate_key("Ed25519", {"kid": "k", "use": "sig"}),
+}
+_TYPE = "application/oauth-authz-req+jwt"
+
+
+@pytest.fixture(scope="module")
+def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apps]:
+    """One server for all apps of this file."""
+    with apps(tmp_path_factory.mktemp("apps"), ip_network("127.0.0.0/8")) as found:
+        yield found
+
+
+@pytest.fixture
+def there() -> Iterator[Pages]:
+    """The app's own web server."""
+    with pages() as found:
+        yield found
+
+
+@pytest.fixture
+def name() -> str:
+    """An app's id that no other test has."""
+    return f"app{next(_NAMES)}"
+
+
+def _inside(it: Apps, client_id: str, /, **said: object) -> dict[str, object]:
+    """What a request object says; None leaves out."""
+    claims = {
+        "iss": client_id,
+        "aud": it.auth,
+        "exp": it.servers.clock.now() + 60,
+        "client_id": client_id,
+        "response_type": "code",
+        "redirect_uri": CALLBACK,
+        "scope": "read",
+        "state": "inside",
+        **said,
+    }
+    return {name: value for name, value in claims.items() if value is not None}
+
+
+def _signed(
+    it: Apps, client_id: str, /, *, by: SigningKey | None = None, typ: str = "", **said: object
+) -> str:
+    return sign(_inside(it, client_id, **said), by or it.key, typ=typ)
+
+
+def _saying(it: Apps, client_id: str, said: Mapping[str, object]) -> str:
+    return sign(_inside(it, client_id, **said), it.key, typ="")
+
+
+def _understood(told: dict[str, str], state: str = "inside") -> None:
+    """Everything about it was right: all that is missing is a person."""
+    assert told.get("error") == "login_required", told
+    assert told.get("state") == state
+    assert told["at"] == CALLBACK
+
+
+def _broken(told: dict[str, str], error: str = "invalid_request_object") -> None:
+    """The client is told, where what stood outside says."""
+    assert told.get("error") == error, told
+    assert told.get("state") == "outside"
+    assert told["at"] == CALLBACK
+
+
+_OUTSIDE = {"redirect_uri": CALLBACK, "scope": "read", "state": "outside"}
+
+
+def test_a_signed_object_is_the_request(it: Apps, name: str) -> None:
+    it.app(name)
+    for typ in ("", "JWT", "oauth-authz-req+jwt", "application/oauth-authz-req+jwt"):
+        _understood(it.ask(name, request=_signed(it, name, typ=typ)))
+        _understood(it.ask(name, request=_signed(it, name, typ=typ), **_OUTSIDE))
+
+
+def test_the_object_may_leave_out_what_it_is_not_asked_for(it: Apps, name: str) -> None:
+    it.app(name)
+    for absent in ("iss", "aud", "exp", "client_id", "response_type"):
+        _understood(it.ask(name, request=_saying(it, name, {absent: None})))
+    least = {"iss": None, "aud": None, "exp": None, "client_id": None, "response_type": None}
+    more = {"redirect_uri": None, "scope": None}
+    _understood(it.ask(name, request=_saying(it, name, {**least, **more}), **_OUTSIDE))
+
+
+def test_what_is_not_text_is_the_parameter_that_it_would_have_been(it: Apps, name: str) -> None:
+    it.app(name)
+    claims = {"id_token": {"acr": {"essential": True}}}
+    _understood(it.ask(name, request=_signed(it, name, max_age=60, claims=claims, ours=[1, None])))
+    for wrong in (-1, "soon", True, 1.5, None, [60]):
+        told = it.ask(name, request=_signed(it, name, max_age=wrong))
+        assert told["error"] == ("login_required" if wrong is None else "invalid_request")
+
+
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
+@pytest.mark.parametrize("algorithm", sorted(_KINDS))
+def test_what_another_library_signs_is_understood(it: Apps, name: str, algorithm: str) -> None:
+    key = _KINDS[algorithm]()
+    with pages() as there:
+        document = json.dumps({"keys": [key.as_dict(private=False)]})
+        there.at["/jwks"] = Page(document.encode())
+        it.app(name, jwks_uri=f"{there.url}/jwks", request_object_signing_alg=algorithm)
+        header = {"alg": algorithm, "kid": "k"}
+        request = other_library.encode(header, _inside(it, name), key, [algorithm])
+        _understood(it.ask(name, request=request))
+        # A key that is not there any more: what is new is read at once, and the old is nothing.
+        there.at["/jwks"] = Page(jwks(it.key))
+        _broken(it.ask(name, request=_signed(it, name, by=fresh_key()), **_OUTSIDE))
+        _broken(it.ask(name, request=request, **_OUTSIDE))
+
+
+def test_a_shared_secret_signs_where_it_was_registered_to(it: Apps, name: str) -> None:
+    it.app(name, secret=SECRET, request_object_signing_alg="HS256")
+    _understood(it.ask(name, request=sign_shared(_inside(it, name), Secret(SECRET))))
+    key = OctKey.import_key(SECRET)
+    request = other_library.encode({"alg": "HS256"}, _inside(it, name), key, ["HS256"])
+    _understood(it.ask(name, request=request))
+    wrong = sign_shared(_inside(it, name), Secret(SECRET + "x"))
+    _broken(it.ask(name, request=wrong, **_OUTSIDE))
+    other = f"{name}-other"
+    it.app(other)
+    for secret in (SECRET, jwks(it.key).decode(), it.key.public.text()):
+        _broken(it.ask(other, request=sign_shared(_inside(it, other), Secret(secret)), **_OUTSIDE))
+
+
+def test_a_request_at_its_address_is_read_once(it: Apps, there: Pages, name: str) -> None:
+    it.app(name, request_uris=(f"{there.url}/r",))
+    there.at["/r"] = Page(_signed(it, name).encode() + b"\n", _TYPE)
+    _understood(it.ask(name, request_uri=f"{there.url}/r"))
+    assert there.asked == ["/r"]
+    # The fragment is the hash of what lies there: no part of the address.
+    there.at["/r"] = Page(_signed(it, name, state="other").encode(), "application/jwt")
+    _understood(
+        it.ask(name, request_uri=f"{there.url}/r#GkurKxf5T0Y-mnPFCHqWOMiZi4VS138cQO_V7PZHAdM"),
+        "other",
+    )
+
+
+def test_an_address_with_a_hash_may_be_registered_so(it: Apps, there: Pages, name: str) -> None:
+    it.app(name, request_uris=(f"{there.url}/r#abc",))
+    there.at["/r"] = Page(_signed(it, name).encode(), _TYPE)
+    _understood(it.ask(name, request_uri=f"{there.url}/r#def"))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page(status=404, kind=_TYPE),
+        Page(b"x" * 300_000, _TYPE),
+        Page(b"<html>", "text/html"),
+        Page(status=302, location="/right", kind=_TYPE),
+        Page(b"\xff\xfe", _TYPE),
+    ],
+    ids=["gone", "large", "html", "moved", "not ascii"],
+)
+def test_an_address_that_gives_no_request_is_told_so(
+    it: Apps, there: Pages, name: str, page: Page
+) -> None:
+    there.at |= {"/r": page, "/right": Page(_signed(it, name).encode(), _TYPE)}
+    it.app(name, request_uris=(f"{there.url}/r",))
+    _broken(it.ask(name, request_uri=f"{there.url}/r", **_OUTSIDE), "invalid_request_uri")
+    assert there.asked == ["/r"]
+
+
+def test_a_request_that_anybody_can_have_written_needs_a_registration(
+    it: Apps, there: Pages, name: str
+) -> None:
+    request = raw_jwt({"alg": "none"}, _inside(it, name))
+    there.at["/r"] = Page(request.encode(), _TYPE)
+    at = f"{there.url}/r"
+    it.app(name, request_uris=(at,))
+    _broken(it.ask(name, request=request, **_OUTSIDE), "request_not_supported")
+    _broken(it.ask(name, request_uri=at, **_OUTSIDE), "request_uri_not_supported")
+    it.plant(name, request_uris=(at,), request_object_signing_alg="none")
+    _understood(it.ask(name, request=request))
+    _understood(it.ask(name, request_uri=at))
+    # And then a signature would be another promise than the registered one.
+    _broken(it.ask(name, request=_signed(it, name), **_OUTSIDE))
+    for header in ({"alg": "None"}, {"alg": "NONE"}, {"alg": ""}, {}):
+        _broken(it.ask(name, request=raw_jwt(header, _inside(it, name)), **_OUTSIDE))
+    signed = raw_jwt({"alg": "none"}, _inside(it, name), b"x")
+    _broken(it.ask(name, request=signed, **_OUTSIDE))
+
+
+def test_what_is_inside_wins_and_proves_no_address_while_it_is_not_proven(
+    it: Apps, name: str
+) -> None:
+    it.app(name)
+    _understood(it.ask(name, request=_signed(it, name), state="outside", scope="garbage"))
+    # Inside an address that is not registered: a page, and nobody is sent anywhere.
+    evil = _signed(it, name, redirect_uri="https://evil.example/cb")
+    told = it.ask(name, request=evil, **_OUTSIDE)
+    assert told["page"] == "400"
+    assert "redirect_uri" in told["text"]
+    # A forged object names an address: it goes where the request around it says, or nowhere.
+    forged = _signed(it, name, by=fresh_key(), redirect_uri="https://evil.example/cb")
+    _broken(it.ask(name, request=forged, **_OUTSIDE))
+    outside = {**_OUTSIDE, "redirect_uri": "https://evil.example/cb"}
+    assert it.ask(name, request=_signed(it, name, by=fresh_key()), **outside)["page"] == "400"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"iss": "another"},
+        {"iss": 7},
+        {"aud": "https://another.example"},
+        {"aud": []},
+        {"aud": 7},
+        {"exp": 1},
+        {"exp": True},
+        {"exp": "9999999999"},
+        {"nbf": 9_999_999_999},
+        {"iat": 9_999_999_999},
+        {"client_id": "another"},
+        {"client_id": 7},
+        {"response_type": "token"},
+        {"request": "a.b.c"},
+        {"request_uri": "https://app.example/r"},
+    ],
+    ids=json.dumps,
+)
+def test_jw_15_an_object_that_contradicts_itself_is_refused(
+    it: Apps, name: str, said: dict[str, object]
+) -> None:
+    it.app(name)
+    _broken(it.ask(name, request=_saying(it, name, said), **_OUTSIDE))
+
+
+def test_two_requests_at_once_are_none(it: Apps, name: str) -> None:
+    it.app(name)
+    more = {"request": _signed(it, name), "request_uri": "https://app.example/r"}
+    _broken(it.ask(name, **more, **_OUTSIDE), "invalid_request")
+
+
+def test_jw_11_what_is_another_kind_is_no_request(it: Apps, name: str) -> None:
+    it.app(name)
+    for typ in ("", "JWT", "client-authentication+jwt"):
+        _broken(it.ask(name, request=it.assertion(name), **_OUTSIDE))
+        # Not even with a request inside: it was made to prove who the client is.
+        both = sign(it.claims(name, scope="read", state="inside"), it.key, typ=typ)
+        _broken(it.ask(name, request=both, **_OUTSIDE))
+    for typ in ("at+jwt", "logout+jwt", "dpop+jwt", "client-authentication+jwt"):
+        _broken(it.ask(name, request=_signed(it, name, typ=typ), **_OUTSIDE))
+    token = it.prove(name, it.assertion(name)).json()["access_token"]
+    _broken(it.ask(name, request=token, **_OUTSIDE))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"alg": "ES256", "crit": ["exp"]},
+        {"alg": "ES256", "b64": False, "crit": ["b64"]},
+        {"alg": "ES256", "zip": "DEF"},
+        {"alg": "ES256", "jku": "http://127.0.0.1/jwks"},
+        {"alg": "ES256", "x5u": "http://127.0.0.1/x"},
+        {"alg": "ES256", "kid": "../../dev/null"},
+        {"alg": "ES256", "kid": 7},
+        {"alg": "ES256", "kid": "x" * 3_000},
+        {"alg": "HS256"},
+        {"alg": "RS256"},
+    ],
+    ids=lambda header: json.dumps(header)[:40],
+)
+def test_jw_09_headers_that_would_change_the_rules_are_refused(
+    it: Apps, name: str, header: dict[str, object]
+) -> None:
+    it.app(name)
+    token = raw_jwt(header, _inside(it, name, exp=None), bytes(64))
+    _broken(it.ask(name, request=token, **_OUTSIDE))
+
+
+def test_jw_13_what_is_no_signed_object_of_three_parts_is_refused(it: Apps, name: str) -> None:
+    it.app(name)
+    header, payload, signature = _signed(it, name).split(".")
+    for text in (
+        "x",
+        "..",
+        f"{header}.{payload}",
+        f"{header}.{payload}.",
+        f"{header}.{payload}.{signature}=",
+        f"{header}.{payload}.{payload}.{payload}.{signature}",
+        json.dumps({"payload": payload, "protected": header, "signature": signature}),
+        "." * 5_000,
+    ):
+        _broken(it.ask(name, request=text, **_OUTSIDE))
