@@ -8,16 +8,17 @@ import pytest
 
 from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.upkeep import upkeep as module
 from valetkey.authorization.upkeep.upkeep import BATCH, SWEEPS, Upkeep, sweep_all
 from valetkey.database.engine import DatabaseUnavailable
-from valetkey.kernel.moment import Instant, days, hours, minutes
+from valetkey.kernel.moment import Instant, days, hours, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
-from valetkey.kernel.secret import Secret
+from valetkey.kernel.secret import Fingerprint, Secret
 
 _REFUSAL = Refusal(ErrorCode.INVALID_REQUEST, "no", "test.check", "this", "that")
 _TABLES = (
@@ -30,6 +31,7 @@ _TABLES = (
     "throttles",
     "client_secrets",
     "signing_keys",
+    "invitations",
 )
 _KEPT = ("clients", "users", "uids", "consents", "events", "query_sightings", "credentials")
 
@@ -55,6 +57,8 @@ async def _fill(it: Service) -> None:
     def work(tx: Transaction) -> None:
         tx.revocations.add(RevokedKind.TOKEN, "at_1", it.clock.now)
         tx.throttles.take("bucket", Limit(3, minutes(1)), it.clock.now)
+        invitation = Invitation("in_1", "", 1, it.clock.now, later(it.clock.now, days(1)))
+        tx.invitations.issue(Fingerprint("invitation"), invitation)
         registrar.issue_secret(tx, client, Secret("n" * 40), it.clock.now, others_live=hours(1))
 
     await it.write(work)
