@@ -1,7 +1,11 @@
 """The scopes that this API asks for."""
 
+import asyncio
 import re
+from pathlib import Path
 
+from tests.resource.api import api
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.scope import Scope
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.resource_object import Verb
@@ -20,6 +24,25 @@ def test_a_sentence_completes_this_app_wants_to() -> None:
             assert sentence == "", "no person is asked for what is a client's own"
             continue
         assert re.fullmatch(r"(?:read|change|see|end) [a-z].*[a-z]", sentence), name
+
+
+def test_who_people_are_is_no_business_of_this_api() -> None:
+    assert not set(IDENTITY_SCOPES) & set(SCOPES)
+    assert not {
+        name for each in OBJECTS for verb in each.verbs for name in each.scopes(verb)
+    } & set(IDENTITY_SCOPES)
+
+
+def test_a_token_for_signing_in_opens_nothing_here(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            token = call.issuer.token(" ".join(IDENTITY_SCOPES))
+            for path in ("/v2/account", "/v2/notes", "/v2/authorizations"):
+                assert (await call("GET", path, token=token)).status == 403
+            said = await call("GET", "/.well-known/oauth-protected-resource")
+            assert not set(IDENTITY_SCOPES) & set(said.json["scopes_supported"])
+
+    asyncio.run(story())
 
 
 def test_only_what_can_be_changed_has_a_scope_for_it() -> None:
