@@ -116,6 +116,17 @@ def test_a_certificate_that_cannot_be_read_is_found_before_the_start(tmp_path: P
     )
 
 
+def test_certificates_that_clients_servers_show_are_looked_for(tmp_path: Path) -> None:
+    file = tmp_path / "valetkey.toml"
+    file.write_text('[fetch]\nca_file = "ca.pem"\n', encoding="utf-8")
+    settings = load(file, {})
+    (found,) = missing_files(settings, ("authorization", "resource"))
+    assert found.path == "fetch.ca_file"
+    assert "fetch.ca_file" not in {each.path for each in missing_files(settings, ("resource",))}
+    (tmp_path / "ca.pem").touch()
+    assert not list(missing_files(settings, ("authorization", "resource")))
+
+
 def test_a_resource_server_alone_needs_its_credential(tmp_path: Path) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_text("", encoding="utf-8")

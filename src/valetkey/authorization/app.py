@@ -89,6 +89,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     )
     courier = _courier(foundation)
     try:
+        foundation.outgoing.prepare()
         await foundation.keep_keys(runtime.now())
     except BaseException:
         offload.close()

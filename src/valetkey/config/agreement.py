@@ -45,6 +45,8 @@ def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]
         ):
             if written:
                 yield from _unreadable(f"{name}.{key}", settings.source.directory / written)
+    if "authorization" in names and settings.fetch.ca_file:
+        yield from _unreadable("fetch.ca_file", settings.source.directory / settings.fetch.ca_file)
     if names == ("resource",) and not settings.resource.credential_text:
         path = credential_path(settings)
         if not path.exists():

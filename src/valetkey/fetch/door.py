@@ -96,6 +96,10 @@ class Door:
         self._under_way: dict[tuple[str, tuple[str, ...]], asyncio.Task[Fetched]] = {}
         self._failed: dict[str, tuple[Instant, str]] = {}
 
+    def prepare(self) -> None:
+        """Read the certificates to trust now. Raises Mistake where the file holds none."""
+        self._context()
+
     async def get(self, url: str, *, accept: tuple[str, ...] = JSON) -> Fetched:
         """Read `url`: an answer with status 200 and a media type of `accept`.
 
