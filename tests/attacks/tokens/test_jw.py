@@ -5,8 +5,10 @@ Here the header and the signature; what a token says is in `test_jw_claims.py`.
 
 import hmac
 import json
+import zlib
 from base64 import b64encode, urlsafe_b64decode
 from functools import partial
+from secrets import token_bytes
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
@@ -14,12 +16,26 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384
 
 from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Signer, Target, forge
+from tests.attacks.tokens.request_places import Hints, RequestObjects
 from tests.attacks.world import World
 from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.jwe import ECDH_ES, ENCRYPTIONS, EncryptionKeys, encrypt
 from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.secret import to_base64url
 
 _N = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # order of P-256
+
+
+@pytest.fixture(scope="module", params=["access tokens", "assertions", "request objects", "hints"])
+def places(request: pytest.FixtureRequest, world: World, issuer_key: SigningKey) -> Target:
+    """Every place that takes a JWT; a header and a signature mean the same at each."""
+    made: dict[str, Target] = {
+        "access tokens": AccessTokens(world, issuer_key),
+        "assertions": Assertions(world, world.key),
+        "request objects": RequestObjects(world, world.key),
+        "hints": Hints(world, issuer_key),
+    }
+    return made[request.param]
 
 
 def test_jw_00_a_right_token_is_taken(target: Target) -> None:
@@ -191,3 +207,29 @@ def test_jw_09_a_kid_of_another_issuer_is_unknown(world: World, issuer_key: Sign
     ours, theirs = AccessTokens(world, issuer_key), Assertions(world, world.key)
     assert not ours.takes(forge(ours, {"kid": world.key.kid}, sign=world.key.sign))
     assert not theirs.takes(forge(theirs, {"kid": issuer_key.kid}, sign=issuer_key.sign))
+
+
+def test_jw_17_nothing_is_inflated(target: Target) -> None:
+    bomb = zlib.compress(b'{"a":"' + b"a" * 1_000_000 + b'"}')
+    assert not target.takes(forge(target, {"zip": "DEF"}, bomb))
+    assert not target.takes(forge(target, None, bomb))
+
+
+@pytest.mark.parametrize(
+    "alg", ["RSA1_5", "RSA-OAEP", "dir", "A128KW", "ECDH-ES", "PBES2-HS256+A128KW"]
+)
+def test_jw_19_nothing_is_decrypted(target: Target, alg: str) -> None:
+    header = to_base64url(json.dumps({"alg": alg, "enc": "A128GCM", "p2c": 2**31}).encode())
+    for middle in ("AAAA.AAAA.AAAA.AAAA", "...", "AAAA"):
+        assert not target.takes(f"{header}.{middle}")
+
+
+def test_jw_19_a_right_token_in_an_envelope_is_not_opened(target: Target) -> None:
+    envelope = EncryptionKeys.parse(
+        json.dumps({"keys": [{**target.key.public.jwk, "use": "enc", "alg": ECDH_ES}]}).encode()
+    ).find(ECDH_ES)
+    assert envelope is not None
+    for enc in ENCRYPTIONS:
+        token = forge(target).encode()
+        sealed = encrypt(token, envelope, alg=ECDH_ES, enc=enc, cty="JWT", random=token_bytes)
+        assert not target.takes(sealed)
