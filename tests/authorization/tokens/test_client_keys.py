@@ -1,0 +1,194 @@
+"""The public keys of clients."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from ipaddress import ip_network
+
+import pytest
+
+from tests.fetch.canary import Canary, answer, listening
+from valetkey.authorization.model.register.client import Client, client_without_rights
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.tokens import client_keys
+from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.fetch.door import Door, Fetched, Unfetchable
+from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.moment import Instant, later, minutes, seconds
+from valetkey.kernel.runtime import SYSTEM
+
+NOW = Instant(1_800_000_000)
+OLD, NEW = SigningKey.generate(), SigningKey.generate()
+
+
+def _jwks(*keys: SigningKey) -> bytes:
+    return KeySet.of(*(key.public for key in keys)).document()
+
+
+class _There(Door):
+    """A door behind which one document lies, or nothing; counts who asks."""
+
+    def __init__(self, document: bytes | None) -> None:
+        super().__init__((), SYSTEM.now)
+        self.document = document
+        self.asked = 0
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def get(self, url: str, *, accept: tuple[str, ...] = ()) -> Fetched:
+        self.asked += 1
+        await self.open.wait()
+        if self.document is None:
+            raise Unfetchable("status")
+        return Fetched(200, "application/json", self.document)
+
+
+def _client(client_id: str = "c", uri: str = "https://app.example/jwks") -> Client:
+    openid = replace(OpenIdRegistration.NOTHING, jwks_uri=uri)
+    return replace(client_without_rights(client_id, NOW), openid=openid)
+
+
+def _kids(keys: KeySet) -> list[str]:
+    return [key.kid for key in keys]
+
+
+def test_keys_by_value_are_asked_of_nobody() -> None:
+    client = replace(client_without_rights("c", NOW), key_set=KeySet.of(OLD.public))
+
+    async def story() -> None:
+        there = _There(None)
+        keys = ClientKeys(there)
+        assert _kids(await keys.signing(client, NOW, kid="other")) == [OLD.kid]
+        assert _kids(await keys.signing_again(client, NOW)) == [OLD.kid]
+        assert len(await keys.encryption(client, NOW)) == 0
+        assert there.asked == 0
+
+    asyncio.run(story())
+
+
+def test_a_set_in_use_is_read_anew_before_its_end_and_nobody_waits() -> None:
+    async def story() -> None:
+        there = _There(_jwks(OLD))
+        keys, client = ClientKeys(there), _client()
+        await keys.signing(client, NOW)
+        there.open.clear()
+        there.document = _jwks(NEW)
+        soon = later(NOW, minutes(4))
+        for _ in range(3):
+            assert _kids(await keys.signing(client, soon)) == [OLD.kid]
+        await asyncio.sleep(0)
+        assert there.asked == 2
+        there.open.set()
+        await asyncio.sleep(0.01)
+        assert _kids(await keys.signing(client, later(soon, minutes(2)))) == [NEW.kid]
+        assert there.asked == 2
+
+    asyncio.run(story())
+
+
+def test_a_look_that_was_of_use_may_be_followed_by_another() -> None:
+    async def story() -> None:
+        there = _There(_jwks(OLD))
+        keys, client = ClientKeys(there), _client()
+        await keys.signing(client, NOW)
+        for key in (NEW, OLD, NEW):
+            there.document = _jwks(key)
+            assert _kids(await keys.signing(client, NOW, kid=key.kid)) == [key.kid]
+        asked = there.asked
+        for _ in range(5):
+            assert _kids(await keys.signing(client, NOW, kid="nobody's")) == [NEW.kid]
+            assert _kids(await keys.signing_again(client, NOW)) == [NEW.kid]
+        assert there.asked == asked + 1
+        await keys.signing(client, later(NOW, seconds(30)), kid="nobody's")
+        assert there.asked == asked + 2
+
+    asyncio.run(story())
+
+
+def test_what_others_make_us_look_at_costs_a_client_nothing() -> None:
+    async def story() -> None:
+        there = _There(_jwks(OLD))
+        keys, ours, theirs = ClientKeys(there), _client("ours"), _client("theirs")
+        for client in (ours, theirs):
+            await keys.signing(client, NOW)
+        await keys.signing(theirs, NOW, kid="nobody's")
+        there.document = _jwks(NEW)
+        assert _kids(await keys.signing(theirs, NOW, kid=NEW.kid)) == [OLD.kid]
+        assert _kids(await keys.signing(ours, NOW, kid=NEW.kid)) == [NEW.kid]
+
+    asyncio.run(story())
+
+
+def test_a_document_that_is_none_is_not_read_again_and_again() -> None:
+    async def story() -> None:
+        there = _There(b"[]")
+        keys, client = ClientKeys(there), _client()
+        for _ in range(5):
+            assert _kids(await keys.signing(client, NOW, kid=OLD.kid)) == []
+        assert there.asked == 1
+        there.document = _jwks(OLD)
+        assert _kids(await keys.signing(client, later(NOW, seconds(30)), kid=OLD.kid)) == [OLD.kid]
+
+    asyncio.run(story())
+
+
+def test_how_many_sets_are_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_keys, "_MOST", 3)
+
+    async def story() -> None:
+        there = _There(_jwks(OLD))
+        keys = ClientKeys(there)
+        clients = [_client(f"c{number}") for number in range(5)]
+        for client in clients:
+            await keys.signing(client, NOW)
+        assert there.asked == 5
+        # The last three are known, the first is not.
+        for client in reversed(clients[2:]):
+            await keys.signing(client, NOW)
+        assert there.asked == 5
+        await keys.signing(clients[0], NOW)
+        assert there.asked == 6
+
+    asyncio.run(story())
+
+
+def test_one_document_holds_both_kinds_of_keys() -> None:
+    encrypting = (
+        OLD.public.text()
+        .replace('"use":"sig"', '"use":"enc"')
+        .replace('"alg":"ES256"', '"alg":"ECDH-ES"')
+    )
+    document = b'{"keys":[%s,%s]}' % (NEW.public.text().encode(), encrypting.encode())
+
+    async def story() -> None:
+        there = _There(document)
+        keys, client = ClientKeys(there), _client()
+        assert _kids(await keys.signing(client, NOW)) == [NEW.kid]
+        (found,) = await keys.encryption(client, NOW)
+        assert (found.alg, found.kid) == ("ECDH-ES", OLD.kid)
+        assert there.asked == 1
+        there.document = None
+        nobody = _client("nobody")
+        assert len(await keys.encryption(nobody, NOW)) == 0
+
+    asyncio.run(story())
+
+
+def _over_the_network(story: Callable[[Canary], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with listening(answer(_jwks(OLD), "application/jwk-set+json")) as canary:
+            await story(canary)
+
+    asyncio.run(whole())
+
+
+def test_keys_come_over_the_network() -> None:
+    async def story(canary: Canary) -> None:
+        keys = ClientKeys(Door((ip_network("127.0.0.0/8"),), SYSTEM.now))
+        found = await asyncio.gather(
+            *(keys.signing(_client(uri=canary.url), NOW) for _ in range(10))
+        )
+        assert {tuple(_kids(each)) for each in found} == {(OLD.kid,)}
+        assert canary.connections == 1
+
+    _over_the_network(story)
