@@ -3,6 +3,7 @@
 A page that was not written again after a change fails `tests/documents/test_reference.py`.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from inspect import getdoc
@@ -46,8 +47,7 @@ def settings() -> Iterator[str]:
 def _allowed(setting: Setting) -> str:
     if setting.rule.only_by_environment:
         return f"By the environment only, as `{setting.variable}`."
-    shown = setting.shown(setting.default)
-    default = f'"{shown}"' if isinstance(shown, str) else str(shown).lower()
+    default = json.dumps(setting.shown(setting.default))
     unit = f" {setting.rule.unit}" if setting.rule.unit else ""
     return f"Default `{default}`{unit}. Write {setting.rule.expected}."
 
