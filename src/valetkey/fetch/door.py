@@ -97,8 +97,9 @@ class Door:
         self._failed: dict[str, tuple[Instant, str]] = {}
 
     def prepare(self) -> None:
-        """Read the certificates to trust now. Raises Mistake where the file holds none."""
-        self._context()
+        """Read the file of certificates now, if there is one. Raises Mistake if it holds none."""
+        if self._ca_file is not None:
+            self._tls = trust(self._ca_file)
 
     async def get(self, url: str, *, accept: tuple[str, ...] = JSON) -> Fetched:
         """Read `url`: an answer with status 200 and a media type of `accept`.
@@ -192,7 +193,7 @@ class Door:
         if body is not None:
             headers |= _FORM
         async with httpx2.AsyncClient(
-            verify=self._context(),
+            verify=await self._context(),
             timeout=httpx2.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
             follow_redirects=False,
             trust_env=False,
@@ -216,9 +217,10 @@ class Door:
                 return await _answer(response)
         raise Unfetchable("connect")
 
-    def _context(self) -> ssl.SSLContext:
+    async def _context(self) -> ssl.SSLContext:
         if self._tls is None:
-            self._tls = trust(self._ca_file)
+            # The system's certificates are many: a tenth of a second in which others go on.
+            self._tls = await asyncio.to_thread(trust, self._ca_file)
         return self._tls
 
 
