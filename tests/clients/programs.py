@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
+APACHE_MODULES = Path("/usr/lib/apache2/modules")
 _PACKAGES = FOLDER / "node_modules" / "openid-client"
 _BESIDE_PYTHON = Path(sys.executable).parent
 
@@ -36,6 +37,13 @@ def find_proxy(name: str) -> str | None:
     return shutil.which(name, path=_BESIDE_PYTHON) or shutil.which(name)
 
 
+def find_apache() -> str | None:
+    """Apache, if it is here with the module that signs people in."""
+    if not (APACHE_MODULES / "mod_auth_openidc.so").exists():
+        return None
+    return shutil.which("apache2") or shutil.which("apache2", path="/usr/sbin")
+
+
 def _major_version(node: str) -> int:
     said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
     number = said.stdout.strip().removeprefix("v").partition(".")[0]
@@ -54,6 +62,10 @@ _LOUDLY = {
     "nginx": (
         find_nginx(),
         "No nginx: what deploy/ says of it was NOT tried. On Debian: apt-get install nginx-light",
+    ),
+    "apache": (
+        find_apache(),
+        "No Apache that people sign in to. Debian: apt-get install libapache2-mod-auth-openidc",
     ),
     "caddy": (
         find_proxy("caddy"),

@@ -1,0 +1,170 @@
+"""Debian's Apache with mod_auth_openidc in front of a page, in a folder that goes."""
+
+import os
+import pwd
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.clients.programs import APACHE_MODULES
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.testing.server import Servers
+
+CLIENT, SECRET = "apache", "a-secret-of-the-apache-with-more-than-32"
+_PATIENCE = 30.0
+_LOADED = (
+    "mpm_event",
+    "authn_core",
+    "authz_core",
+    "authz_user",
+    "dir",
+    "mime",
+    "headers",
+    "auth_openidc",
+)
+
+_CONFIGURATION = """
+ServerRoot {folder}
+ServerName 127.0.0.1
+Listen 127.0.0.1:{port}
+PidFile {folder}/pid
+DefaultRuntimeDir {folder}
+Mutex file:{folder} default
+{user}
+{modules}
+ErrorLog {folder}/log
+LogLevel warn
+TypesConfig /dev/null
+AddType text/html .html
+DocumentRoot {folder}/pages
+
+OIDCProviderMetadataURL {issuer}/.well-known/openid-configuration
+OIDCClientID {client}
+OIDCClientSecret {secret}
+OIDCRedirectURI {url}/guarded/back
+OIDCCryptoPassphrase a-passphrase-of-this-test
+OIDCScope "openid profile email"
+OIDCPKCEMethod S256
+OIDCRemoteUserClaim sub
+OIDCPassClaimsAs environment
+
+<Location />
+    Require all granted
+</Location>
+<Location /guarded/>
+    AuthType openid-connect
+    Require valid-user
+    # So that the page's reader sees whom Apache sees.
+    Header always set X-Seen-Subject "expr=%{{REMOTE_USER}}"
+    Header always set X-Seen-Name "expr=%{{reqenv:OIDC_CLAIM_given_name}}"
+</Location>
+"""
+
+
+@dataclass(frozen=True)
+class Site:
+    """The site that Apache guards."""
+
+    servers: Servers
+    url: str
+    log: Path
+
+    @property
+    def page(self) -> str:
+        """The page that only people who signed in can read."""
+        return f"{self.url}/guarded/page.html"
+
+    @property
+    def bye(self) -> str:
+        """Where who signed out arrives; everybody may read it."""
+        return f"{self.url}/bye.html"
+
+
+@contextmanager
+def guarded(program: str, servers: Servers) -> Generator[Site]:
+    """Apache with its client registered, while this lasts."""
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}"
+    servers.register_client(
+        ClientMetadata(
+            "The page behind Apache",
+            redirect_uris=(f"{url}/guarded/back",),
+            scopes=("openid", "profile", "email"),
+            openid=OpenIdRegistration(
+                post_logout_redirect_uris=(f"{url}/bye.html",),
+                backchannel_logout_uri=f"{url}/guarded/back?logout=backchannel",
+                backchannel_logout_session_required=True,
+            ),
+        ),
+        CLIENT,
+        SECRET,
+    )
+    # Not below pytest's folder: who starts Apache as root has it read as somebody else.
+    with tempfile.TemporaryDirectory(prefix="apache-") as name:
+        folder = Path(name)
+        _write(folder, servers.auth_url, url, port)
+        command = [program, "-f", str(folder / "apache.conf"), "-DFOREGROUND"]
+        done = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        try:
+            _await(port, process, folder / "log")
+            yield Site(servers, url, folder / "log")
+        finally:
+            process.terminate()
+            process.wait(_PATIENCE)
+
+
+def _write(folder: Path, issuer: str, url: str, port: int) -> None:
+    user = ""
+    pages = folder / "pages"
+    (pages / "guarded").mkdir(parents=True)
+    (pages / "guarded" / "page.html").write_text("<p id=page>for members</p>")
+    (pages / "bye.html").write_text("<p id=bye>good bye</p>")
+    if os.geteuid() == 0:
+        somebody = pwd.getpwnam("www-data")
+        user = "User www-data\nGroup www-data"
+        for each in (folder, *folder.rglob("*")):
+            os.chown(each, somebody.pw_uid, somebody.pw_gid)
+    modules = [
+        f"LoadModule {each}_module {APACHE_MODULES / f'mod_{each}.so'}"
+        for each in _LOADED
+        if (APACHE_MODULES / f"mod_{each}.so").exists()
+    ]
+    (folder / "apache.conf").write_text(
+        _CONFIGURATION.format(
+            folder=folder,
+            port=port,
+            user=user,
+            modules="\n".join(modules),
+            issuer=issuer,
+            client=CLIENT,
+            secret=SECRET,
+            url=url,
+        )
+    )
+
+
+def _await(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text() if log.exists() else "Apache ended"
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError("Apache does not listen")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port: int = sock.getsockname()[1]
+        return port
