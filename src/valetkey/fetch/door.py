@@ -41,6 +41,7 @@ JSON = ("application/json",)
 """What most answers are."""
 
 _MOST_REMEMBERED = 1_000
+_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate at all
 _HEADERS = {"accept-encoding": "identity", "connection": "close", "user-agent": "valetkey"}
 _FORM = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -91,6 +92,7 @@ class Door:
         self._ca_file = ca_file
         self._resolve = resolve
         self._tls: ssl.SSLContext | None = None
+        self._reading = asyncio.Lock()
         self._places = asyncio.Semaphore(AT_ONCE)
         self._there: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._under_way: dict[tuple[str, tuple[str, ...]], asyncio.Task[Fetched]] = {}
@@ -193,7 +195,7 @@ class Door:
         if body is not None:
             headers |= _FORM
         async with httpx2.AsyncClient(
-            verify=await self._context(),
+            verify=_NOBODY if web.scheme == "http" else await self._context(),
             timeout=httpx2.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
             follow_redirects=False,
             trust_env=False,
@@ -218,10 +220,11 @@ class Door:
         raise Unfetchable("connect")
 
     async def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            # The system's certificates are many: a tenth of a second in which others go on.
-            self._tls = await asyncio.to_thread(trust, self._ca_file)
-        return self._tls
+        async with self._reading:
+            if self._tls is None:
+                # The system's certificates are many: a tenth of a second in which others go on.
+                self._tls = await asyncio.to_thread(trust, self._ca_file)
+            return self._tls
 
 
 def trust(ca_file: Path | None) -> ssl.SSLContext:
