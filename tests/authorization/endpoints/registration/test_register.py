@@ -124,6 +124,22 @@ def test_types_that_are_not_said_follow_from_those_that_are(tmp_path: Path) -> N
     run(tmp_path, story, grant_types=grants)
 
 
+def test_a_web_app_with_the_implicit_grant_has_https_addresses(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        local = "http://127.0.0.1:9000/cb"
+        for uri in (local, "http://localhost/cb", "https://localhost/cb"):
+            said = {**PLAIN, "redirect_uris": [CALLBACK, uri], "response_types": ["id_token"]}
+            answer = await it.register(said)
+            answer.refused(400, "invalid_redirect_uri")
+            assert answer.text("error_description").startswith("redirect_uris/1")
+        await it.registered(redirect_uris=[local])
+        await it.registered(
+            redirect_uris=[local], response_types=["id_token"], application_type="native"
+        )
+
+    run(tmp_path, story, grant_types=("authorization_code", "implicit"))
+
+
 def test_what_nobody_knows_is_ignored_and_what_nobody_gets_is_not_stored(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         told = await it.registered(

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, cast
 import msgspec
 
 from valetkey.authorization.model.register.client import (
+    ApplicationType,
     AuthenticationMethod,
     ClientType,
     GrantTypeName,
@@ -82,6 +83,9 @@ class SelfRules:
             reading.faults.append(Fault("token_endpoint_auth_method", "none goes without a secret"))
         if not public and said.get("type") == ClientType.PUBLIC:
             reading.faults.append(Fault("token_endpoint_auth_method", "none for public clients"))
+        application_type = reading.text("application_type") or ApplicationType.WEB.value
+        if application_type == ApplicationType.WEB and GrantTypeName.IMPLICIT in grant_types:
+            reading.faults.extend(_plain_redirects(redirect_uris))
         scopes = self._scopes(reading, grant_types)
         metadata = replace(
             before,
@@ -92,7 +96,7 @@ class SelfRules:
             default_scopes=tuple(name for name in scopes if name != "offline_access"),
             required_scopes=tuple(name for name in before.required_scopes if name in scopes),
             type=(ClientType.PUBLIC if public else ClientType.CONFIDENTIAL).value,
-            application_type=reading.text("application_type") or "web",
+            application_type=application_type,
             authentication_method=AUTHENTICATION_METHODS.get(method, method),
             key_set=reading.document("jwks"),
             logo_uri=reading.text("logo_uri"),
@@ -219,6 +223,14 @@ def _refuse_statement(said: Mapping[str, object]) -> None:
             "registration.software_statement",
         )
     )
+
+
+def _plain_redirects(redirect_uris: tuple[str, ...]) -> Iterator[Fault]:
+    """What OpenID Registration section 2 asks of web apps that use the implicit grant."""
+    for number, uri in enumerate(redirect_uris):
+        if uri.startswith("http:") or host_of(uri) == "localhost":
+            detail = "https and not localhost, for a web app with the implicit grant"
+            yield Fault(f"redirect_uris/{number}", detail)
 
 
 def _usual_name(redirect_uris: tuple[str, ...]) -> str:
