@@ -25,7 +25,19 @@ def test_every_setting_has_its_reason() -> None:
 
 
 def test_every_block_says_what_language_it_is_in() -> None:
-    known = {"", "sh", "toml", "python", "sql", "http", "json", "nginx", "ini"}
+    known = {
+        "",
+        "sh",
+        "toml",
+        "python",
+        "sql",
+        "http",
+        "json",
+        "nginx",
+        "ini",
+        "javascript",
+        "text",
+    }
     assert not [
         f"{page}: {block.language}"
         for page in pages()
