@@ -20,7 +20,7 @@ pytest_plugins = ("tests.clients.programs", "tests.support.browser")
 
 # In CI nothing is left out: there, tests that need a missing PostgreSQL fail.
 _LEFT_OUT = postgres.binaries() is None and not os.environ.get("CI")
-_ENGINES = ("sqlite",) if _LEFT_OUT else ("sqlite", "postgres")
+ENGINES = ("sqlite",) if _LEFT_OUT else ("sqlite", "postgres")
 _NEED_IT = {"postgres_url", "own_postgres"}
 
 
@@ -80,7 +80,7 @@ def own_postgres() -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture(params=_ENGINES)
+@pytest.fixture(params=ENGINES)
 def database_url(request: pytest.FixtureRequest) -> str:
     """The URL of a fresh, empty database; the test runs once on each engine."""
     url: str = request.getfixturevalue(f"{request.param}_url")
