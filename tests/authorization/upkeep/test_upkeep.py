@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import Service, run
+from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.revocations import RevokedKind
@@ -26,6 +26,7 @@ _TABLES = (
     "access_tokens",
     "grants",
     "sessions",
+    "participants",
     "revocations",
     "decisions",
     "throttles",
@@ -56,6 +57,8 @@ async def _fill(it: Service) -> None:
 
     def work(tx: Transaction) -> None:
         tx.revocations.add(RevokedKind.TOKEN, "at_1", it.clock.now)
+        (session,) = tx.sessions.live_of(ADA, it.clock.now)
+        assert tx.participants.add(session.id, "web", it.clock.now)
         tx.throttles.take("bucket", Limit(3, minutes(1)), it.clock.now)
         invitation = Invitation("in_1", "", 1, it.clock.now, later(it.clock.now, days(1)))
         tx.invitations.issue(Fingerprint("invitation"), invitation)

@@ -113,15 +113,15 @@ def test_an_expired_hint_is_as_good(sqlite_url: str) -> None:
         ({"post_logout_redirect_uri": BACK}, "did not say which app"),
         (
             {"client_id": "leaver", "post_logout_redirect_uri": BACK, "id_token_hint": "a.b.c"},
-            "did not issue to it",
+            "does not come from this server",
         ),
         (
             {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "x" * 2_001},
-            "state that is too long",
+            "something that is too long",
         ),
         (
             {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "x\ny"},
-            "state that is too long",
+            "something that is too long",
         ),
     ],
 )
