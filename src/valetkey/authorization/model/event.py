@@ -199,12 +199,13 @@ class LogoutTokenGivenUp(Event):
 
 @dataclass(frozen=True, slots=True)
 class ConsentGiven(Event):
-    """A person allowed a client this scope."""
+    """A person allowed a client this scope, and these claims by themselves."""
 
     name: ClassVar[str] = "consent.given"
     uid: int
     client_id: str
     scope: str
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

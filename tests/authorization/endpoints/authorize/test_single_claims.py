@@ -18,6 +18,7 @@ from tests.authorization.endpoints.authorize.openid import (
 )
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
 from valetkey.authorization.protocol.claims import ACRS
+from valetkey.kernel.moment import Instant
 
 (ACR,) = ACRS.values()
 
@@ -59,6 +60,9 @@ def test_single_claims_are_shown_can_be_unticked_and_are_remembered(database_url
         assert asks_whether(page)
         await alice.allow(page, claim=["email", "nickname", "phone_number"])
         assert (await consent(it)).claims == {"email", "nickname"}
+        page_of_log = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 100))
+        noted = [json.loads(each.data) for each in page_of_log if each.name == "consent.given"]
+        assert [each["claims"] for each in noted] == [[], ["email"], ["email", "nickname"]]
         told = said(await ask(alice, claims=asked, prompt="none", nonce="6"))
         assert json.loads((await payload(it, told.fields["code"])).claims).keys() == {
             "id_token",

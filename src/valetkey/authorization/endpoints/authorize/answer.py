@@ -239,7 +239,8 @@ def _remember(
         scope = (before.scope - asked.scope) | scope
         claims = before.claims.difference(asked.single_claims).union(claims)
     tx.consents.put(Consent(uid, client.id, scope, client.appearance, now, claims))
-    tx.events.add(ConsentGiven(uid, client.id, str(step.scope)), now)
+    event = ConsentGiven(uid, client.id, str(step.scope), tuple(sorted(step.claims)))
+    tx.events.add(event, now)
 
 
 def _issue(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -> Issued:

@@ -193,7 +193,7 @@ def _values(form: Form) -> dict[str, str]:
 
 _TOO_LONG = Refusal(
     ErrorCode.INVALID_REQUEST,
-    "the request is too long; use a shorter state",
+    "the request is too long; use a shorter state, claims or id_token_hint",
     "authorize.long",
     f"at most {LONGEST} characters when sealed",
     "more",
