@@ -81,11 +81,23 @@ def test_dc_05_privileges_are_nobodys_to_take(anybody: Applicant) -> None:
     # Consent is asked for, and says who vouches for the app: nobody.
     assert page.status == 200
     assert "nobody here has checked it" in re.sub(r"\s+", " ", page.text)
+    assert _used(anybody, record["client_id"]) == 0
+    assert person.allow(page).told["code"]
+    assert _used(anybody, record["client_id"]) == 1
     with anybody.nothing_changes():
         for scope in ("openid write", "client:write", "*", "openid\nwrite"):
             anybody.register(scope=scope).refused(400, _INVALID)
         for grant_type in ("password", "urn:ietf:params:oauth:grant-type:token-exchange"):
             anybody.register(grant_types=[grant_type]).refused(400, _INVALID)
+
+
+def _used(anybody: Applicant, client_id: str) -> int:
+    """Whether anything was ever issued for the client."""
+    row = anybody.servers.write(
+        lambda tx: tx.db.row("SELECT used FROM registrations WHERE client_id = :id", id=client_id)
+    )
+    assert row is not None
+    return int(row[0])
 
 
 def test_dc_07_a_token_is_for_its_own_client_alone_and_enables_nothing(anybody: Applicant) -> None:

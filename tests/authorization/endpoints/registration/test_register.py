@@ -12,6 +12,7 @@ from tests.authorization.endpoints.world import CALLBACK, service
 from valetkey.authorization.model.register.client import Client
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.jose.key import Algorithm, KeySet
+from valetkey.kernel.refusal import Mistake
 
 NO_KEYS = KeySet()
 
@@ -365,3 +366,24 @@ def test_the_id_token_is_signed_as_the_specification_says_where_that_is_possible
             await story(Registry(it))
 
     asyncio.run(tell())
+
+
+def test_a_scope_that_nobody_can_be_asked_for_is_the_operators_mistake(tmp_path: Path) -> None:
+    for scope in ("nothing:read", "client:read"):
+        with pytest.raises(Mistake, match=r"registration\.scopes"):
+            run(tmp_path, _nothing, scopes=(scope,))
+
+
+async def _nothing(it: Registry) -> None:
+    raise AssertionError("the server started")
+
+
+def test_the_operators_scopes_can_be_registered(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        assert "notes:read" in (await it.registered())["scope"].split()
+        assert (await it.registered(scope="notes:read"))["scope"] == "notes:read"
+        (await it.register({**PLAIN, "scope": "notes:write"})).refused(
+            400, "invalid_client_metadata"
+        )
+
+    run(tmp_path, story, scopes=("notes:read",))
