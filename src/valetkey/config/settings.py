@@ -165,8 +165,8 @@ class ResourceSettings:
     cookies. Exact names only. Empty: no page of another origin can read an answer."""
 
     requests_per_minute: Annotated[int, whole(0, 1_000_000, "requests a minute")] = 0
-    """Requests of one client for one user before they are answered with 429, in each worker; told
-    in RateLimit headers. 0: as many as they like."""
+    """Requests of one client for one user before they are answered with 429, all workers of a
+    machine together; told in RateLimit headers. 0: as many as they like."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from valetkey.resource.operations import Operations
 from valetkey.resource.problem import Problems
 from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.cors import Cors
+from valetkey.resource.requests.ledger import Ledger
 from valetkey.resource.requests.paging import Pages
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.scopes import scopes_of
@@ -66,8 +67,10 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
         await engine.close()
 
 
-async def build(settings: Settings, runtime: Runtime) -> App:
+async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = None) -> App:
     """The server. `prepare` ran before; the authorization server may be away.
+
+    With a `ledger` that workers share, what a caller is allowed is allowed once.
 
     Raises Mistake where the credential is missing, and DatabaseUnavailable.
     """
@@ -92,7 +95,7 @@ async def build(settings: Settings, runtime: Runtime) -> App:
     cors = Cors(frozenset(settings.resource.cors_origins))
     problems = Problems(auth_url, protection.challenge, decisions, cors)
     quota = settings.resource.requests_per_minute
-    allowances = Allowances(quota) if quota else None
+    allowances = Allowances(quota, ledger) if quota else None
     # Connections of its own: however slow records are, revocations are learned in time.
     fetch = Fetcher(tls)
     identity = Identity(f"{auth_url}/oauth/identity", fetch, credential)

@@ -14,7 +14,8 @@ from tests.resource.objects.books import DIARY, TASK, write_objects
 from tests.sdk.issuer import Clock, Issuer
 from valetkey.config.load import Mistakes, load
 from valetkey.kernel.moment import Instant
-from valetkey.resource.requests.allowance import CALLERS, Allowances
+from valetkey.resource.requests.allowance import Allowances
+from valetkey.resource.requests.ledger import CALLERS
 
 _APP = "https://app.example"
 

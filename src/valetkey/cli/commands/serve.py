@@ -5,6 +5,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import click
@@ -16,6 +17,7 @@ from valetkey.config.load import Mistakes, environment
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
 from valetkey.resource.objects.declared.directory import read_directory
+from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
 from valetkey.web import log
 from valetkey.web.listen import bind
 
@@ -44,20 +46,23 @@ def command(server: str | None, config: Path | None) -> int:
     chosen = [(name, part) for name, part in servers(settings) if name in names]
     sockets = {name: _bound(name, part) for name, part in chosen}
     urls = {name: _url(part, sockets[name]) for name, part in chosen}
-    supervisor = Supervisor(
-        [
-            Server(
-                name,
-                _worker(name, settings),
-                sockets[name],
-                part.workers,
-                _environment(name, urls, sockets),
-            )
-            for name, part in chosen
-        ],
-        announce=lambda: _announce(urls),
-    )
-    return asyncio.run(supervisor.run())
+    with TemporaryDirectory(prefix="valetkey-") as folder:
+        ledger = Path(folder) / "ledger"
+        SharedLedger.begin(ledger)
+        supervisor = Supervisor(
+            [
+                Server(
+                    name,
+                    _worker(name, settings),
+                    sockets[name],
+                    part.workers,
+                    _environment(name, urls, sockets, ledger),
+                )
+                for name, part in chosen
+            ],
+            announce=lambda: _announce(urls),
+        )
+        return asyncio.run(supervisor.run())
 
 
 def _announce(urls: Mapping[str, str]) -> None:
@@ -72,12 +77,13 @@ def _worker(name: str, settings: Settings) -> tuple[str, ...]:
 
 
 def _environment(
-    name: str, urls: Mapping[str, str], sockets: Mapping[str, socket.socket]
+    name: str, urls: Mapping[str, str], sockets: Mapping[str, socket.socket], ledger: Path
 ) -> Mapping[str, str]:
     """What a child is given: not the other server's secrets, but the ports that were found."""
     given = dict(environment())
     if name == "resource":
         given.pop(_NOT_FOR_RESOURCE, None)
+        given[VARIABLE] = str(ledger)
     for other, url in urls.items():
         given[f"VALETKEY__{other.upper()}__URL"] = url
         given[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other])

@@ -1,11 +1,14 @@
 """A process that answers for the resource server."""
 
 import sys
+from pathlib import Path
 
 from valetkey.cli.serving import worker
+from valetkey.config.load import environment
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import build, prepare
+from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
 from valetkey.web.router import App
 
 
@@ -14,7 +17,8 @@ async def _prepare(settings: Settings) -> None:
 
 
 async def _build(settings: Settings) -> App:
-    return await build(settings, SYSTEM)
+    shared = environment().get(VARIABLE)
+    return await build(settings, SYSTEM, SharedLedger(Path(shared)) if shared else None)
 
 
 if __name__ == "__main__":

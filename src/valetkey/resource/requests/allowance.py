@@ -1,17 +1,14 @@
 """Allowance: how many requests one caller has, told in RateLimit headers (the HTTPAPI draft)."""
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.resource.requests.ledger import Ledger, OwnLedger
 from valetkey.web.exchange import Pairs
 
 WINDOW = 60
 """Seconds after which a caller who asked for nothing has everything again."""
-
-CALLERS = 10_000
-"""Callers that are remembered at most, those who asked last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +43,32 @@ class Left:
 
 
 class Allowances:
-    """An allowance for each caller that refills evenly; in memory, so each process has its own."""
+    """An allowance for each caller that refills evenly; each process has its own, or all one."""
 
-    def __init__(self, quota: int) -> None:
-        """Allow `quota` requests a minute, at least 1."""
+    def __init__(self, quota: int, ledger: Ledger | None = None) -> None:
+        """Allow `quota` requests a minute, at least 1; workers with one ledger allow it once."""
         self._quota = quota
         # For each caller when all is refilled, in 1/quota seconds: whole numbers do not drift.
-        self._full_at: OrderedDict[str, int] = OrderedDict()
+        self._full_at = ledger or OwnLedger()
 
     def take(self, caller: str, now: Instant) -> Left:
         """One request less, or a wait."""
         scaled = now * self._quota
-        full_at = max(self._full_at.get(caller, 0), scaled)
-        missing = -(-(full_at - scaled) // WINDOW)
+
+        def spend(known: int) -> int:
+            full_at = max(known, scaled)
+            return full_at if self._missing(full_at - scaled) >= self._quota else full_at + WINDOW
+
+        full_at = max(self._full_at.change(caller, spend), scaled)
+        missing = self._missing(full_at - scaled)
         if missing >= self._quota:
             wait = full_at - scaled - (self._quota - 1) * WINDOW
             return Left(self._quota, 0, self._seconds(full_at - scaled), self._seconds(wait))
-        self._full_at[caller] = full_at + WINDOW
-        self._full_at.move_to_end(caller)
-        if len(self._full_at) > CALLERS:
-            self._full_at.popitem(last=False)
         left = self._quota - missing - 1
         return Left(self._quota, left, self._seconds(full_at + WINDOW - scaled), 0)
+
+    def _missing(self, scaled: int) -> int:
+        return -(-scaled // WINDOW)
 
     def _seconds(self, scaled: int) -> int:
         return -(-scaled // self._quota)

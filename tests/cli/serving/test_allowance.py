@@ -1,0 +1,44 @@
+"""What a caller is allowed in a minute is allowed once, however many workers answer."""
+
+from collections import Counter
+from pathlib import Path
+
+import requests
+
+from tests.cli.running import valetkey
+from tests.cli.site import configure, serving
+
+_ALLOWED = 5
+_ASKED = 15
+
+
+def test_all_workers_together_allow_what_the_setting_says(tmp_path: Path) -> None:
+    file = configure(tmp_path)
+    limits = f"workers = 3\nrequests_per_minute = {_ALLOWED}\n"
+    file.write_text(file.read_text() + limits)
+    made = valetkey(
+        "client",
+        "create",
+        "--name",
+        "Robot",
+        "--grant-type",
+        "client_credentials",
+        "--json",
+        here=tmp_path,
+    ).json
+    with serving(tmp_path) as site:
+        token = requests.post(
+            f"{site.authorization}/token",
+            data={"grant_type": "client_credentials"},
+            auth=(made["client_id"], made["client_secret"]),
+            timeout=10,
+        ).json()["access_token"]
+        # Each on a connection of its own, so that any worker may answer.
+        headers = {"Authorization": f"Bearer {token}", "Connection": "close"}
+        told = Counter(
+            requests.get(f"{site.resource}/v2/client", headers=headers, timeout=10).status_code
+            for _ in range(_ASKED)
+        )
+    assert set(told) == {200, 429}
+    # A machine that is slow may see one more of them come back.
+    assert told[200] in {_ALLOWED, _ALLOWED + 1}

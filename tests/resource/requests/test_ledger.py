@@ -1,0 +1,74 @@
+"""What workers count together: every request once, whoever answered it."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from valetkey.kernel.moment import Instant
+from valetkey.resource.requests.allowance import Allowances
+from valetkey.resource.requests.ledger import SharedLedger
+
+_COUNT = """
+import sys
+from pathlib import Path
+from valetkey.resource.requests.ledger import SharedLedger
+
+ledger = SharedLedger(Path(sys.argv[1]))
+for _ in range(2_000):
+    ledger.change("ada", lambda number: number + 1)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    SharedLedger.begin(tmp_path / "ledger")
+    return tmp_path / "ledger"
+
+
+def test_two_workers_allow_together_what_one_does(file: Path) -> None:
+    ledgers = SharedLedger(file), SharedLedger(file)
+    workers = [Allowances(7, ledger) for ledger in ledgers]
+    now = Instant(1_800_000_000)
+    left = [workers[turn % 2].take("ada", now).remaining for turn in range(7)]
+    assert left == [6, 5, 4, 3, 2, 1, 0]
+    assert all(worker.take("ada", now).wait == 9 for worker in workers)
+    assert workers[1].take("bob", now).remaining == 6
+    assert workers[0].take("ada", Instant(now + 9)).wait == 0
+    assert workers[1].take("ada", Instant(now + 9)).wait > 0
+    for ledger in ledgers:
+        ledger.close()
+
+
+def test_processes_that_count_at_once_miss_nothing(file: Path) -> None:
+    def count(_: int) -> int:
+        return subprocess.run([sys.executable, "-c", _COUNT, str(file)], check=True).returncode
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(count, range(3)))
+    ledger = SharedLedger(file)
+    assert ledger.change("ada", lambda number: number) == 6_000
+    ledger.close()
+
+
+def test_strangers_take_the_place_of_who_has_most_left(file: Path) -> None:
+    ledger = SharedLedger(file)
+    for number in range(1, 40_000):
+        ledger.change(f"caller {number}", partial(max, number))
+    # As many as find room are remembered, and those are the last.
+    kept = [n for n in range(1, 40_000) if ledger.change(f"caller {n}", lambda known: known) == n]
+    assert len(kept) < 16_385
+    assert min(kept[-1_000:]) > 30_000
+    ledger.close()
+
+
+def test_a_ledger_is_begun_once_and_is_nobodys_link(tmp_path: Path, file: Path) -> None:
+    with pytest.raises(FileExistsError):
+        SharedLedger.begin(file)
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    with pytest.raises(OSError, match="symbolic"):
+        SharedLedger(link)
