@@ -1,6 +1,7 @@
 """Client assertions: whose keys, which algorithm, what else could be passed off as one (CA, JW)."""
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_network
@@ -99,6 +100,18 @@ def test_ca_23_keys_that_cannot_be_read_prove_nothing(
     asked = len(there.asked)
     _refused(it, name, it.assertion(name, key))
     assert len(there.asked) == asked == 1
+
+
+def test_ca_23_the_operator_can_read_why(it: Apps, there: Pages, name: str) -> None:
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    there.at["/jwks"] = Page(status=500)
+    reference = it.prove(name, it.assertion(name, fresh_key())).json()["reference"]
+    found, ends = None, time.monotonic() + 10
+    while found is None and time.monotonic() < ends:
+        time.sleep(0.1)
+        found = it.servers.write(lambda tx: tx.decisions.find(reference))
+    assert found is not None
+    assert found.check == "client.fetch.status"
 
 
 def test_ca_23_keys_as_html_are_refused_whatever_they_say(

@@ -132,6 +132,20 @@ def test_a_document_that_is_none_is_not_read_again_and_again() -> None:
     asyncio.run(story())
 
 
+def test_why_keys_cannot_be_read_is_there_for_the_record() -> None:
+    async def story() -> None:
+        there = _There(None)
+        keys, client = ClientKeys(there), _client()
+        assert keys.trouble(client) == ""
+        for document, check in ((None, "fetch.status"), (b"[]", "jwks.json"), (_jwks(OLD), "")):
+            there.document = document
+            await keys.signing(client, later(NOW, minutes(there.asked)), kid=OLD.kid)
+            assert keys.trouble(client) == check
+        assert keys.trouble(client_without_rights("c", NOW)) == ""
+
+    asyncio.run(story())
+
+
 def test_how_many_sets_are_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_keys, "_MOST", 3)
 

@@ -93,7 +93,8 @@ class ClientAuthentication:
             verdict = not_proven("disabled", "a client that is switched on", "a disabled one")
         if isinstance(verdict, Refusal) or client is None:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
-            raise Refused(self._count(client_id, place, now) or refusal)
+            wait = self._count(client_id, place, now)
+            raise Refused(wait or self._recorded(refusal, client))
         return Authenticated(client, method.name, verdict)
 
     async def _judge(
@@ -107,6 +108,13 @@ class ClientAuthentication:
             else:
                 keys = await self._keys.signing(client, presented.now)
         return method.proves(presented, client, Means(keys, self._fingerprints, self._shared))
+
+    def _recorded(self, refusal: Refusal, client: Client | None) -> Refusal:
+        # No key fits because none could be read: that is for the record, the client hears the same.
+        trouble = "" if client is None else self._keys.trouble(client)
+        if not trouble or refusal.check not in _WORTH_NEW_KEYS:
+            return refusal
+        return replace(refusal, check=f"client.{trouble}", expected="keys at its jwks_uri")
 
     def _may_look_again(self, client_id: str, place: str, now: Instant) -> bool:
         # Its secret may be a moment old, from another process; guesses may not cost a look each.

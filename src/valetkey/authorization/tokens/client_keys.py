@@ -59,6 +59,7 @@ class ClientKeys:
         self._door = door
         # By client too: what others make us look at costs this client nothing.
         self._kept: OrderedDict[_Place, _Kept] = OrderedDict()
+        self._troubles: OrderedDict[_Place, str] = OrderedDict()
         self._early: dict[_Place, asyncio.Task[_Kept | None]] = {}
 
     async def signing(self, client: Client, now: Instant, *, kid: str | None = None) -> KeySet:
@@ -99,6 +100,11 @@ class ClientKeys:
         document = client.openid.encryption_keys
         return EncryptionKeys.parse(document.encode()) if document else EncryptionKeys()
 
+    def trouble(self, client: Client) -> str:
+        """The rule that failed when its `jwks_uri` was last read, for the record; "" for none."""
+        place = _place(client)
+        return "" if place is None else self._troubles.get(place, "")
+
     async def _current(self, place: _Place, now: Instant) -> _Kept | None:
         kept = self._kept.get(place)
         if kept is None:
@@ -131,6 +137,7 @@ class ClientKeys:
             signing = KeySet.parse(fetched.body, ignore_unknown=True)
             encryption = EncryptionKeys.parse(fetched.body)
         except (Unfetchable, Refused) as error:
+            self._note(place, error)
             before = self._kept.get(place)
             if before is not None and later(before.read_at, _AWAY) > now:
                 kept = replace(before, futile_at=now)
@@ -143,8 +150,15 @@ class ClientKeys:
         else:
             # Replaced, never merged: a key that is gone was withdrawn.
             kept = _Kept(fetched.body, signing, encryption, now)
+            self._troubles.pop(place, None)
         self._keep(place, kept)
         return kept
+
+    def _note(self, place: _Place, error: Unfetchable | Refused) -> None:
+        check = error.check if isinstance(error, Unfetchable) else error.refusal.check
+        self._troubles[place] = check
+        if len(self._troubles) > _MOST:
+            self._troubles.popitem(last=False)
 
     def _keep(self, place: _Place, kept: _Kept) -> None:
         self._kept[place] = kept

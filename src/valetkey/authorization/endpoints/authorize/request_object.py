@@ -1,7 +1,7 @@
 """`request` and `request_uri`: where a request's parameters come from (OpenID Connect Core 6)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.request_object import (
@@ -116,7 +116,11 @@ class RequestObjects:
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.INVALID_TOKEN:
                 raise
-            raise broken(refused.refusal) from None
+            problem = refused.refusal
+            trouble = self.keys.trouble(client)
+            if trouble and problem.check in _WORTH_NEW_KEYS:
+                problem = replace(problem, check=trouble, expected="keys at its jwks_uri")
+            raise broken(problem) from None
 
     async def _signed(
         self,
