@@ -44,7 +44,22 @@ def test_strangers_cannot_make_us_ask_more_than_once_in_ten_seconds() -> None:
             for _ in range(30):
                 await source.look(issuer.clock.now())
                 issuer.clock.at += 1
-            assert issuer.asked[JWKS] == 30 // REST
+            # The first answer was news, and so the second question comes early.
+            assert issuer.asked[JWKS] == 1 + 30 // REST
+
+    asyncio.run(story())
+
+
+def test_an_issuer_that_exchanges_its_keys_again_and_again_is_followed() -> None:
+    async def story() -> None:
+        async with _source() as (source, issuer, _):
+            for _ in range(5):
+                issuer.key = SigningKey.generate()
+                issuer.keys = KeySet.of(issuer.key.public, *issuer.keys)
+                assert await source.look(issuer.clock.now())
+                assert source.keys is not None
+                assert source.keys.find(issuer.key.kid) is not None
+                issuer.clock.at += 1
 
     asyncio.run(story())
 

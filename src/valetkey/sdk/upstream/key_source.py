@@ -10,12 +10,12 @@ from valetkey.kernel.refusal import Refused
 from valetkey.sdk.fetch import Door, Unreachable
 
 REST = seconds(10)
-"""Between two looks for a key that nobody knows: strangers can invent names of keys."""
+"""After a look that brought nothing new, until the next: strangers can invent names of keys."""
 
 FRESH = seconds(300)
 """After so long the keys are fetched again, so that a key that was withdrawn is forgotten."""
 
-_RETRY = seconds(1)  # while the issuer is away, or no key is known at all
+_RETRY = seconds(1)  # while the issuer is away, no key is known at all, or keys are exchanged
 _LOOK_EVERY = 1.0
 
 Keep = Callable[[bytes], Awaitable[object]]
@@ -36,6 +36,7 @@ class KeySource:
         self._keys: KeySet | None = None
         self._asked_at = Instant(0)
         self._heard_at = Instant(0)
+        self._had_news = False
         self._question: asyncio.Task[bool] | None = None
         self._take(known)
 
@@ -52,10 +53,11 @@ class KeySource:
         """Ask the issuer because a key is missing, if the last time was long enough ago.
 
         True if there is news. At most one question each 10 seconds (each second while the issuer
-        does not answer); everybody who comes meanwhile waits for the same answer.
+        does not answer, or after an answer that was news: an issuer in haste exchanges its keys
+        more than once); everybody who comes meanwhile waits for the same answer.
         """
         if self._question is None:
-            rest = REST if self.is_sure() else _RETRY
+            rest = REST if self.is_sure() and not self._had_news else _RETRY
             if 0 <= now - self._asked_at < rest:
                 return False
             self._question = asyncio.get_running_loop().create_task(self._ask(now))
@@ -76,6 +78,7 @@ class KeySource:
 
     async def _ask(self, now: Instant) -> bool:
         self._asked_at = now
+        self._had_news = False
         try:
             answer = await self._fetch.get(self._url)
         except Unreachable:
@@ -88,6 +91,7 @@ class KeySource:
         if not self._take(answer.body):
             return False
         self._heard_at = now
+        self._had_news = True
         if self._keep is not None:
             await self._keep(answer.body)
         return True
