@@ -303,3 +303,24 @@ def test_by_post_every_parameter_arrives(sqlite_url: str) -> None:
         assert claims_of(it, told.fields["id_token"])["nonce"] == NONCE
 
     run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("mode", ["fragment", "form_post"])
+def test_where_the_client_has_no_key_for_its_algorithm_it_is_told_so(
+    sqlite_url: str, mode: str
+) -> None:
+    async def story(it: World) -> None:
+        encrypted = OpenIdRegistration(
+            id_token_encrypted_response_alg="RSA-OAEP-256",
+            id_token_encrypted_response_enc="A128GCM",
+        )
+        await it.register(replace(EVERYTHING, openid=encrypted))
+        browser = it.browser()
+        asked = {"response_type": "code id_token", "response_mode": mode}
+        page = await browser.sign_in(await ask(browser, **asked))
+        told = said(await browser.allow(page))
+        assert (told.way, told.fields["error"]) == (mode, "server_error")
+        assert told.fields["state"] == "xyz"
+        assert not told.names & {"code", "id_token"}
+
+    run(sqlite_url, story)

@@ -1,0 +1,72 @@
+"""A session that goes on: one winner for each cookie, and nothing after the end."""
+
+import asyncio
+from dataclasses import replace
+
+from tests.authorization.endpoints.visitor.world import ALICE, NOON, WEB, World, run
+from valetkey.authorization.model.session import Session
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Fingerprint
+
+SESSION = Session(
+    id="se_1",
+    uid=ALICE.uid,
+    auth_time=NOON,
+    methods=("pwd",),
+    user_agent="",
+    created_at=NOON,
+    last_seen_at=NOON,
+    expires_at=Instant(NOON + 600),
+    ended_at=None,
+)
+LATER = replace(
+    SESSION,
+    auth_time=Instant(NOON + 60),
+    methods=("pwd", "otp"),
+    user_agent="Another",
+    last_seen_at=Instant(NOON + 60),
+    expires_at=Instant(NOON + 660),
+)
+OLD = Fingerprint("old")
+
+
+async def renew(it: World, before: Fingerprint, after: str) -> bool:
+    return await it.store.write(lambda tx: tx.sessions.renew(LATER, before, Fingerprint(after)))
+
+
+def test_of_many_who_renew_with_one_cookie_one_is_told_so(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.store.write(lambda tx: tx.sessions.start(SESSION, OLD))
+        told = await asyncio.gather(*(renew(it, OLD, f"new-{number}") for number in range(32)))
+        assert sorted(told) == [False] * 31 + [True]
+        winner = Fingerprint(f"new-{told.index(True)}")
+        assert await it.store.read(lambda tx: tx.sessions.find(OLD)) is None
+        assert await it.store.read(lambda tx: tx.sessions.find(winner)) == LATER
+
+    run(database_url, story)
+
+
+def test_a_session_that_ended_does_not_go_on(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.store.write(lambda tx: tx.sessions.start(SESSION, OLD))
+        assert await it.store.write(lambda tx: tx.sessions.end("se_1", NOON))
+        assert not await renew(it, OLD, "new")
+        found = await it.store.read(lambda tx: tx.sessions.find(OLD))
+        assert found == replace(SESSION, ended_at=NOON)
+
+    run(database_url, story)
+
+
+def test_apps_told_of_a_session_are_kept_for_as_long_as_it_goes_on(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.store.write(lambda tx: tx.sessions.start(SESSION, OLD))
+        assert await it.store.write(lambda tx: tx.participants.add("se_1", WEB.id, NOON))
+        until = Instant(NOON + 660)
+        await it.store.write(lambda tx: tx.participants.extend("se_1", until))
+        swept = [
+            await it.store.write(lambda tx, at=at: tx.participants.sweep(at, 10))  # type: ignore[misc]
+            for at in (Instant(NOON + 659), until)
+        ]
+        assert swept == [0, 1]
+
+    run(database_url, story)

@@ -1,0 +1,106 @@
+"""ID tokens that come back: ours, for this client, however old."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
+from valetkey.authorization.model.register.client import ClientSecret
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.tokens.id_token_hint import Hint
+from valetkey.authorization.tokens.shared_secrets import place
+from valetkey.kernel.jose import jwt, mac
+from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.moment import days, later, seconds
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.secret import Fingerprint, Secret
+
+CLAIMS: Mapping[str, object] = {
+    "iss": ISSUER,
+    "sub": "1001",
+    "aud": "web1",
+    "iat": NOON,
+    "exp": NOON + 300,
+    "sid": "se_1",
+}
+SHARED = Secret("s" * 43)
+
+
+async def refused(it: World, text: str) -> str:
+    with pytest.raises(Refused) as caught:
+        await it.site.hints.read(text, WEB, it.clock.now)
+    assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST
+    return caught.value.refusal.check
+
+
+def test_it_says_who_is_meant_and_in_which_session_however_old_it_is(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        ours = partial(jwt.sign, key=it.minter.keys.current(NOON))
+        text = ours(CLAIMS, typ="JWT")
+        for age in (seconds(0), seconds(299), seconds(300), days(20)):
+            found = await it.site.hints.read(text, WEB, later(NOON, age))
+            assert found == Hint("1001", "se_1")
+        without = {name: value for name, value in CLAIMS.items() if name != "sid"}
+        found = await it.site.hints.read(ours(without, typ="JWT"), WEB, NOON)
+        assert found == Hint("1001", "")
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    ("changed", "check"),
+    [
+        ({"iss": "https://evil.test"}, "id_token_hint.iss"),
+        ({"aud": "web2"}, "id_token_hint.aud"),
+        ({"aud": ["web2"]}, "id_token_hint.aud"),
+        ({"sub": ""}, "id_token_hint.sub"),
+        ({"sub": 1001}, "id_token_hint.sub"),
+        ({"sid": 7}, "id_token_hint.sub"),
+        ({"exp": "soon"}, "id_token_hint.exp"),
+        ({"iat": NOON + 3_600}, "id_token_hint.iat"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused(
+    sqlite_url: str, changed: dict[str, object], check: str
+) -> None:
+    async def story(it: World) -> None:
+        key = it.minter.keys.current(NOON)
+        assert await refused(it, jwt.sign({**CLAIMS, **changed}, key, typ="JWT")) == check
+
+    run(sqlite_url, story)
+
+
+def test_nobody_elses_signature_will_do(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        stranger = SigningKey.generate(Algorithm.ES256)
+        assert await refused(it, jwt.sign(CLAIMS, stranger, typ="JWT")) == "id_token_hint.key"
+        for typ in ("at+jwt", "logout+jwt", "token-introspection+jwt"):
+            text = jwt.sign(CLAIMS, it.minter.keys.current(NOON), typ=typ)
+            assert await refused(it, text) == "id_token_hint.typ"
+        for text in ("", ".", "a.b.c", "x" * 20_000):
+            assert (await refused(it, text)).startswith("id_token_hint.")
+
+    run(sqlite_url, story)
+
+
+def test_a_shared_secret_signs_for_the_client_that_has_it_and_for_no_other(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        sealed = it.site.keyring.sealer.seal(
+            SHARED.reveal().encode(), place("cs_1"), it.site.random
+        )
+        secret = ClientSecret("cs_1", Fingerprint("print"), None, sealed)
+        shared = OpenIdRegistration(id_token_signed_response_alg=mac.ALGORITHM)
+        signing = replace(WEB, secrets=(secret,), openid=shared)
+        text = mac.sign_shared(CLAIMS, SHARED)
+        assert await it.site.hints.read(text, signing, later(NOON, days(1))) == Hint("1001", "se_1")
+        assert await refused(it, text) == "id_token_hint.signature"
+        # A client that once got them by our key may still hold one.
+        old = jwt.sign(CLAIMS, it.minter.keys.current(NOON), typ="JWT")
+        assert await it.site.hints.read(old, signing, NOON) == Hint("1001", "se_1")
+
+    run(sqlite_url, story)
