@@ -1,0 +1,33 @@
+"""Client assertions as Authlib signs them, with its own idea of how long they live."""
+
+import json
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from authlib.oauth2.rfc7523 import client_secret_jwt_sign, private_key_jwt_sign
+
+from tests.attacks.outgoing.apps import SECRET, apps, jwks
+from tests.support.pages import Page, pages
+
+pytestmark = pytest.mark.filterwarnings("ignore::authlib.deprecate.AuthlibDeprecationWarning")
+
+
+def test_authlib_signs_with_the_secret(tmp_path: Path) -> None:
+    with apps(tmp_path) as it:
+        it.app("app", secret=SECRET, token_endpoint_auth_method="client_secret_jwt")
+        sign: Any = client_secret_jwt_sign
+        answer = it.prove("app", sign(SECRET, "app", f"{it.auth}/oauth/token"))
+        assert answer.status_code == 200, answer.text
+
+
+def test_authlib_signs_with_a_key_that_lies_at_an_address(tmp_path: Path) -> None:
+    with apps(tmp_path, ip_network("127.0.0.0/8")) as it, pages() as there:
+        there.at["/jwks"] = Page(jwks(it.key))
+        it.app("app", jwks_uri=f"{there.url}/jwks")
+        key, url = json.loads(it.key.private_jwk()), f"{it.auth}/oauth/token"
+        sign: Any = private_key_jwt_sign
+        for more in ({}, {"header": {"kid": it.key.kid}}):
+            answer = it.prove("app", sign(key, "app", url, alg="ES256", **more))
+            assert answer.status_code == 200, answer.text
