@@ -11,7 +11,11 @@ from authlib.oauth2.rfc7523 import client_secret_jwt_sign, private_key_jwt_sign
 from tests.attacks.outgoing.apps import SECRET, apps, jwks
 from tests.support.pages import Page, pages
 
-pytestmark = pytest.mark.filterwarnings("ignore::authlib.deprecate.AuthlibDeprecationWarning")
+# What they say of themselves to whoever builds on them.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::authlib.deprecate.AuthlibDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning"),
+]
 
 
 def test_authlib_signs_with_the_secret(tmp_path: Path) -> None:
