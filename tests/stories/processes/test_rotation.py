@@ -158,10 +158,14 @@ class App:
 
 
 def _access_token(servers: Serving) -> str:
+    """Another one, which the API takes at once."""
     form = {"grant_type": "client_credentials", "client_id": "printer", "client_secret": SECRET}
     answer = requests.post(f"{servers.auth}/token", form, timeout=_PATIENCE)
     assert answer.status_code == 200, answer.text
     token: str = answer.json()["access_token"]
+    bearer = {"Authorization": f"Bearer {token}"}
+    welcome = requests.get(f"{servers.api}/v2/client", headers=bearer, timeout=_PATIENCE)
+    assert welcome.status_code == 200, welcome.text
     return token
 
 
