@@ -4,7 +4,7 @@ import base64
 import hmac
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -355,3 +355,46 @@ def test_an_rsa_key_for_one_scheme_does_not_verify_the_other() -> None:
                 now=_NOW,
             )
         assert refused.value.refusal.check == check
+
+
+def _unsigned(header: object, signature: str = "") -> str:
+    parts = (to_base64url(json.dumps(part).encode()) for part in (header, _CLAIMS))
+    return f"{'.'.join(parts)}.{signature}"
+
+
+def test_what_has_no_signature_is_read_only_by_who_asks_for_it() -> None:
+    token = _unsigned({"alg": "none", "typ": "JWT"})
+    assert _refusal(token).check == "jwt.encoding"
+    assert json.loads(jwt.take_apart_unsigned(token, ("jwt",)).payload) == _CLAIMS
+    for other in (
+        _unsigned({"alg": "None", "typ": "JWT"}),
+        _unsigned({"alg": "ES256", "typ": "JWT"}),
+        _unsigned({"alg": "none", "typ": "JWT"}, "AAAA"),
+        _unsigned({"alg": "none", "typ": "at+jwt"}),
+        _unsigned({"alg": "none", "typ": "JWT", "crit": ["exp"]}),
+        jwt.sign(_CLAIMS, _KEY, typ="JWT"),
+    ):
+        with pytest.raises(Refused):
+            jwt.take_apart_unsigned(other, ("jwt",))
+
+
+def test_a_header_is_told_before_anything_is_proven() -> None:
+    header = jwt.header_of(jwt.sign(_CLAIMS, _KEY, typ="at+jwt"))
+    assert header == jwt.Header("ES256", _KEY.kid, "at+jwt")
+    for broken in ("", "..", "x.y.z", "." * 1_000_000):
+        with pytest.raises(Refused):
+            jwt.header_of(broken)
+
+
+def test_sparse_claims_are_right_where_they_are_there() -> None:
+    def read(said: Mapping[str, object]) -> jwt.Claims:
+        payload = json.dumps(said).encode()
+        return jwt.read_claims(
+            payload, audience=_AUDIENCE, issuer=_ISSUER, now=_NOW, leeway=10, sparse=True
+        )
+
+    for said in ({}, {"sub": "x"}, {"exp": 1_001}, {"aud": [_AUDIENCE]}, _CLAIMS):
+        assert read(said) == said
+    for name, value in (("exp", 1), ("exp", None), ("iss", "x"), ("aud", "x"), ("nbf", 2_000)):
+        with pytest.raises(Refused):
+            read({name: value})

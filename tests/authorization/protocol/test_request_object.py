@@ -1,0 +1,107 @@
+"""A request's parameters as claims."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from valetkey.authorization.model.register.client import Client, client_without_rights
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.request_object import (
+    is_registered,
+    merged,
+    read_request_object,
+)
+from valetkey.kernel.jose.jwt import Claims
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+
+NOW = Instant(1_800_000_000)
+ISSUER = "https://auth.example"
+CLIENT = client_without_rights("printer", NOW)
+
+
+def _read(**said: object) -> Claims:
+    return read_request_object(json.dumps(said).encode(), CLIENT, issuer=ISSUER, now=NOW)
+
+
+def test_what_is_inside_is_laid_over_what_came_beside_it() -> None:
+    outside = {"client_id": "printer", "state": "outside", "scope": "openid", "request": "a.b.c"}
+    inside: Claims = {
+        "iss": "printer",
+        "aud": ISSUER,
+        "exp": NOW + 1,
+        "client_id": "printer",
+        "state": "inside",
+        "max_age": 0,
+        "claims": {"id_token": {"acr": None}},
+    }
+    assert merged(outside, inside) == {
+        "client_id": "printer",
+        "state": "inside",
+        "scope": "openid",
+        "max_age": "0",
+        "claims": '{"id_token":{"acr":null}}',
+    }
+
+
+@pytest.mark.parametrize("name", ["client_id", "response_type"])
+def test_the_two_that_say_what_it_is_must_agree(name: str) -> None:
+    assert merged({name: "a"}, {name: "a"}) == {name: "a"}
+    assert merged({}, {name: "a"}) == {name: "a"}
+    assert merged({name: "a"}, {}) == {name: "a"}
+    for other in ("b", "", 1, ["a"]):
+        with pytest.raises(Refused) as caught:
+            merged({name: "a"}, {name: other})
+        assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST_OBJECT
+
+
+def test_what_it_says_of_itself_may_be_absent_and_must_be_right() -> None:
+    for said in ({}, {"iss": "printer", "aud": ISSUER, "exp": NOW}, {"aud": ["x", ISSUER]}):
+        assert _read(**said) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "check"),
+    [
+        ({"iss": "other"}, "jwt.iss"),
+        ({"aud": "other"}, "jwt.aud"),
+        ({"exp": NOW - 10}, "jwt.exp"),
+        ({"nbf": NOW + 11}, "jwt.nbf"),
+        ({"iat": NOW + 61}, "jwt.iat"),
+        ({"sub": "printer"}, "assertion"),
+        ({"request": "a.b.c"}, "nested"),
+        ({"request_uri": ""}, "nested"),
+    ],
+    ids=json.dumps,
+)
+def test_an_object_that_cannot_be_meant_is_refused(said: dict[str, object], check: str) -> None:
+    with pytest.raises(Refused) as caught:
+        _read(**said)
+    refusal = caught.value.refusal
+    assert refusal.code is ErrorCode.INVALID_REQUEST_OBJECT
+    assert refusal.check == f"request_object.{check}"
+
+
+@pytest.mark.parametrize(
+    ("uri", "known"),
+    [
+        ("https://app.example/r", True),
+        ("https://app.example/r#hash", True),
+        ("https://app.example/r#", True),
+        ("https://app.example/s", True),
+        ("https://app.example/s#other", True),
+        ("https://app.example/r?x", False),
+        ("https://app.example/r/", False),
+        ("https://app.example/R", False),
+        ("#https://app.example/r", False),
+        ("", False),
+    ],
+)
+def test_an_address_is_registered_letter_by_letter_up_to_its_fragment(
+    uri: str, known: bool
+) -> None:
+    uris = ("https://app.example/r", "https://app.example/s#hash")
+    openid = replace(OpenIdRegistration.NOTHING, request_uris=uris)
+    client: Client = replace(CLIENT, openid=openid)
+    assert is_registered(uri, client) is known
