@@ -12,7 +12,7 @@ from valetkey.authorization.deeds.clients import (
 )
 from valetkey.authorization.model.register.client import BY_SECRET, Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, fitted
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
@@ -22,9 +22,6 @@ from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Secret, fresh_id
-
-_PROOF = frozenset({"type", "key_set", "jwks_uri", "token_endpoint_auth_method"})
-"""What a client's way to prove who it is follows from."""
 
 _OTHERS_LIVE = days(1)
 """How long a secret goes on working that the file replaced."""
@@ -128,10 +125,7 @@ def client_metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:
     names = {field.name for field in fields(OpenIdRegistration)} & given.keys()
     if names:
         given["openid"] = replace(before.openid, **{name: given.pop(name) for name in names})
-    if "authentication_method" not in given and (given.keys() | names) & _PROOF:
-        fits = replace(before, **given, authentication_method="")
-        given["authentication_method"] = fits.proof
-    return replace(before, **given)
+    return fitted(replace(before, **given), given.keys() | names)
 
 
 def _needs_secret(client: Client, now: Instant) -> bool:

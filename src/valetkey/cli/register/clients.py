@@ -133,7 +133,7 @@ def _openid(client: Client) -> dict[str, object]:
     return {
         name: list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
         for name, value in said.items()
-        if value != usual[name]
+        if value != usual[name] and name != "encryption_keys"
     }
 
 

@@ -17,11 +17,10 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, fitted
 from valetkey.cli.register.clients import read_key_set
 
 Command = Callable[..., object]
-_PROOF = frozenset({"type", "key_set", "jwks_uri", "token_endpoint_auth_method"})
 _SINGULAR = {"default_acr_values": "default-acr-value", "contacts": "contact"}
 _HELP = {
     "response_types": "What it may ask for, such as 'code id_token'.",
@@ -132,10 +131,7 @@ def with_options(before: ClientMetadata, given: Mapping[str, object]) -> ClientM
         said["key_set"] = read_key_set(said["key_set"]) if str(said["key_set"]) != "." else ""
     about_openid: dict[str, Any] = {name: said.pop(name) for name in _HELP if name in said}
     openid = replace(before.openid, **about_openid)
-    if "authentication_method" not in said and _PROOF & (said.keys() | about_openid.keys()):
-        said["authentication_method"] = ""
-    metadata = replace(before, **said, openid=openid)
-    return replace(metadata, authentication_method=metadata.proof)
+    return fitted(replace(before, **said, openid=openid), said.keys() | about_openid.keys())
 
 
 def _value(value: object) -> object:

@@ -1,12 +1,18 @@
 """What a client may register: every rule by an example that breaks it, and by one that does not."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, ClientRules
+from valetkey.authorization.protocol.register.client_metadata import (
+    ClientMetadata,
+    ClientRules,
+    fitted,
+)
 from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
 from valetkey.kernel.moment import days, seconds
 from valetkey.kernel.scope import Scope
@@ -130,3 +136,36 @@ def test_a_profile_that_is_not_named_is_the_servers() -> None:
     old = replace(_GOOD, grant_types=(*_CODE, "implicit"))
     assert [fault.field for fault in strict.faults(old)] == ["grant_types/1"]
     assert strict.faults(replace(old, profile="classic")) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "proof", "method"),
+    [
+        ("client_secret_basic", {"type": "public"}, "none", ""),
+        ("none", {"type": "confidential"}, "client_secret", ""),
+        ("client_secret_basic", {"name": "Other"}, "client_secret", "client_secret_basic"),
+        ("client_secret_basic", {"key_set": _KEYS}, "client_secret", "client_secret_basic"),
+        (
+            "client_secret_basic",
+            {"key_set": _KEYS, "authentication_method": "private_key_jwt"},
+            "private_key_jwt",
+            "",
+        ),
+        (
+            "client_secret_post",
+            {"authentication_method": "client_secret_jwt"},
+            "client_secret_jwt",
+            "",
+        ),
+        ("", {"key_set": _KEYS}, "private_key_jwt", ""),
+    ],
+)
+def test_how_a_changed_client_proves_itself_follows_from_what_was_said(
+    before: str, changes: dict[str, Any], proof: str, method: str
+) -> None:
+    kind = "public" if before == "none" else "confidential"
+    was = replace(_GOOD, type=kind, openid=OpenIdRegistration(token_endpoint_auth_method=before))
+    was = replace(was, authentication_method=was.proof)
+    now = fitted(replace(was, **changes), changes.keys())
+    assert (now.proof, now.openid.token_endpoint_auth_method) == (proof, method)
+    assert _RULES.faults(now) == ()

@@ -1,7 +1,7 @@
 """What a client may register, and the rules that every door applies (RFC 7591 section 2)."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
@@ -33,6 +33,7 @@ LONGEST_DESCRIPTION = 500
 _LONGEST_LIFETIME = days(1)
 _WITH_REDIRECT = frozenset({GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.IMPLICIT})
 _WITH_SECRET = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.PASSWORD})
+_PROVING = frozenset({"type", "key_set", "jwks_uri", "token_endpoint_auth_method"})
 _GRANT_TYPES = tuple(name.value for name in GrantTypeName)
 
 
@@ -101,6 +102,24 @@ class ClientMetadata:
     def keys(self) -> RegisteredKeys:
         """Its keys by value. Refused where `key_set` cannot be read."""
         return read_keys(self.key_set, encrypts=self.openid.is_encrypting)
+
+
+def fitted(metadata: ClientMetadata, said: Collection[str]) -> ClientMetadata:
+    """A changed registration whose way to prove itself follows from the fields that were `said`.
+
+    What these say stands; what they leave open and what no longer fits is chosen anew.
+    """
+    method = metadata.openid.token_endpoint_auth_method
+    if "authentication_method" not in said and _PROVING.intersection(said):
+        metadata = replace(metadata, authentication_method="")
+    if method and "token_endpoint_auth_method" not in said:
+        public = metadata.type == ClientType.PUBLIC
+        proof = AUTHENTICATION_METHODS.get(method)
+        chosen = metadata.authentication_method or proof
+        if chosen != proof or public != (proof is AuthenticationMethod.NONE):
+            openid = replace(metadata.openid, token_endpoint_auth_method="")
+            metadata = replace(metadata, openid=openid)
+    return replace(metadata, authentication_method=metadata.proof)
 
 
 @dataclass(frozen=True, slots=True)
