@@ -214,12 +214,14 @@ def test_neither_refresh_token_nor_id_token_nor_code_opens_it(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("form", ["jwt", "reference"])
-@pytest.mark.parametrize("end", ["expiry", "grant", "client", "user", "token"])
+@pytest.mark.parametrize("end", ["expiry", "grant", "client", "user", "token", "session"])
 def test_nothing_is_told_once_anything_behind_the_token_ended(
     tmp_path: Path, end: str, form: str
 ) -> None:
     async def story(it: Service) -> None:
-        client = await it.client("app", scopes=IDENTITY, access_token_format=form)
+        client = await it.client(
+            "app", scopes=IDENTITY, access_token_format=form, ends_with_session=True
+        )
         token = await _token(it)
         assert (await _ask(it, token)).status == 200
         now, accounts = it.clock.now, it.foundation.accounts()
@@ -238,7 +240,10 @@ def test_nothing_is_told_once_anything_behind_the_token_ended(
                 if end == "user":
                     assert accounts.disable(tx, user, now)
                 for grant in tx.grants.live_of_user(ADA, now):
-                    assert tx.grants.revoke(grant.id, now, "user_withdrew")
+                    if end == "session":
+                        assert tx.sessions.end(grant.sid, now)
+                    else:
+                        assert tx.grants.revoke(grant.id, now, "user_withdrew")
 
             await it.write(work)
         _refused(await _ask(it, token), 401, "invalid_token")
