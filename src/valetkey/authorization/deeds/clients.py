@@ -37,6 +37,9 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
 
+OWN_DOORS = frozenset({"registration", "api"})
+"""The doors at which clients change themselves."""
+
 SHORTEST_SECRET = 32
 """Characters below which a secret could be guessed."""
 
@@ -103,6 +106,8 @@ class Registrar:
             secrets=client.secrets,
             self_registered=client.self_registered,
         )
+        if self.door in OWN_DOORS and (faults := _naming_faults(client, wanted)):
+            return faults
         changed = changed_fields(client, wanted)
         if not changed:
             return client
@@ -260,6 +265,18 @@ def secret_faults(secret: Secret | None) -> Faults:
         "`valetkey client secret --generate` prints a good one"
     )
     return (Fault("client_secret", detail),)
+
+
+def _naming_faults(client: Client, wanted: Client) -> Faults:
+    # Who holds a person's grant in one sector must not learn the person's name in another: a
+    # sector without a list of its addresses is claimed by a redirect URI alone.
+    before, after = client.openid, wanted.openid
+    if before.subject_type != after.subject_type:
+        return (Fault("subject_type", "as it was registered; register another client"),)
+    if before.is_pairwise and before.sector != after.sector:
+        detail = "the sector of pairwise subjects stays; register another client"
+        return (Fault("redirect_uris", detail),)
+    return ()
 
 
 def _end_grants(tx: Transaction, client: Client, now: Instant, because: str) -> None:

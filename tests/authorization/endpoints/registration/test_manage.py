@@ -252,3 +252,35 @@ def test_what_nobody_used_for_so_long_is_removed(database_url: str, tmp_path: Pa
         assert await it.service.read(lambda tx: len(tx.clients.page("", 9))) == 1
 
     run(tmp_path, story, database_url, grant_types=_BOTH)
+
+
+def test_a_client_cannot_move_into_the_sector_of_another(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        elsewhere = ["https://victim.example/cb"]
+        pairwise = await it.registered(subject_type="pairwise")
+        public = await it.registered()
+        for record, said in (
+            (pairwise, {"subject_type": "pairwise", "redirect_uris": elsewhere}),
+            (pairwise, {"subject_type": "public"}),
+            (public, {"subject_type": "pairwise", "redirect_uris": elsewhere}),
+        ):
+            answer = await it.manage(record, "PUT", _asks(record, **said))
+            assert answer.status == 400, answer.body
+            assert "register another client" in answer.text("error_description")
+        moved = ["https://app.example/elsewhere"]
+        said = {"subject_type": "pairwise", "redirect_uris": moved}
+        assert (await it.manage(pairwise, "PUT", _asks(pairwise, **said))).status == 200
+        # The operator may do so, knowing that people get other names.
+        registrar = it.service.foundation.registrar("cli")
+
+        def work(tx: Transaction) -> None:
+            client = tx.clients.find(str(pairwise["client_id"]))
+            assert client is not None
+            wanted = replace(metadata_of(client), redirect_uris=tuple(elsewhere))
+            changed = registrar.change(tx, client, wanted, it.service.clock.now)
+            assert isinstance(changed, Client)
+            assert changed.openid.sector == "victim.example"
+
+        await it.service.write(work)
+
+    run(tmp_path, story)
