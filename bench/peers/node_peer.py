@@ -44,7 +44,8 @@ def oidc_provider(directory: Path, *, redis: str = "") -> Generator[Peer]:
     """It, in one process. `redis` is "" for memory, or how Redis keeps: "everysec", "always"."""
     folder = node_packages("oidc-provider", "ioredis")
     shutil.copy(HERE / "oidc_provider.mjs", folder)
-    port, programs = free_port(), []
+    port = free_port()
+    programs: list[subprocess.Popen[bytes]] = []
     arguments = [str(node()), "oidc_provider.mjs", str(port)]
     if redis:
         at = free_port()

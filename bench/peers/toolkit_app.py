@@ -71,7 +71,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     from django.contrib.auth import get_user_model, login
 
     login(request, get_user_model().objects.get(username="ada"))
-    return HttpResponse("signed in")
+    return HttpResponse(b"signed in")
 
 
 urlpatterns = [
