@@ -3,8 +3,10 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_network
+from urllib.parse import urlencode, urljoin
 
 import pytest
+import requests
 from joserfc import jwt as other_library
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
@@ -15,6 +17,7 @@ from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.jose.mac import sign_shared
 from valetkey.kernel.secret import Secret
+from valetkey.testing.person import Person
 
 _NAMES = iter(range(1_000))
 _KINDS: dict[str, Callable[[], ECKey | RSAKey | OKPKey]] = {
@@ -156,6 +159,35 @@ def test_a_request_at_its_address_is_read_once(it: Apps, there: Pages, name: str
         it.ask(name, request_uri=f"{there.url}/r#GkurKxf5T0Y-mnPFCHqWOMiZi4VS138cQO_V7PZHAdM"),
         "other",
     )
+
+
+def test_an_address_is_asked_once_however_long_the_person_takes(
+    it: Apps, there: Pages, name: str
+) -> None:
+    it.app(name, request_uris=(f"{there.url}/r",))
+    there.at["/r"] = Page(_signed(it, name, prompt="login").encode(), _TYPE)
+    it.servers.register_user("alice", "correct horse battery staple")
+    person = Person(it.auth)
+    asked = {"client_id": name, "response_type": "code", "request_uri": f"{there.url}/r"}
+    page = person.open(f"{it.auth}/oauth/authorize?{urlencode(asked)}")
+    # By now another request lies there: it is not the one that this person was asked for.
+    there.at["/r"] = Page(_signed(it, name, state="another").encode(), _TYPE)
+    page = person.sign_in(page, "alice", "correct horse battery staple")
+    page = page if page.location else person.allow(page)
+    assert page.told["state"] == "inside"
+    assert page.told["code"]
+    assert there.asked == ["/r"]
+
+
+def test_an_object_may_come_in_a_form(it: Apps, name: str) -> None:
+    it.app(name)
+    form = {"client_id": name, "response_type": "code", "request": _signed(it, name, prompt="none")}
+    url = f"{it.auth}/oauth/authorize"
+    sent = requests.post(url, data=form, allow_redirects=False, timeout=30).headers["location"]
+    told = requests.get(urljoin(url, sent), allow_redirects=False, timeout=30).headers["location"]
+    assert told.startswith(f"{CALLBACK}?")
+    assert "error=login_required" in told
+    assert "state=inside" in told
 
 
 def test_an_address_with_a_hash_may_be_registered_so(it: Apps, there: Pages, name: str) -> None:
