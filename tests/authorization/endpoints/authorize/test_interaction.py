@@ -1,12 +1,13 @@
 """What may go wrong between question and answer: other browsers, delays, repetition."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 import pytest
 
+from tests.authorization.endpoints.authorize.openid import EVERYTHING, ask
 from tests.authorization.endpoints.visitor.browser import usual
 from tests.authorization.endpoints.visitor.looks import is_page
 from tests.authorization.endpoints.visitor.world import (
@@ -19,7 +20,9 @@ from tests.authorization.endpoints.visitor.world import (
 from valetkey.authorization.endpoints.authorize.answer import Told, answer
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.pending import Pending, judge
+from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.interaction import Interaction, SignIn
+from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import T
 from valetkey.kernel.moment import Instant
@@ -208,3 +211,30 @@ def test_who_is_signed_out_in_the_last_moment_signs_in_again(sqlite_url: str) ->
         assert dict(response.headers)["location"].startswith("/oauth/sign-in?interaction=")
 
     run(sqlite_url, story)
+
+
+def test_who_signs_out_while_the_answer_is_given_is_told_of_or_never_named(
+    database_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        await it.register(EVERYTHING)
+        for number in range(8):
+            alice = it.browser()
+            asked = {"response_type": "code id_token", "prompt": "consent"}
+            page = await alice.sign_in(await ask(alice, nonce=f"n{number}", **asked))
+            live = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
+            (session,) = live
+
+            def end(tx: Transaction, session: Session = session) -> Sequence[str]:
+                assert end_session(tx, session, it.clock.now, "signed_out")
+                return tx.participants.of(session.id)
+
+            decided = await alice.submit(page, "allow", decision="allow")
+            last, told_of = await asyncio.gather(alice.follow(decided), it.store.write(end))
+            issued = "id_token=" in last.location
+            # Whoever ended the session heard of the client, or the client never heard of it.
+            assert list(told_of) == (["oidc1"] if issued else [])
+            if not issued:
+                assert last.status == 400 or 'id="sign-in"' in last.body
+
+    run(database_url, story)
