@@ -4,7 +4,11 @@ from dataclasses import dataclass
 
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
-from valetkey.web.exchange import Request, Response, json_response
+from valetkey.web.exchange import Pairs, Request, Response, json_response
+
+ANY_ORIGIN: Pairs = (("access-control-allow-origin", "*"),)
+"""Pages of every origin may read the answer: it is worth a code, a token or a secret, and
+cookies are never looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class ClientRefusal:
             "error_uri": f"{self.issuer}/errors/{refusal.code.value}",
             "reference": reference,
         }
-        headers: list[tuple[str, str]] = [("cache-control", "no-store")]
+        headers: list[tuple[str, str]] = [("cache-control", "no-store"), *ANY_ORIGIN]
         if refusal.code is ErrorCode.INVALID_CLIENT:
             headers.append(("www-authenticate", f'Basic realm="{self.issuer}", charset="UTF-8"'))
         if refusal.code is ErrorCode.INVALID_TOKEN:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.method import Authenticated
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
 from valetkey.authorization.grant_types.family import fingerprint_of, take_apart
 from valetkey.authorization.model.event import AccessTokenRevoked, GrantRevoked
@@ -39,7 +39,7 @@ class RevocationEndpoint:
             await self.store.write(lambda tx: self._end(tx, proven, token, read, request.at))
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
-        return Response(200, b"", (("cache-control", "no-store"),))
+        return Response(200, b"", (("cache-control", "no-store"), *ANY_ORIGIN))
 
     def _end(
         self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant

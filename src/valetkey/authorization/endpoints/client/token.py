@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.deeds.registrations import Uses
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.endpoints.client.door import Asked, Door, require_query_allowed
 from valetkey.authorization.grant_types.grant_type import Fresh, GrantType, TokenRequest
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -19,7 +19,7 @@ from valetkey.web.exchange import Pairs, Request, Response, json_response
 _FORBIDDEN_SINCE = "@1349049600"
 """October 2012, when RFC 6749 section 2.3.1 said that credentials do not belong in the URL."""
 
-_NO_STORE: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"))
+_NO_STORE: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"), *ANY_ORIGIN)
 
 
 @dataclass(frozen=True, slots=True)
