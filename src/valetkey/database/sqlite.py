@@ -150,9 +150,10 @@ class SQLite:
 
     def _reader(self) -> _Reader:
         try:
-            return cast("_Reader", self._this_thread.reader)
+            reader: _Reader = self._this_thread.reader
         except AttributeError:
             return self._new_reader()
+        return reader
 
     def _new_reader(self) -> _Reader:
         with self._readers_turn:

@@ -55,6 +55,9 @@ def storable(params: dict[str, object]) -> Mapping[str, Storable]:
     for name, value in params.items():
         kind = type(value)
         if kind is str:
+            # Nearly every text; to call for each would cost as much as to look.
+            if value.isascii() and "\0" not in value:  # type: ignore[attr-defined, operator]
+                continue
             _check_text(name, value)  # type: ignore[arg-type]  # kind says it
         elif kind is int:
             _check_integer(name, value)  # type: ignore[arg-type]  # kind says it

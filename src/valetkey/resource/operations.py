@@ -191,8 +191,9 @@ class Operations:
 
     def _owner(self, caller: Caller, scopes: tuple[str, ...]) -> Owner:
         if self.kind.owned_by is OwnedBy.USER:
-            if caller.user is not None:
-                return Owner(f"user:{caller.user}")
+            user = caller.user
+            if user is not None:
+                return Owner(f"user:{user}")
             whose = "this belongs to users, and no user is behind this access token"
         else:
             if caller.user is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -48,8 +48,8 @@ _MOST_RECENT = 1_000
 _LARGEST_RECENT = 8 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+# Tuples, because each read makes one of both: a frozen dataclass takes three times as long.
+class Visit(NamedTuple):
     """One request's caller, with the token that was shown, the owner it acts for, and the time."""
 
     caller: Caller
@@ -58,8 +58,7 @@ class Visit:
     now: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One object as callers see it: JSON, and a strong entity tag with its quotes."""
 
     id: str
