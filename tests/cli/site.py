@@ -20,6 +20,10 @@ workers = {workers}
 url = "http://127.0.0.1:0"
 listen = "127.0.0.1:0"
 """
+ONE_ALGORITHM = """
+[tokens]
+signing_algorithms = ["ES256"]
+"""
 
 _READY = re.compile(r"ready authorization=(https?://\S+) resource=(https?://\S+)\n")
 
@@ -34,10 +38,14 @@ class Site:
     log: Path
 
 
-def configure(here: Path, *, workers: int = 1) -> Path:
-    """Write the configuration into `here`; commands that run there find it."""
+def configure(here: Path, *, workers: int = 1, every_algorithm: bool = False) -> Path:
+    """Write the configuration into `here`; commands that run there find it.
+
+    Unless every algorithm is wanted, there are no keys that take long to make.
+    """
     file = here / "valetkey.toml"
-    file.write_text(CONFIGURATION.format(workers=workers), encoding="utf-8")
+    text = CONFIGURATION.format(workers=workers) + ("" if every_algorithm else ONE_ALGORITHM)
+    file.write_text(text, encoding="utf-8")
     return file
 
 
@@ -74,7 +82,7 @@ def configure_ports(here: Path) -> Path:
         for each in (one, other):
             each.bind(("127.0.0.1", 0))
         ports = [int(each.getsockname()[1]) for each in (one, other)]
-    text = CONFIGURATION.format(workers=1)
+    text = CONFIGURATION.format(workers=1) + ONE_ALGORITHM
     for port in ports:
         text = text.replace("127.0.0.1:0", f"127.0.0.1:{port}", 2)
     file = here / "valetkey.toml"

@@ -55,6 +55,7 @@ def test_keys_are_made_at_the_first_start_and_rotated_by_command(here: Path) -> 
 
 
 def test_every_algorithm_has_its_keys_and_is_rotated_with_the_others_or_alone(here: Path) -> None:
+    configure(here, every_algorithm=True)
     with serving(here):
         for algorithm in Algorithm:
             assert states(here, algorithm) == ["current", "next"]

@@ -113,17 +113,23 @@ class Serving:
             _wait_until(lambda address=address: not _answers(address))  # type: ignore[misc]
 
 
-def configure(here: Path, database: str, *, workers: int = 1) -> Path:
-    """The configuration of both servers on free ports, and everyone of `REGISTER` in it."""
+def configure(
+    here: Path, database: str, *, workers: int = 1, every_algorithm: bool = False
+) -> Path:
+    """The configuration of both servers on free ports, and everyone of `REGISTER` in it.
+
+    Unless every algorithm is wanted, there are no keys that take long to make.
+    """
     config = here / "valetkey.toml"
     if config.exists():
         return config
     auth, api = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+    tokens = "" if every_algorithm else '[tokens]\nsigning_algorithms = ["ES256"]\n'
     config.write_text(
         f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\n'
         f'database = "{database}"\nworkers = {workers}\n'
         f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\n'
-        '[log]\nlevel = "warning"\n'
+        f'[log]\nlevel = "warning"\n{tokens}'
     )
     (here / "register.toml").write_text(REGISTER)
     done = valetkey("apply", "register.toml", "--config", str(config), "--yes", here=here)

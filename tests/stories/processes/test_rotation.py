@@ -204,7 +204,7 @@ def _under_load(servers: Serving) -> Generator[Load]:
 
 
 def test_keys_are_rotated_under_load_and_no_client_notices(database: str, tmp_path: Path) -> None:
-    config = configure(tmp_path, database, workers=2)
+    config = configure(tmp_path, database, workers=2, every_algorithm=True)
     config.write_text(config.read_text() + '[registration]\nmode = "open"\n')
     rotate = ("key", "rotate", "--yes", "--config", str(config))
     with serving(tmp_path, database, workers=2) as servers, _under_load(servers) as load:
