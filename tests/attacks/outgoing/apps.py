@@ -47,7 +47,7 @@ class Apps:
     def auth(self) -> str:
         return self.servers.auth_url
 
-    def app(self, client_id: str, *, secret: str = "", **openid: object) -> None:
+    def app(self, client_id: str, secret: str = "", /, **openid: object) -> None:
         """An app registered by the rules, with keys by value unless it says where they are."""
         said = replace(OpenIdRegistration.NOTHING, **openid)  # type: ignore[arg-type]
         by_value = not said.jwks_uri and not secret

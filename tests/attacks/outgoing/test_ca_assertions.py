@@ -168,7 +168,7 @@ def test_ca_23_unknown_keys_do_not_make_us_ask_and_ask(it: Apps, there: Pages, n
 
 
 def test_ca_24_a_shared_secret_signs(it: Apps, name: str) -> None:
-    it.app(name, secret=SECRET, token_endpoint_auth_method="client_secret_jwt")
+    it.app(name, SECRET, token_endpoint_auth_method="client_secret_jwt")
     for secret, status in ((SECRET, 200), (f"{SECRET}x", 401), ("x" * 40, 401)):
         assertion = sign_shared(it.claims(name), Secret(secret))
         assert it.prove(name, assertion).status_code == status
@@ -188,7 +188,7 @@ def test_ca_24_a_public_key_is_no_shared_secret(it: Apps, name: str) -> None:
 
 
 def test_ca_24_a_secret_that_is_not_for_signing_does_not_sign(it: Apps, name: str) -> None:
-    it.app(name, secret=SECRET, token_endpoint_auth_method="client_secret_basic")
+    it.app(name, SECRET, token_endpoint_auth_method="client_secret_basic")
     _refused(it, name, sign_shared(it.claims(name), Secret(SECRET)))
 
 
@@ -200,7 +200,7 @@ def test_ca_25_a_secret_comes_where_it_was_registered_to_come(it: Apps, name: st
         ("", 200, 200),
     ):
         client_id = f"{name}-{method}"
-        it.app(client_id, secret=SECRET, token_endpoint_auth_method=method)
+        it.app(client_id, SECRET, token_endpoint_auth_method=method)
         assert it.post(grant, (client_id, SECRET)).status_code == in_header
         body = {**grant, "client_id": client_id, "client_secret": SECRET}
         assert it.post(body).status_code == in_body
@@ -218,7 +218,7 @@ def test_jw_02_only_the_registered_algorithm_signs(it: Apps, name: str) -> None:
 @pytest.mark.parametrize("alg", ["none", "None", "NONE", "", "HS256", "HS384", "HS512", "ES384"])
 def test_jw_01_unsigned_and_unknown_algorithms_prove_nothing(it: Apps, name: str, alg: str) -> None:
     it.app(name)
-    it.app(f"{name}-shared", secret=SECRET, token_endpoint_auth_method="client_secret_jwt")
+    it.app(f"{name}-shared", SECRET, token_endpoint_auth_method="client_secret_jwt")
     for client_id in (name, f"{name}-shared"):
         for signature in (b"", bytes(64), bytes(32)):
             head = {"alg": alg, "typ": "JWT"}

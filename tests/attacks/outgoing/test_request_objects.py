@@ -135,7 +135,7 @@ def test_what_another_library_signs_is_understood(it: Apps, name: str, algorithm
 
 
 def test_a_shared_secret_signs_where_it_was_registered_to(it: Apps, name: str) -> None:
-    it.app(name, secret=SECRET, request_object_signing_alg="HS256")
+    it.app(name, SECRET, request_object_signing_alg="HS256")
     _understood(it.ask(name, request=sign_shared(_inside(it, name), Secret(SECRET))))
     key = OctKey.import_key(SECRET)
     request = other_library.encode({"alg": "HS256"}, _inside(it, name), key, ["HS256"])

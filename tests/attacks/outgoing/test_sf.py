@@ -65,6 +65,23 @@ def test_sf_01_no_connection_is_made_to_an_address_inside(address: str) -> None:
     _story(answer(), story)
 
 
+@pytest.mark.parametrize("address", _INSIDE)
+@pytest.mark.parametrize(
+    "field", ["jwks_uri", "request_uris", "backchannel_logout_uri", "sector_identifier_uri"]
+)
+def test_sf_01_an_address_inside_is_not_registered(closed: Apps, field: str, address: str) -> None:
+    literal = f"[{address}]" if ":" in address else address
+    for uri in (f"https://{literal}/x", f"https://{literal}:8443/x", f"http://{literal}/x"):
+        with pytest.raises(ValueError, match=field):
+            closed.app("inside", **{field: (uri,) if field == "request_uris" else uri})
+
+
+@pytest.mark.parametrize("uri", ["https://localhost/x", "https://app.example:8443/x"])
+def test_sf_01_what_the_door_would_never_ask_is_not_registered(closed: Apps, uri: str) -> None:
+    with pytest.raises(ValueError, match="jwks_uri"):
+        closed.app("never", jwks_uri=uri)
+
+
 @pytest.mark.parametrize(
     "host", ["127.1", "0177.0.0.1", "2130706433", "0x7f.1", "0x7f000001", "0", "localhost"]
 )

@@ -20,7 +20,7 @@ pytestmark = [
 
 def test_authlib_signs_with_the_secret(tmp_path: Path) -> None:
     with apps(tmp_path) as it:
-        it.app("app", secret=SECRET, token_endpoint_auth_method="client_secret_jwt")
+        it.app("app", SECRET, token_endpoint_auth_method="client_secret_jwt")
         sign: Any = client_secret_jwt_sign
         answer = it.prove("app", sign(SECRET, "app", f"{it.auth}/oauth/token"))
         assert answer.status_code == 200, answer.text

@@ -79,7 +79,7 @@ def _with(metadata: ClientMetadata, **said: Any) -> ClientMetadata:
         ),
         _with(
             _GOOD,
-            backchannel_logout_uri="https://other.example:8443/bye",
+            backchannel_logout_uri="https://other.example/bye",
             backchannel_logout_session_required=True,
         ),
         _with(_GOOD, initiate_login_uri="https://app.example/start"),

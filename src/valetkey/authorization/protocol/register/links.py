@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Collection
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Network
 
+from valetkey.fetch.address import is_in, may_be_reached, read_address
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.url import LONGEST, check_redirect_uri, origin
+from valetkey.kernel.url import LONGEST, check_redirect_uri, origin, take_apart
 
 Network = IPv4Network | IPv6Network
 
@@ -14,6 +15,7 @@ _REST = r"(?:[A-Za-z0-9\-._~!$&()*+,;=:@/?#]|%[0-9A-Fa-f]{2})*"
 _LINK = re.compile(
     rf"https://[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{{1,5}})?([/?#]{_REST})?"
 )
+_HTTPS = 443
 _PORT = re.compile(r":[0-9]+\Z")
 
 
@@ -34,22 +36,29 @@ def return_fault(uri: str, *, native: bool, own_origins: Collection[str]) -> str
 def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = False) -> str:
     """Why this server would not ask that address; "" if it would.
 
-    https; http only where the operator lists networks to which it may go. Where the name leads is
-    judged when it is asked. A `fragment` may follow where the specification gives it a meaning.
+    https on port 443, and no address inside; http, other ports and inside only where the operator
+    lists networks to which it may go. Where a name leads is judged when it is asked. A `fragment`
+    may follow where the specification gives it a meaning.
     """
     bare = uri.partition("#")[0] if fragment else uri
-    expected = "an absolute https address in lower case, without user name and fragment"
-    if len(uri) > LONGEST or not uri.isascii() or not uri.isprintable():
-        return expected
-    try:
-        place = origin(bare)
-    except Refused:
-        return expected
-    scheme, separator, host = place.partition("://")
-    if not separator or any(letter in uri for letter in " \"'<>\\^`{|}"):
-        return expected
-    if scheme == "http" and not _may_be_plain(_PORT.sub("", host), allowed):
+    web = take_apart(bare) if len(uri) <= LONGEST and uri.isascii() and uri.isprintable() else None
+    if web is None or any(letter in uri for letter in " \"'<>\\^`{|}"):
+        return "an absolute https address in lower case, without user name and fragment"
+    host = web.host.strip("[]")
+    address = read_address(host)
+    if address is None:
+        # A name: where it leads is known when it is looked up.
+        inside, listed = host == "localhost" or host.endswith(".localhost"), bool(allowed)
+    else:
+        inside, listed = not may_be_reached(address), is_in(address, allowed)
+    if listed:
+        return ""
+    if inside:
+        return "a public address, or one in the networks that the operator of this server lists"
+    if web.scheme == "http":
         return "https: http is only for the networks that the operator of this server lists"
+    if web.port != _HTTPS:
+        return "port 443: others are only for the networks that the operator of this server lists"
     return ""
 
 
@@ -60,12 +69,3 @@ def host_of(uri: str) -> str:
     except Refused:
         return ""
     return _PORT.sub("", place) if separator else ""
-
-
-def _may_be_plain(host: str, allowed: Collection[Network]) -> bool:
-    try:
-        address = ip_address(host.strip("[]"))
-    except ValueError:
-        # A name: where it leads is known when it is looked up.
-        return bool(allowed)
-    return any(address in network for network in allowed)
