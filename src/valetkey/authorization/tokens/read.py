@@ -1,7 +1,8 @@
 """Read access tokens that come back: by value and by reference, with everything behind them."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.storage.access_tokens import ReferenceToken
@@ -11,12 +12,14 @@ from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel.jose import access_token
 from valetkey.kernel.jose.access_token import AccessToken
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, well_formed
 
 _UID = re.compile(r"[1-9][0-9]{0,15}")
+_MOST_KNOWN = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,32 @@ class Read:
     by_reference: bool
 
 
+class _Verified:
+    """What signed tokens said, by their digests: a signature that was good once stays good.
+
+    Bounded, the oldest goes first, and all go with the keys that verified them. Whether what is
+    behind a token still lives is not remembered here and asked each time.
+    """
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._keys: KeySet | None = None
+        self._reads: dict[bytes, Read] = {}
+
+    def find(self, digest: bytes, keys: KeySet, now: Instant) -> Read | None:
+        """What this token said, if these very keys verified it and it has not expired."""
+        read = self._reads.get(digest) if keys is self._keys else None
+        return read if read is not None and read.expires_at > now else None
+
+    def keep(self, digest: bytes, keys: KeySet, read: Read) -> None:
+        """Remember it."""
+        if keys is not self._keys:
+            self._keys, self._reads = keys, {}
+        while len(self._reads) >= _MOST_KNOWN:
+            del self._reads[next(iter(self._reads))]
+        self._reads[digest] = read
+
+
 @dataclass(frozen=True, slots=True)
 class AccessTokenReader:
     """Knows our own access tokens, and what they still stand on."""
@@ -43,12 +72,23 @@ class AccessTokenReader:
     audience: str
     keys: SigningKeyRing
     fingerprints: FingerprintKey
+    _verified: _Verified = field(default_factory=_Verified, repr=False, compare=False)
 
     async def read_by_value(self, token: str, now: Instant) -> Read | None:
         """What a signed token says, unless it is not ours or has expired."""
         if token.count(".") != 2:  # noqa: PLR2004 - header, claims, signature
             return None
         await self.keys.refresh(now)
+        digest = sha256(token.encode("utf-8", "surrogatepass")).digest()
+        known = self._verified.find(digest, self.keys.published(now), now)
+        if known is not None:
+            return known
+        read = await self._read_by_value(token, now)
+        if read is not None:
+            self._verified.keep(digest, self.keys.published(now), read)
+        return read
+
+    async def _read_by_value(self, token: str, now: Instant) -> Read | None:
         try:
             said = self._verify(token, now)
         except Refused as refused:
