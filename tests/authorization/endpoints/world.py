@@ -142,6 +142,9 @@ class Service:
         await self.app(scope, receive, send)
         pairs = sent[0]["headers"]
         assert isinstance(pairs, list)
+        names = [name for name, _ in pairs if name != b"set-cookie"]
+        # Browsers refuse an answer that says twice which origin may read it.
+        assert len(set(names)) == len(names), names
         told = {name.decode(): value.decode() for name, value in pairs}
         status, content = sent[0]["status"], sent[1]["body"]
         assert isinstance(status, int)

@@ -67,7 +67,7 @@ def read_token(request: Request) -> str:
 class BearerRefusal:
     """A refusal in JSON that also says it in WWW-Authenticate (RFC 6750 section 3).
 
-    `scope` is what would be enough, `headers` go along with every answer.
+    `scope` is what would be enough, `headers` go along with every answer, each of them once.
     """
 
     refuse: ClientRefusal
@@ -83,7 +83,8 @@ class BearerRefusal:
             parts.append(f'error_description="{_quoted(refusal.description)}"')
         if refusal.code is ErrorCode.INSUFFICIENT_SCOPE:
             parts.append(f'scope="{self.scope}"')
-        kept = [pair for pair in response.headers if pair[0] != "www-authenticate"]
+        said = {"www-authenticate", *(name for name, _ in self.headers)}
+        kept = [pair for pair in response.headers if pair[0] not in said]
         if refusal.code in _TOLD:
             kept.append(("www-authenticate", "Bearer " + ", ".join(parts)))
         return Response(response.status, response.body, (*kept, *self.headers))

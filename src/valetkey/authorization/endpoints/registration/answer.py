@@ -1,22 +1,21 @@
 """What registration answers, and that scripts of any page may read it (RFC 7591 section 3.2)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.registrations import Registered
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.protocol.register.self_registration import (
     members,
     refuse_registration,
 )
 from valetkey.kernel.refusal import Refusal, Refused
-from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
+from valetkey.web.exchange import Endpoint, Request, Response, json_response
 from valetkey.web.json_body import read_json
 
-_OPEN: Pairs = (("access-control-allow-origin", "*"),)
 _BEARER = "bearer "
 
 
@@ -41,17 +40,16 @@ class RegistrationAnswers:
             record["client_secret"] = registered.secret.reveal()
         if client.has_secret:
             record["client_secret_expires_at"] = 0
-        headers = (("cache-control", "no-store"), ("pragma", "no-cache"), *_OPEN)
+        headers = (("cache-control", "no-store"), ("pragma", "no-cache"), *ANY_ORIGIN)
         return json_response(record, status, headers)
 
     def gone(self) -> Response:
         """Nothing is left to be told."""
-        return Response(204, b"", (("cache-control", "no-store"), *_OPEN))
+        return Response(204, b"", (("cache-control", "no-store"), *ANY_ORIGIN))
 
     def refuse(self, request: Request, refusal: Refusal, client_id: str | None = None) -> Response:
         """No, and why."""
-        response = self.refusal(request, refusal, client_id)
-        return replace(response, headers=(*response.headers, *_OPEN))
+        return self.refusal(request, refusal, client_id)
 
     def preflight(self, methods: Iterable[str]) -> Endpoint:
         """What a browser is told that asks before a page of another origin may call."""
@@ -61,7 +59,7 @@ class RegistrationAnswers:
             ("access-control-allow-methods", allowed),
             ("access-control-allow-headers", "authorization, content-type"),
             ("access-control-max-age", "600"),
-            *_OPEN,
+            *ANY_ORIGIN,
         )
 
         async def answer(request: Request) -> Response:
