@@ -119,7 +119,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *visitor_routes(site, passwords, minter, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
         *_client_routes(foundation, door, served, minter, refuse),
-        _userinfo_route(foundation, minter, refuse),
+        _userinfo_route(foundation, directory, minter, refuse),
         *registration_routes(foundation, refuse),
         *_resource_server_routes(foundation, door, refuse),
         *_health_routes(foundation, refuse),
@@ -305,10 +305,13 @@ def _metadata_routes(
     )
 
 
-def _userinfo_route(foundation: Foundation, minter: Minter, refuse: ClientRefusal) -> Route:
+def _userinfo_route(
+    foundation: Foundation, directory: ClientDirectory, minter: Minter, refuse: ClientRefusal
+) -> Route:
     id_tokens = minter.id_tokens
     endpoint = UserInfoEndpoint(
         foundation.store,
+        directory,
         UserInfo(_reader(foundation), id_tokens.subjects),
         id_tokens.signer,
         foundation.issuer,

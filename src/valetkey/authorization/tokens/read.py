@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.storage.access_tokens import ReferenceToken
 from valetkey.authorization.storage.revocations import RevokedKind
@@ -36,6 +37,15 @@ class Read:
     issued_at: Instant
     expires_at: Instant
     by_reference: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A token and what it stands on; `grant` as far as the look for the standing met it."""
+
+    read: Read
+    standing: Standing
+    grant: Grant | None = None
 
 
 class _Verified:
@@ -134,7 +144,7 @@ class AccessTokenReader:
 
     def find_live(
         self, tx: Transaction, token: str, read: Read | None, now: Instant
-    ) -> tuple[Read, Standing] | None:
+    ) -> Found | None:
         """A token for our API and its standing.
 
         `read` is what `read_by_value` made of the same token.
@@ -143,8 +153,8 @@ class AccessTokenReader:
             found = self._look_up(tx, token)
             if found is None or found[0].expires_at <= now or found[0].audience != self.audience:
                 return None
-            return _read(found[0]), found[1]
-        return read, _standing_by_value(tx, read)
+            return Found(_read(found[0]), found[1])
+        return _found_by_value(tx, read)
 
     def revoke(self, tx: Transaction, read: Read, token: str, now: Instant) -> bool:
         """End one token before its time. Of all who try, exactly one is told True."""
@@ -160,17 +170,17 @@ class AccessTokenReader:
         return tx.access_tokens.find(self.fingerprints.of(ACCESS_TOKEN, token))
 
 
-def _standing_by_value(tx: Transaction, read: Read) -> Standing:
+def _found_by_value(tx: Transaction, read: Read) -> Found:
     revoked = tx.revocations.covers(read.token_id, read.client_id, read.issued_at)
     if read.grant_id is None:
         client = tx.clients.find(read.client_id)
         disabled = client is None or client.disabled_at is not None
-        return Standing(client_disabled=disabled, token_revoked=revoked)
+        return Found(read, Standing(client_disabled=disabled, token_revoked=revoked))
     found = tx.grants.find(read.grant_id)
     # A grant that was swept away has ended.
     if found is None:
-        return Standing(grant_revoked=True)
-    return replace(found.standing, token_revoked=revoked)
+        return Found(read, Standing(grant_revoked=True))
+    return Found(read, replace(found.standing, token_revoked=revoked), found.grant)
 
 
 def _read(token: ReferenceToken) -> Read:

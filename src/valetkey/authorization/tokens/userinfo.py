@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NoReturn
 
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import (
     OPENID,
@@ -23,10 +23,11 @@ _PERSON = "an access token that a person allowed, with the scope openid"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is told, and the client that it is told to."""
+    """Whom a token is about, which client it is for, and which claims that may know."""
 
-    client: Client
-    claims: dict[str, object]
+    user: User
+    client_id: str
+    names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,21 @@ class UserInfo:
     reader: AccessTokenReader
     subjects: Subjects
 
+    def claims(self, told: Told, client: Client) -> dict[str, object]:
+        """What is told, `client` being the one that `told` names."""
+        return {"sub": self.subjects.of(told.user, client)} | user_claims(told.user, told.names)
+
     def tell(self, tx: Transaction, token: str, read: Read | None, now: Instant) -> Told:
-        """The claims that the token's scope and its grant's `claims` parameter ask for.
+        """What the token's scope and its grant's `claims` parameter ask for.
 
         `read` is what the reader made of a token by value. Refused with `invalid_token` unless
         everything behind the token lives, with `insufficient_scope` for a token without `openid`
         and for a client's own.
         """
         found = self.reader.find_live(tx, token, read, now)
-        if found is None or require_live(found[1], now) is not None:
-            _refuse("another" if found is None else found[1].ended(now))
-        live = found[0]
+        if found is None or require_live(found.standing, now) is not None:
+            refuse_token("another" if found is None else found.standing.ended(now))
+        live = found.read
         if live.uid is None or OPENID not in live.scope:
             raise Refused(
                 Refusal(
@@ -57,16 +62,20 @@ class UserInfo:
                     str(live.scope),
                 )
             )
-        user, client = tx.users.find(Uid(live.uid)), tx.clients.find(live.client_id)
-        if user is None or client is None:
-            _refuse("a token of nobody")
-        grant = None if live.grant_id is None else tx.grants.find(live.grant_id)
-        asked = ClaimsRequest.parse("" if grant is None else grant.grant.claims)
-        names = {*claims_of_scope(live.scope), *asked.userinfo}
-        return Told(client, {"sub": self.subjects.of(user, client)} | user_claims(user, names))
+        user = tx.users.find(Uid(live.uid))
+        if user is None:
+            refuse_token("a token of nobody")
+        grant = found.grant
+        if grant is None and live.grant_id is not None:
+            looked_up = tx.grants.find(live.grant_id)
+            grant = None if looked_up is None else looked_up.grant
+        asked = ClaimsRequest.parse("" if grant is None else grant.claims)
+        names = frozenset((*claims_of_scope(live.scope), *asked.userinfo))
+        return Told(user, live.client_id, names)
 
 
-def _refuse(received: str) -> NoReturn:
+def refuse_token(received: str) -> NoReturn:
+    """Refuse with `invalid_token`; `received` is for the record."""
     raise Refused(
         Refusal(
             ErrorCode.INVALID_TOKEN,

@@ -92,9 +92,9 @@ class IntrospectionEndpoint:
         if (parts := take_apart(token)) is not None:
             return self._say_refresh_token(tx, proven, parts, now)
         found = self.reader.find_live(tx, token, read, now)
-        if found is None or require_live(found[1], now) is not None:
+        if found is None or require_live(found.standing, now) is not None:
             return _INACTIVE
-        live = found[0]
+        live = found.read
         if not _may_know(proven, live.client_id):
             return _INACTIVE
         said: dict[str, object] = {
@@ -115,7 +115,7 @@ class IntrospectionEndpoint:
 
     def _subject(self, tx: Transaction, proven: Authenticated, uid: int | None) -> str:
         """The name under which who asks knows the person; "" where that is the uid."""
-        if uid is None or proven.client.id == RESOURCE_SERVER:
+        if uid is None or not proven.client.openid.is_pairwise:
             return ""
         user = tx.users.find(Uid(uid))
         return "" if user is None else self.subjects.of(user, proven.client)

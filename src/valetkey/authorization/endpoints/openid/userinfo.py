@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.openid.bearer import read_token
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token import Signs
-from valetkey.authorization.tokens.userinfo import Told, UserInfo
+from valetkey.authorization.tokens.userinfo import UserInfo, refuse_token
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
@@ -32,6 +34,7 @@ class UserInfoEndpoint:
     """Answers in JSON, or as the JWT that the client registered for."""
 
     store: Store
+    directory: ClientDirectory
     userinfo: UserInfo
     signer: Signs
     issuer: str
@@ -41,26 +44,25 @@ class UserInfoEndpoint:
         token = read_token(request)
         read = await self.userinfo.reader.read_by_value(token, request.at)
         told = await self.store.read(lambda tx: self.userinfo.tell(tx, token, read, request.at))
-        registered = told.client.openid
+        client = await self.directory.find(told.client_id)
+        if client is None:
+            refuse_token("a token of no client")
+        claims, registered = self.userinfo.claims(told, client), client.openid
         if registered.userinfo_signed_response_alg or registered.userinfo_encrypted_response_alg:
-            return await self._protected(told, request.at)
-        return json_response(told.claims, 200, _NO_STORE)
+            return await self._protected(claims, client, request.at)
+        return json_response(claims, 200, _NO_STORE)
 
     async def preflight(self, request: Request) -> Response:
         """What a browser asks before it lets a page call (Fetch standard)."""
         return Response(204, b"", _PREFLIGHT)
 
-    async def _protected(self, told: Told, now: Instant) -> Response:
-        registered = told.client.openid
-        claims: Mapping[str, object] = {
-            "iss": self.issuer,
-            "aud": told.client.id,
-            "iat": now,
-            **told.claims,
-        }
+    async def _protected(
+        self, claims: Mapping[str, object], client: Client, now: Instant
+    ) -> Response:
+        registered = client.openid
         text = await self.signer.sign(
-            claims,
-            told.client,
+            {"iss": self.issuer, "aud": client.id, "iat": now, **claims},
+            client,
             now,
             algorithm=registered.userinfo_signed_response_alg,
             encryption_alg=registered.userinfo_encrypted_response_alg,

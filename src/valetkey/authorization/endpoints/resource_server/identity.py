@@ -61,15 +61,15 @@ class IdentityEndpoint:
 
     def _answer(self, tx: Transaction, asked: Wanted, read: Read | None, now: Instant) -> _Said:
         found = self.reader.find_live(tx, asked.access_token, read, now)
-        if found is None or require_live(found[1], now) is not None:
+        if found is None or require_live(found.standing, now) is not None:
             return Refusal(
                 ErrorCode.INVALID_TOKEN,
                 "the access token expired, was revoked, or is not one of ours",
                 "identity.token",
                 "a live access token",
-                "another" if found is None else found[1].ended(now),
+                "another" if found is None else found.standing.ended(now),
             )
-        return self.records.answer(tx, found[0], asked, now)
+        return self.records.answer(tx, found.read, asked, now)
 
     def _reject(self, request: Request, rejected: Rejected) -> Response:
         response = self.refuse(request, rejected.refusal)
