@@ -157,13 +157,10 @@ class Operations:
                 )
             return response if not told else _with(response, *told)
 
-        if verb is Verb.READ and allowed and not self._has_more_to_say():
+        swiftly = self.kind.home is Home.HERE and self.allowances is None
+        if swiftly and allowed and verb is Verb.READ:
             return self._swift(scopes, answer)
         return answer
-
-    def _has_more_to_say(self) -> bool:
-        elsewhere = self.kind.home is not Home.HERE
-        return elsewhere or bool(self.notices or self.cors.origins or self.allowances)
 
     def _swift(self, scopes: tuple[str, ...], answer: Endpoint) -> Endpoint:
         """The same for what most requests are: somebody known reads an object and says no more.
@@ -171,6 +168,7 @@ class Operations:
         All that could end in another way than 200 is left to `answer`, which begins anew.
         """
         recall, find, owner_of = self.protection.recall, self.records.find, self._owner
+        notices, cors = self.notices, self.cors
 
         async def swift(request: Request) -> Response:
             headers = request.headers
@@ -185,7 +183,9 @@ class Operations:
                 record = await find(visit, _id(request))
             except Refused:
                 return await answer(request)
-            return Response(_OK, record.body, (_JSON, ("etag", record.etag), *_PRIVATE))
+            told = (_JSON, ("etag", record.etag), *_PRIVATE)
+            response = cors.opened(request, Response(_OK, record.body, told))
+            return response if not notices else _with(response, *notices)
 
         return swift
 

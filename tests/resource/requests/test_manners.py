@@ -183,3 +183,31 @@ def test_without_origins_there_is_no_cors(tmp_path: Path) -> None:
 def test_only_exact_origins_can_be_named(origin: str) -> None:
     with pytest.raises(Mistakes, match="cors_origins"):
         load(None, {"VALETKEY__RESOURCE__CORS_ORIGINS": origin})
+
+
+def test_who_reads_one_object_again_is_told_the_same(tmp_path: Path) -> None:
+    async def story() -> None:
+        asked = {"cors_origins": (_APP,), "requests_per_minute": 0}
+        async with serving_with(tmp_path, **asked) as call:
+            made = await call("POST", "/v2/diary", {"text": "x"})
+            path = f"/v2/diary/{made.json['id']}"
+            for _ in range(3):
+                answer = await call("GET", path, origin=_APP)
+                assert (answer.status, answer.body) == (200, made.body)
+                assert answer.headers["access-control-allow-origin"] == _APP
+                assert answer.headers["deprecation"] == "@1767225600"
+                assert answer.headers["vary"] == "authorization, accept, origin"
+                assert "access-control-allow-origin" not in (await call("GET", path)).headers
+
+    asyncio.run(story())
+
+
+def test_reads_of_one_object_use_the_allowance_up(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving_with(tmp_path, requests_per_minute=4) as call:
+            made = await call("POST", "/v2/notes", {"title": "x"})
+            path = f"/v2/notes/{made.json['id']}"
+            statuses = [(await call("GET", path)).status for _ in range(4)]
+            assert statuses == [200, 200, 200, 429]
+
+    asyncio.run(story())
