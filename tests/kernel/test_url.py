@@ -6,12 +6,11 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from tests.vectors.rows import rows
-from valetkey.kernel.refusal import ErrorCode, Mistake, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.url import (
     LONGEST,
     append_query,
     check_redirect_uri,
-    check_server_url,
     encode_pairs,
     matches_redirect_uri,
     origin,
@@ -68,42 +67,6 @@ def test_half_a_character_is_refused_and_no_fault() -> None:
         check_redirect_uri("https://app.example/\ud800", native=False)
     assert refused.value.refusal.check == "redirect_uri.ascii"
     assert not matches_redirect_uri("https://a.example", "https://a.example\ud800", native=True)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "https://auth.example.com",
-        "https://example.com:8443/auth",
-        "http://127.0.0.1:9000",
-        "http://localhost",
-        "http://[::1]:9000",
-    ],
-)
-def test_a_server_lives_at_https_or_on_loopback(text: str) -> None:
-    check_server_url(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("http://auth.example.com", "http is only for"),
-        ("https://auth.example.com/", "no slash at its end"),
-        ("https://auth.example.com?x=1", "looks like"),
-        ("https://auth.example.com/#", "looks like"),
-        ("https://Auth.example.com", "looks like"),
-        ("https://user@auth.example.com", "looks like"),
-        ("https://auth.example.com\n", "looks like"),
-        ("https://аuth.example.com", "looks like"),
-        ("auth.example.com", "looks like"),
-        ("", "looks like"),
-        ("https://auth.example.com/".ljust(2_001, "a"), "looks like"),
-    ],
-)
-def test_a_server_lives_nowhere_else(text: str, problem: str) -> None:
-    with pytest.raises(Mistake, match=problem) as mistake:
-        check_server_url(text, "authorization.url")
-    assert mistake.value.setting == "authorization.url"
 
 
 @pytest.mark.parametrize(

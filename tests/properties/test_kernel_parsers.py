@@ -27,7 +27,6 @@ from valetkey.kernel.strict_json import LARGEST, read_object
 from valetkey.kernel.url import (
     append_query,
     check_redirect_uri,
-    check_server_url,
     matches_redirect_uri,
     origin,
 )
@@ -114,7 +113,6 @@ _QUESTIONS: dict[str, Callable[[str], object]] = {
     "lifetime": parse_lifetime,
     "keyring": Keyring.parse,
     "redirect URI": lambda text: check_redirect_uri(text, native=True, own_origins=("https://a",)),
-    "server URL": check_server_url,
     "origin": origin,
     "key": PublicKey.parse,
     "base64url": from_base64url,

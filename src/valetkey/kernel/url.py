@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 from urllib.parse import quote
 
-from valetkey.kernel.refusal import ErrorCode, Mistake, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 LONGEST = 2_000
 """Bytes in a redirect URI or a server's URL."""
@@ -90,25 +90,6 @@ def matches_redirect_uri(registered: str, presented: str, *, native: bool) -> bo
         return False
     ours = _without_port(registered)
     return ours is not None and ours == _without_port(presented)
-
-
-def check_server_url(text: str, setting: str = "") -> None:
-    """Raise Mistake unless `text` can be a server's own URL, such as its issuer.
-
-    https, or http on 127.0.0.1, [::1] or localhost; no query, no fragment, no slash at the end.
-    """
-    web = None
-    if len(text) <= LONGEST and text.isascii():
-        web = take_apart(text)
-    if web is None or "?" in web.rest:
-        message = "a server's URL looks like https://auth.example.com, in lower case"
-        raise Mistake(message, setting)
-    if web.rest.endswith("/"):
-        message = "a server's URL has no slash at its end"
-        raise Mistake(message, setting)
-    if web.scheme == "http" and not web.is_loopback():
-        message = "http is only for 127.0.0.1, [::1] and localhost; use https"
-        raise Mistake(message, setting)
 
 
 def origin(url: str) -> str:

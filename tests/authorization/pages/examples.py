@@ -13,7 +13,6 @@ from valetkey.authorization.pages.visitor.consent import (
     ConsentPage,
     ScopeLine,
 )
-from valetkey.authorization.pages.visitor.denied import DeniedPage
 from valetkey.authorization.pages.visitor.home import HomePage, OwnApp
 from valetkey.authorization.pages.visitor.sign_in import SignInPage
 from valetkey.authorization.pages.visitor.sign_out import SignedOutPage, SignOutPage
@@ -111,8 +110,6 @@ EXAMPLES: Mapping[str, Page] = {
     "consent_long": consent(LONG, SignedInPerson("a" * 64, "B" * 120, "c" * 64 + "@example.com")),
     "consent_rtl": consent(RTL, SignedInPerson("noor", "نور الهدى", "noor@example.com")),
     "consent_hostile": consent(HOSTILE, SignedInPerson("<i>", "\u2069<script>", '"@example.com')),
-    "denied": DeniedPage("Notes Printer"),
-    "denied_hostile": DeniedPage(HOSTILE.name),
     "home": HomePage("/oauth/sign-out", "csrf-value", ADA),
     "home_apps": HomePage(
         "/oauth/sign-out",

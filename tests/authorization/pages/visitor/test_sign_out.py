@@ -1,4 +1,4 @@
-"""The pages of signing out, of a no, and at the root."""
+"""The pages of signing out, and at the root."""
 
 import pytest
 
@@ -64,10 +64,6 @@ def test_says_why_one_is_not_taken_back(reason: Unreturned) -> None:
 
 def test_says_that_one_is_signed_out() -> None:
     assert _read("signed_out").the("h1").text == "You are signed out"
-
-
-def test_says_that_nothing_was_shared() -> None:
-    assert _read("denied").the("h1").text == "Nothing was shared"
 
 
 def test_the_root_says_who_one_is_and_lets_one_sign_out() -> None:
