@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.fetch.canary import Clock, answer, certificate, door, listening
-from valetkey.fetch.door import AT_ONCE_THERE, LARGEST, REMEMBERED, Door, Fetched, Unfetchable
+from valetkey.fetch.door import LARGEST, REMEMBERED, Door, Fetched, Unfetchable
+from valetkey.fetch.turns import AT_ONCE_SITE, AT_ONCE_THERE
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 
@@ -209,6 +210,27 @@ def test_one_slow_server_does_not_keep_others_waiting(monkeypatch: pytest.Monkey
             await asyncio.sleep(0.05)
             assert (await fetch.get(quick.url)).status == 200
             assert slow.connections == AT_ONCE_THERE
+            assert set(await asyncio.gather(*waiting)) == {"fetch.slow"}
+
+    _run(story)
+
+
+def test_slow_servers_of_one_site_do_not_keep_others_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", 1.0)
+
+    async def story() -> None:
+        async with listening(answer(), after=5) as slow, listening(answer()) as quick:
+            fetch, _ = door()
+            places = [f"http://app{number}.evil.example:{slow.port}/" for number in range(100)]
+            waiting = [asyncio.create_task(_refused(fetch.get(place))) for place in places]
+            await asyncio.sleep(0.1)
+            # Sooner than any of the others is given up.
+            async with asyncio.timeout(0.8):
+                found = await fetch.get(f"http://app.other.example:{quick.port}/")
+            assert found.status == 200
+            assert slow.connections == AT_ONCE_SITE
             assert set(await asyncio.gather(*waiting)) == {"fetch.slow"}
 
     _run(story)

@@ -2,19 +2,18 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlencode
-from weakref import WeakValueDictionary
 
 import httpx2
 
 from valetkey.fetch.address import Address, Network, is_in, may_be_reached, read_address
-from valetkey.fetch.resolve import Resolve, resolve_by_system
+from valetkey.fetch.resolve import Lookups, Resolve, resolve_by_system
+from valetkey.fetch.turns import Turns
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.url import Web, take_apart
@@ -30,12 +29,6 @@ LARGEST = 262_144
 
 REMEMBERED = 5
 """Seconds for which an address that gave nothing is not asked again."""
-
-AT_ONCE = 32
-"""Requests under way at one time."""
-
-AT_ONCE_THERE = 6
-"""The same towards one host and port, so that a slow one does not keep all others waiting."""
 
 JSON = ("application/json",)
 """What most answers are."""
@@ -90,11 +83,10 @@ class Door:
         self._allow = tuple(allow)
         self._now = now
         self._ca_file = ca_file
-        self._resolve = resolve
+        self._lookups = Lookups(resolve)
         self._tls: ssl.SSLContext | None = None
         self._reading = asyncio.Lock()
-        self._places = asyncio.Semaphore(AT_ONCE)
-        self._there: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._turns = Turns()
         self._under_way: dict[tuple[str, tuple[str, ...]], asyncio.Task[Fetched]] = {}
         self._failed: dict[str, tuple[Instant, str]] = {}
 
@@ -149,18 +141,11 @@ class Door:
         if web is None:
             _refuse("url")
         try:
-            async with asyncio.timeout(ANSWER_WITHIN), self._turn(web):
+            async with asyncio.timeout(ANSWER_WITHIN), self._turns.take(web):
                 addresses = await self._vetted(web)
                 return await self._ask(method, web, addresses, accept, body)
         except TimeoutError:
             _refuse("slow")
-
-    @asynccontextmanager
-    async def _turn(self, web: Web) -> AsyncGenerator[None]:
-        place = f"{web.host}:{web.port}"
-        there = self._there.setdefault(place, asyncio.Semaphore(AT_ONCE_THERE))
-        async with there, self._places:
-            yield
 
     async def _vetted(self, web: Web) -> list[Address]:
         host = web.host.strip("[]")
@@ -169,7 +154,7 @@ class Door:
             found: list[Address | None] = [literal]
         else:
             try:
-                found = [read_address(text) for text in await self._resolve(host, web.port)]
+                found = [read_address(text) for text in await self._lookups.find(host, web.port)]
             except OSError:
                 _refuse("name")
         addresses = [address for address in dict.fromkeys(found) if address is not None]

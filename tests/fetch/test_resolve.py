@@ -1,0 +1,78 @@
+"""Lookups: what hangs keeps nobody else waiting."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Event
+
+import pytest
+
+from valetkey.fetch.resolve import Lookups, resolve_by_system
+from valetkey.fetch.turns import AT_ONCE_SITE
+
+
+@dataclass
+class Hanging:
+    """A resolver that never finds what is below evil.example until it is let go."""
+
+    asked: list[str] = field(default_factory=list[str])
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, host: str, _: int, /) -> Sequence[str]:
+        self.asked.append(host)
+        if host.endswith("evil.example"):
+            await self.let_go.wait()
+            raise OSError("nobody answers")
+        return ["192.0.2.7"]
+
+
+def test_the_system_is_asked_beside_all_other_work() -> None:
+    free = Event()
+
+    async def story() -> None:
+        others = [asyncio.create_task(asyncio.to_thread(free.wait)) for _ in range(100)]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(5):
+                assert await resolve_by_system("127.0.0.1", 443) == ["127.0.0.1"]
+        finally:
+            free.set()
+            await asyncio.gather(*others)
+
+    asyncio.run(story())
+
+
+def test_a_site_whose_lookups_hang_is_not_looked_up_more_and_more() -> None:
+    async def story() -> None:
+        resolve = Hanging()
+        lookups = Lookups(resolve)
+        for number in range(AT_ONCE_SITE):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await lookups.find(f"a{number}.evil.example", 443)
+        with pytest.raises(OSError, match="do not come back"):
+            await lookups.find("one-more.evil.example", 443)
+        assert len(resolve.asked) == AT_ONCE_SITE
+        assert await lookups.find("app.example", 443) == ["192.0.2.7"]
+        # What comes back makes room again.
+        resolve.let_go.set()
+        await asyncio.sleep(0.01)
+        with pytest.raises(OSError, match="nobody answers"):
+            await lookups.find("one-more.evil.example", 443)
+
+    asyncio.run(story())
+
+
+def test_who_asks_for_the_same_hears_the_same() -> None:
+    async def story() -> None:
+        resolve = Hanging()
+        lookups = Lookups(resolve)
+        both = [asyncio.create_task(lookups.find("a.evil.example", 443)) for _ in range(2)]
+        await asyncio.sleep(0)
+        both[0].cancel()
+        resolve.let_go.set()
+        with pytest.raises(OSError, match="nobody answers"):
+            await both[1]
+        assert resolve.asked == ["a.evil.example"]
+
+    asyncio.run(story())
