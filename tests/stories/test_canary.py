@@ -304,7 +304,7 @@ def _misplaced(story: Story, url: str, path: str) -> Iterator[tuple[str, bytes]]
     headers = [f"Authorization: Basic {pair}"]
     yield "Basic", request(url, "POST", path, headers=headers, body=b"grant_type=x")
     for name in (
-        "Cookie: session={}; browser={}", "Referer: https://app.example/cb?code={}",
+        "Cookie: valetkey-session={}; valetkey-browser={}", "Referer: https://app.example/cb?code={}",
         "X-Forwarded-For: {}", "X-Request-Id: {}", "Content-Type: {}",
         "Accept: {}", "If-Match: {}", "Content-Encoding: {}", "X-{}: a\0b", "Expect: {}",
     ):  # fmt: skip

@@ -18,7 +18,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 from valetkey.testing.person import Page, Person
 
-_SESSION = re.compile(r"session=(vk_[a-z]+_[0-9A-Za-z]+); Path=/; HttpOnly; SameSite=Lax")
+_SESSION = re.compile(r"valetkey-session=(vk_[a-z]+_[0-9A-Za-z]+); Path=/; HttpOnly; SameSite=Lax")
 
 
 @pytest.fixture(autouse=True)
@@ -52,16 +52,16 @@ def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: Worl
     planted = fresh_secret(Prefix.SESSION, SYSTEM.random).reveal()
     mallorys = signed_in(world, "mallory")
     url = f"{world.auth}/oauth/sign-in"
-    for given in (planted, mallorys.cookies["session"], "x", "; "):
+    for given in (planted, mallorys.cookies["valetkey-session"], "x", "; "):
         person = Person(world.auth)
         csrf = dict(person.open(url).forms[0].fields)["csrf"]
-        person.cookies["session"] = given
+        person.cookies["valetkey-session"] = given
         form = {"username": "alice", "password": PASSWORD, "csrf": csrf}
         answer = fetch(person, "POST", url, form)
         (fresh,) = (match[1] for each in _cookies_of(answer) if (match := _SESSION.fullmatch(each)))
         assert fresh != given
         thief = Person(world.auth)
-        thief.cookies = {"session": given}
+        thief.cookies = {"valetkey-session": given}
         assert not _is_in(world, thief)
     # Whose session was there before is signed out, not carried along.
     assert not _is_in(world, mallorys, "Mallory")
@@ -69,14 +69,14 @@ def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: Worl
 
 def test_lg_02_every_sign_in_has_another_cookie_and_the_last_is_worth_nothing(world: World) -> None:
     person = signed_in(world)
-    seen = {person.cookies["session"]}
+    seen = {person.cookies["valetkey-session"]}
     for _ in range(3):
         old = Person(world.auth)
         old.cookies = dict(person.cookies)
         page = world.ask(person, prompt="login")
         person.sign_in(page, "alice", PASSWORD)
-        assert person.cookies["session"] not in seen
-        seen.add(person.cookies["session"])
+        assert person.cookies["valetkey-session"] not in seen
+        seen.add(person.cookies["valetkey-session"])
         assert _is_in(world, person)
         assert not _is_in(world, old)
 
@@ -85,15 +85,17 @@ def test_lg_06_cookies_are_for_this_host_and_not_for_scripts(world: World) -> No
     person = Person(world.auth)
     first = fetch(person, "GET", f"{world.auth}/oauth/sign-in")
     (browser,) = _cookies_of(first)
-    assert re.fullmatch(r"browser=vk_[a-z]+_[0-9A-Za-z]+; Path=/; HttpOnly; SameSite=Lax", browser)
+    assert re.fullmatch(
+        r"valetkey-browser=vk_[a-z]+_[0-9A-Za-z]+; Path=/; HttpOnly; SameSite=Lax", browser
+    )
     page = person.open(f"{world.auth}/oauth/sign-in")
     form = {**dict(page.forms[0].fields), "username": "alice", "password": PASSWORD}
     session, mark = _cookies_of(fetch(person, "POST", f"{world.auth}/oauth/sign-in", form))
     assert _SESSION.fullmatch(session)
     # Scripts of our own frame compare it; it opens nothing.
-    assert re.fullmatch(r"browser-state=[0-9A-Za-z_-]{43}; Path=/; SameSite=Lax", mark)
+    assert re.fullmatch(r"valetkey-browser-state=[0-9A-Za-z_-]{43}; Path=/; SameSite=Lax", mark)
     thief = Person(world.auth)
-    thief.cookies = {"session": mark.partition(";")[0].partition("=")[2]}
+    thief.cookies = {"valetkey-session": mark.partition(";")[0].partition("=")[2]}
     assert not _is_in(world, thief)
     assert "domain" not in f"{browser}{session}{mark}".lower()
 
@@ -111,19 +113,19 @@ def test_lg_06_what_is_in_a_cookie_is_in_no_page_and_no_table(world: World) -> N
 
 def test_lg_06_two_cookies_of_one_name_are_none(world: World) -> None:
     person, mallory = signed_in(world), signed_in(world, "mallory")
-    good, bad = person.cookies["session"], mallory.cookies["session"]
+    good, bad = person.cookies["valetkey-session"], mallory.cookies["valetkey-session"]
     target = "/"
     for pairs, inside in (
-        (f"session={good}", True),
-        (f"a=b; session={good}; c=d", True),
-        (f"session={good}; session={bad}", False),
-        (f"session={bad}; session={good}", False),
-        (f"session={good}; session=", False),
-        (f'session="{good}"', False),
-        (f"Session={good}", False),
-        (f"session={good}\x01", None),
-        (f"session={good}; " + "; ".join(f"c{n}=x" for n in range(200)), False),
-        (f"session={good}; x={'y' * 5_000}", False),
+        (f"valetkey-session={good}", True),
+        (f"a=b; valetkey-session={good}; c=d", True),
+        (f"valetkey-session={good}; valetkey-session={bad}", False),
+        (f"valetkey-session={bad}; valetkey-session={good}", False),
+        (f"valetkey-session={good}; valetkey-session=", False),
+        (f'valetkey-session="{good}"', False),
+        (f"Valetkey-Session={good}", False),
+        (f"valetkey-session={good}\x01", None),
+        (f"valetkey-session={good}; " + "; ".join(f"c{n}=x" for n in range(200)), False),
+        (f"valetkey-session={good}; x={'y' * 5_000}", False),
     ):
         sent = request(world.auth, "GET", target, headers=[f"Cookie: {pairs}"])
         reply = only(say(world.auth, sent))
@@ -132,12 +134,12 @@ def test_lg_06_two_cookies_of_one_name_are_none(world: World) -> None:
             continue
         assert reply.status == 200
         assert (b"Alice" in reply.body) == inside, pairs[:60]
-        assert b"Mallory" not in reply.body or pairs.startswith("session=" + bad)
+        assert b"Mallory" not in reply.body or pairs.startswith("valetkey-session=" + bad)
 
 
 def test_lg_07_a_session_id_has_256_bits_and_all_of_them_count(world: World) -> None:
     person = signed_in(world)
-    whole = person.cookies["session"]
+    whole = person.cookies["valetkey-session"]
     drawn = {fresh_secret(Prefix.SESSION, SYSTEM.random).reveal() for _ in range(10_000)}
     assert len(drawn) == 10_000
     start = len(whole) - len(whole.rpartition("_")[2])
@@ -149,9 +151,9 @@ def test_lg_07_a_session_id_has_256_bits_and_all_of_them_count(world: World) -> 
         "%", "_", "*", "' or '1'='1", whole.replace("vk", "VK"), whole[:20] + "%25", "",
         whole[:-7] + ("A" if whole[-7] != "A" else "B") + whole[-6:], *list(drawn)[:5],
     ):  # fmt: skip
-        thief.cookies = {"session": text}
+        thief.cookies = {"valetkey-session": text}
         assert not _is_in(world, thief), text
-    thief.cookies = {"session": whole}
+    thief.cookies = {"valetkey-session": whole}
     assert _is_in(world, thief)
 
 
@@ -199,7 +201,7 @@ def test_lg_12_who_must_wait_is_told_so_whether_they_exist_or_not(world: World, 
     page = _try(world, name, PASSWORD, person)
     assert page.status == 429
     assert int(page.headers["retry-after"]) > 0
-    assert "session" not in person.cookies
+    assert "valetkey-session" not in person.cookies
     # Somebody else is not held up by it.
     assert _try(world, "mallory", PASSWORD).status == 200
     world.servers.clock.forward(minutes(15))
@@ -220,7 +222,7 @@ def test_lg_13_no_word_opens_every_door(world: World, password: str) -> None:
         person = Person(world.auth)
         page = _try(world, name, password, person)
         assert page.status == 401
-        assert "session" not in person.cookies
+        assert "valetkey-session" not in person.cookies
         assert len(password) < 12 or password not in page.body
     assert count(world, "sessions") == sessions
 
@@ -281,7 +283,7 @@ def test_lg_21_many_at_once_each_become_who_they_are(world: World) -> None:
         world.servers.register_user(name, PASSWORD)
     with ThreadPoolExecutor(16) as pool:
         people = list(pool.map(partial(signed_in, world), names))
-    assert len({person.cookies["session"] for person in people}) == len(names)
+    assert len({person.cookies["valetkey-session"] for person in people}) == len(names)
     for name, person in zip(names, people, strict=True):
         shown_name = re.findall(r"Person\d+", person.open(f"{world.auth}/").text)
         assert set(shown_name) == {name.capitalize()}
@@ -300,7 +302,7 @@ def test_lg_23_after_signing_out_there_is_no_way_back(world: World) -> None:
     page = person.open(f"{world.auth}/oauth/sign-out")
     assert page.headers["cache-control"] == "no-store"
     person.submit(page, "sign-out")
-    assert "session" not in person.cookies
+    assert "valetkey-session" not in person.cookies
     for each in (person, stolen):
         assert not _is_in(world, each)
         answer = each.open(consent.url)

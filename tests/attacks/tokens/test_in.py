@@ -217,7 +217,7 @@ def test_in_09_userinfo_tells_nothing_once_the_code_was_used_twice(known: World)
 
 
 def test_in_09_no_cookie_opens_userinfo_to_a_page_of_another_origin(known: World) -> None:
-    headers = {"origin": "https://evil.test", "cookie": "session=1"}
+    headers = {"origin": "https://evil.test", "cookie": "valetkey-session=1"}
     answer = _userinfo(known, headers=headers)
     _refused(answer, 401, "")
     assert "access-control-allow-credentials" not in answer.headers

@@ -75,8 +75,8 @@ def issued(world: World) -> dict[str, str]:
         "refresh token": held["refresh_token"],
         "assertion": forge(Assertions(world, world.key)),
         "code": world.code(),
-        "session": person.cookies["session"],
-        "browser": person.cookies["browser"],
+        "session": person.cookies["valetkey-session"],
+        "browser": person.cookies["valetkey-browser"],
         "client secret": secret_of("web1"),
     }
 
@@ -91,7 +91,7 @@ def _signed_in(world: World, value: str) -> bool:
     query = "response_type=code&client_id=web2&prompt=none&scope=notes:read"
     answer = requests.get(
         f"{world.auth}/oauth/authorize?{query}",
-        cookies={"session": value},
+        cookies={"valetkey-session": value},
         allow_redirects=False,
         timeout=5,
     )

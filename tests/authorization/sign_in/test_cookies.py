@@ -18,7 +18,9 @@ def test_the_mark_of_a_session_is_readable_by_scripts_and_by_frames_elsewhere() 
 def test_on_loopback_without_tls_the_mark_stays_within_the_site() -> None:
     cookies = Cookies(secure=False, key=KEY)
     _, mark = cookies.begin(fresh_secret(Prefix.SESSION, SYSTEM.random), "se_1")
-    assert mark[1] == f"browser-state={cookies.browser_state('se_1')}; Path=/; SameSite=Lax"
+    assert (
+        mark[1] == f"valetkey-browser-state={cookies.browser_state('se_1')}; Path=/; SameSite=Lax"
+    )
 
 
 def test_the_mark_differs_for_each_session_and_does_not_show_it() -> None:

@@ -15,7 +15,11 @@ _STATE = "browser-state"
 
 @dataclass(frozen=True, slots=True)
 class Cookies:
-    """How they are called and sent: `__Host-` and Secure, but on http, which is loopback only."""
+    """How they are called and sent: `__Host-` and Secure, but on http, which is loopback only.
+
+    Cookies know no ports: on loopback an app on another port shares them with us, and frameworks
+    call theirs `session`. So ours carry our name there.
+    """
 
     secure: bool
     key: FingerprintKey
@@ -23,17 +27,17 @@ class Cookies:
     @property
     def session_name(self) -> str:
         """The cookie that says who is signed in."""
-        return "__Host-session" if self.secure else "session"
+        return "__Host-session" if self.secure else "valetkey-session"
 
     @property
     def browser_name(self) -> str:
         """The cookie that interactions and forms are bound to."""
-        return "__Host-browser" if self.secure else "browser"
+        return "__Host-browser" if self.secure else "valetkey-browser"
 
     @property
     def state_name(self) -> str:
         """The cookie that tells scripts of our own frame whether the session is still the same."""
-        return "__Host-browser-state" if self.secure else "browser-state"
+        return "__Host-browser-state" if self.secure else "valetkey-browser-state"
 
     def browser_state(self, session_id: str) -> str:
         """What stands for this session in `session_state` (Session Management section 4.2)."""

@@ -97,14 +97,23 @@ def test_az_19_half_of_the_cookies_is_not_the_browser(world: World) -> None:
     sealed = _sealed(page)
     thief = Person(world.auth)
     with world.nothing_changes():
-        thief.cookies = {"session": alice.cookies["session"]}
+        thief.cookies = {"valetkey-session": alice.cookies["valetkey-session"]}
         _forbidden(world, thief, page, sealed)
-        thief.cookies = {"session": alice.cookies["session"], "browser": mallory.cookies["browser"]}
+        thief.cookies = {
+            "valetkey-session": alice.cookies["valetkey-session"],
+            "valetkey-browser": mallory.cookies["valetkey-browser"],
+        }
         _forbidden(world, thief, page, sealed)
-        thief.cookies = {"browser": alice.cookies["session"], "session": alice.cookies["session"]}
+        thief.cookies = {
+            "valetkey-browser": alice.cookies["valetkey-session"],
+            "valetkey-session": alice.cookies["valetkey-session"],
+        }
         _forbidden(world, thief, page, sealed)
         # Somebody else's session in the browser of the interaction: the form was not for them.
-        thief.cookies = {"browser": alice.cookies["browser"], "session": mallory.cookies["session"]}
+        thief.cookies = {
+            "valetkey-browser": alice.cookies["valetkey-browser"],
+            "valetkey-session": mallory.cookies["valetkey-session"],
+        }
         answer = fetch(thief, "POST", _at(world, "consent", sealed), urlencode(_pairs(page)))
         shown(answer, 403, "forbidden")
 
@@ -270,7 +279,7 @@ def test_az_22_an_interaction_says_nothing_to_who_reads_it(world: World) -> None
     opened = Interaction.open(_sealed(page), _sealer(world))
     assert opened is not None
     assert "a-nonce" not in repr(opened)
-    assert alice.cookies["browser"] not in opened.browser
+    assert alice.cookies["valetkey-browser"] not in opened.browser
     assert replace(opened, browser="") != opened
 
 

@@ -171,11 +171,14 @@ def test_cookies_are_host_only_secure_and_out_of_scripts_reach(sqlite_url: str) 
     run(sqlite_url, story)
 
 
-def test_on_loopback_http_cookies_have_plain_names(sqlite_url: str) -> None:
+def test_on_loopback_http_no_app_on_another_port_has_cookies_of_these_names(
+    sqlite_url: str,
+) -> None:
     async def story(it: World) -> None:
         alice = it.browser(host="127.0.0.1:8400", scheme="http")
         answer = await alice.allow(await alice.sign_in(await alice.ask()))
         assert "code" in answer.told
-        assert sorted(alice.cookies) == ["browser", "browser-state", "session"]
+        names = ("browser", "browser-state", "session")
+        assert sorted(alice.cookies) == [f"valetkey-{name}" for name in names]
 
     run(sqlite_url, story, issuer="http://127.0.0.1:8400")
