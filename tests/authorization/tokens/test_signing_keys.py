@@ -250,6 +250,12 @@ def test_what_was_sealed_anew_opens_with_the_new_keyring(sqlite_url: str, tmp_pa
         other = it.ring(newer)
         await other.keep(NOON)
         assert other.current(NOON).kid == ring.current(NOON).kid
+        # A server that was not started again has its keys, and neither stops nor spoils anything.
+        later = Instant(NOON + days(90))
+        for now in (NOON, later):
+            await ring.keep(now)
+            assert ring.current(now).kid == other.current(now).kid
+        await it.ring(newer).keep(later)
 
     run(sqlite_url, tmp_path, story)
 

@@ -122,8 +122,7 @@ class SigningKeyRing:
         that it sealed would in their turn be of no use to everybody else.
         """
         await self._read_again(now)
-        for record in chain.from_iterable(map(_unretired, self._records.values())):
-            self._unseal(record)
+        self._open_all()
         late = [a for a in self.algorithms if not _in_order(self._of(a), now)]
         done_for = self._done_for(self._records, now)
         if late or done_for:
@@ -137,6 +136,7 @@ class SigningKeyRing:
 
             await self._store.write(work)
             await self._read_again(now)
+            self._open_all()
 
     async def rotate(
         self, now: Instant, *, at_once: bool = False, algorithm: Algorithm | None = None
@@ -288,6 +288,11 @@ class SigningKeyRing:
             key = SigningKey.from_private_jwk(self._unseal(record).decode())
             self._opened[record.kid] = key
         return key
+
+    def _open_all(self) -> None:
+        # Ahead of their use: whoever holds its keys goes on when they are sealed anew.
+        for record in chain.from_iterable(map(_unretired, self._records.values())):
+            self._open(record)
 
     def _unseal(self, record: SigningKeyRecord) -> bytes:
         plain = self._sealer.open(record.sealed, place(record.kid))
