@@ -113,7 +113,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     )
     served = grant_types(replace(passwords, door="password_grant").authenticate)
     site = _site(foundation, directory, decisions)
-    sign_out = SignOut(foundation.issuer, store, courier.at_once)
+    sign_out = SignOut(foundation.issuer, store, site.subjects, courier.at_once)
     refuse_with_page = RefuseWithPage(decisions, site.brand)
     routes = (
         *visitor_routes(site, passwords, minter, refuse_with_page),

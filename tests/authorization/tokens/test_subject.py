@@ -55,3 +55,12 @@ def test_the_sector_is_registered_or_the_host_of_the_redirect_uris() -> None:
     )
     alone = {sector_of(_client("app")), sector_of(_client("other", "", "com.example.app:/cb"))}
     assert len(alone) == 2
+
+
+def test_a_session_is_known_by_its_id_or_by_another_name_in_each_sector() -> None:
+    assert SUBJECTS.session("se_1", _client(pairwise=False)) == "se_1"
+    here, there = _client("one", "a.example"), _client("two", "b.example")
+    assert SUBJECTS.session("se_1", here) == SUBJECTS.session("se_1", _client("x", "a.example"))
+    names = [SUBJECTS.session(of, client) for of in ("se_1", "se_2") for client in (here, there)]
+    assert len(set(names)) == 4
+    assert not any("se_1" in name or "se_2" in name for name in names)

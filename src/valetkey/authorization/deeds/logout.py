@@ -8,6 +8,7 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.logout import frame_address
 from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, later
 
 Tell = Callable[[Sequence[Delivery]], Awaitable[None]]
@@ -20,6 +21,7 @@ class SignOut:
 
     issuer: str
     store: Store
+    subjects: Subjects
     tell: Tell
 
     async def end(self, session: Session, now: Instant) -> Sequence[str]:
@@ -48,5 +50,6 @@ class SignOut:
                 client.openid.frontchannel_logout_uri,
                 client.openid.frontchannel_logout_session_required,
             )
-            found.append(frame_address(uri, self.issuer, session.id, says_which=which))
+            known = self.subjects.session(session.id, client)
+            found.append(frame_address(uri, self.issuer, known, says_which=which))
         return found

@@ -42,7 +42,7 @@ class Signs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who signed in, when, how and for whom; `sid` is "" where there is no session.
+    """Who signed in, when, how and for whom; `sid` is the session's id, "" where there is none.
 
     Without an access token there is no userinfo, so that everything which the scope asks for goes
     into the ID token (Core section 5.4).
@@ -109,7 +109,7 @@ class IdTokens:
         if identity.methods:
             claims["amr"] = list(identity.methods)
         if identity.sid:
-            claims["sid"] = identity.sid
+            claims["sid"] = self.subjects.session(identity.sid, identity.client)
         if identity.nonce:
             claims["nonce"] = identity.nonce
         return claims | user_claims(identity.user, _asked(identity))

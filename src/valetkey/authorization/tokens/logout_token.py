@@ -40,7 +40,7 @@ class LogoutTokens:
             "iat": now,
             "exp": later(now, _LIFETIME),
             "jti": token_id,
-            "sid": session_id,
+            "sid": self.subjects.session(session_id, client),
             "events": {EVENT: {}},
         }
         return await self.signer.sign(

@@ -1,4 +1,4 @@
-"""The `sub` of a person: the same for all clients, or another in each sector (Core section 8)."""
+"""The `sub` of a person and the `sid` of their session, for each client (Core section 8)."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -23,6 +23,16 @@ class Subjects:
             return user.subject
         # A sector is a host name, which has no NUL: no two pairs are spelt alike.
         return self.key.of("pairwise subject", f"{sector_of(client)}\0{user.uid}")
+
+    def session(self, session_id: str, client: Client) -> str:
+        """The `sid` by which this client knows this session.
+
+        As pairwise as the subject: a session that lasts a month would else tell two clients that
+        compare notes whom they share.
+        """
+        if not client.openid.is_pairwise:
+            return session_id
+        return "se_" + self.key.of("pairwise session", f"{sector_of(client)}\0{session_id}")
 
 
 def sector_of(client: Client) -> str:

@@ -218,7 +218,7 @@ async def world(
     refuse = RefuseWithPage(decisions, brand)
     tokens = LogoutTokens(issuer, signer, subjects)
     courier = Courier(store, tokens, door.post_form, runtime)
-    deed = SignOut(issuer, store, courier.at_once)
+    deed = SignOut(issuer, store, subjects, courier.at_once)
     app = App(
         (*routes(site, password, minter, refuse), *logout_routes(site, deed, refuse)),
         runtime=runtime,

@@ -1,0 +1,70 @@
+"""Two apps that compare notes do not find out whom they share (Core section 17.3)."""
+
+import html
+import json
+import re
+from urllib.parse import parse_qs, urlsplit
+
+from tests.attacks.people.told import owed
+from tests.attacks.world import PASSWORD, World
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.kernel.jose.jwt import take_apart
+from valetkey.testing.person import Page, Person
+
+_APPS = ("one", "two")
+_SAME_FOR_ALL = {"iss", "acr", "amr", "typ", "token_type", "scope", "expires_in", "active"}
+_OF_THE_HOUR = {"auth_time", "iat", "exp"}
+
+
+def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(world: World) -> None:
+    person, heard = Person(world.auth), dict[str, dict[str, object]]()
+    for app in _APPS:
+        place = f"https://{app}.example/cb"
+        world.client(
+            app,
+            redirect_uris=(place,),
+            grant_types=("authorization_code", "refresh_token", "implicit"),
+            scopes=("openid", "notes:read"),
+            openid=OpenIdRegistration(
+                subject_type="pairwise",
+                frontchannel_logout_uri=f"https://{app}.example/out",
+                frontchannel_logout_session_required=True,
+            ),
+        )
+        page = world.ask(
+            person,
+            app,
+            redirect_uri=place,
+            scope="openid notes:read",
+            response_type="code id_token token",
+            nonce=f"nonce of {app}",
+            state=f"state of {app}",
+        )
+        page = page if "password" not in page.body else person.sign_in(page, "alice", PASSWORD)
+        page = page if page.location else person.allow(page)
+        answer = world.exchange(page.told["code"], app, redirect_uri=place)
+        answer.ok()
+        heard[app] = {
+            **page.told,
+            **{f"later {name}": value for name, value in answer.json.items()},
+            **_claims(page.told["id_token"]),
+            **world.introspect(answer.json["access_token"], app),
+        }
+        assert _claims(answer.json["id_token"])["sid"] == heard[app]["sid"]
+    frames = _frames(owed(person.submit(person.open(f"{world.auth}/oauth/sign-out"), "sign-out")))
+    assert {frames[f"{app}.example"] for app in _APPS} == {heard[app]["sid"] for app in _APPS}
+    one, two = heard.values()
+    common = {name for name in one.keys() & two.keys() if one[name] == two[name]}
+    assert "sid" in one
+    allowed = _SAME_FOR_ALL | _OF_THE_HOUR | {f"later {name}" for name in _SAME_FOR_ALL}
+    assert common <= {*allowed, "aud"}, common
+
+
+def _claims(token: str) -> dict[str, object]:
+    said: dict[str, object] = json.loads(take_apart(token, ("jwt",)).payload)
+    return said
+
+
+def _frames(page: Page) -> dict[str, str]:
+    found = map(html.unescape, re.findall(r'<iframe src="([^"]+)"', page.body))
+    return {urlsplit(url).netloc: parse_qs(urlsplit(url).query)["sid"][0] for url in found}
