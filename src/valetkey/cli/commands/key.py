@@ -95,13 +95,14 @@ def list_(config: Path | None, as_json: bool) -> None:
 @options.yes
 @options.config_file
 def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: Path | None) -> None:
-    r"""Replace a key before its time.
+    """Replace a key before its time.
 
-    \b
-    signing     the next key of each algorithm signs as soon as everybody can know it; with --now
-                at once
-    sealing     the key under which the database keeps secrets; then restart the servers
-    credential  with which the resource server is known; then restart the resource server
+    signing: the next key of each algorithm signs as soon as everybody can know it; with --now at
+    once.
+
+    sealing: the key under which the database keeps secrets. Then restart the servers.
+
+    credential: with which the resource server is known. Then restart the resource server.
 
     Example: valetkey key rotate --now
     """

@@ -54,11 +54,11 @@ def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = Fals
     if listed:
         return ""
     if inside:
-        return "a public address, or one in the networks that the operator of this server lists"
+        return "a public address, or one in the networks that this server's fetch.allow lists"
     if web.scheme == "http":
-        return "https: http is only for the networks that the operator of this server lists"
+        return "https: http is only for the networks that this server's fetch.allow lists"
     if web.port != _HTTPS:
-        return "port 443: others are only for the networks that the operator of this server lists"
+        return "port 443: others are only for the networks that this server's fetch.allow lists"
     return ""
 
 
