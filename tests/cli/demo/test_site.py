@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.cli.demo.site import DESK, PRINTER, Site, furnish, known_secrets
+from valetkey.cli.demo.site import CLUB, DESK, PRINTER, Site, furnish, known_secrets
 from valetkey.kernel.refusal import Mistake
 
 
@@ -23,7 +23,7 @@ def test_a_second_demo_in_a_folder_has_the_secrets_of_the_first(tmp_path: Path) 
     furnish(first)
     again = site(tmp_path / "kept")
     assert dict(again.secrets) == dict(first.secrets)
-    assert again.secrets.keys() == {PRINTER, DESK}
+    assert again.secrets.keys() == {PRINTER, DESK, CLUB}
     furnish(again)
 
 

@@ -24,12 +24,15 @@ PRINTER = "printer"
 DESK = "desk"
 POCKET = "pocket"
 VIEWER = "viewer"
+CLUB = "club"
+CLUB_CALLBACK = "https://club.example/callback"
+CLUB_BACK = "https://club.example/"
 SHORT_LIFE = 3
 """Seconds that an access token of the app POCKET lives."""
 
 _CONFIGURATION = "valetkey.toml"
 _CONTENT = "apply.toml"
-_WITH_SECRET = (PRINTER, DESK)
+_WITH_SECRET = (PRINTER, DESK, CLUB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ def _content(site: Site) -> str:
         "name": NAME,
         "password": PASSWORD,
     }
-    clients = (_printer(site), _pocket(), _viewer(), _desk(site))
+    clients = (_printer(site), _pocket(), _viewer(), _desk(site), _club(site))
     tables = [("users", user), *(("clients", client) for client in clients)]
     return "\n".join(
         line
@@ -188,4 +191,17 @@ def _desk(site: Site) -> Mapping[str, object]:
         "grant_types": ["password", "refresh_token"],
         "scopes": ["read", "write"],
         "access_token_format": "reference",
+    }
+
+
+def _club(site: Site) -> Mapping[str, object]:
+    return {
+        "client_id": CLUB,
+        "client_secret": site.secret(CLUB),
+        "name": "Reading Club",
+        "description": "Lets its members sign in with their account",
+        "redirect_uris": [CLUB_CALLBACK],
+        "post_logout_redirect_uris": [CLUB_BACK],
+        "grant_types": ["authorization_code"],
+        "scopes": ["openid", "profile", "email"],
     }

@@ -6,6 +6,8 @@ from valetkey.cli.demo.site import PASSWORD, USERNAME
 from valetkey.cli.demo.wire import Exchange, Unanswered, Wire
 from valetkey.testing.person import Page, Person
 
+_FORM = "application/x-www-form-urlencoded"
+
 
 class Browser(Person):
     """A person whose exchanges are shown: the app's request in full, the pages on one line."""
@@ -37,7 +39,7 @@ class Browser(Person):
             number=0,
             method=method,
             url=url,
-            sent_headers=(),
+            sent_headers=() if body is None else (("Content-Type", _FORM),),
             sent=body or "",
             status=page.status,
             headers=page.headers,

@@ -20,6 +20,7 @@ _DECISIVE = ("Content-Type", "Cache-Control", "WWW-Authenticate", "Deprecation",
 _PROBLEM = "application/problem+json"
 _FORM = "application/x-www-form-urlencoded"
 _ERROR = 400
+_SHOWN = 4
 _MARGIN = " " * 4
 _DEEP = " " * 8
 
@@ -98,10 +99,19 @@ def _brief(exchange: Exchange) -> Iterator[str]:
     ]
     yield f"{_number(exchange)}{_arrow('→')} {exchange.method} {' '.join([parts.path, *typed])}"
     said = urlsplit(exchange.header("Location")).path
-    page = [] if said else list(_page(exchange.body, ""))
+    page = [] if said else list(_document_in_words(exchange) or _page(exchange.body, ""))
     yield f"{_MARGIN}{_arrow('←')} {exchange.status} {said or page.pop(0)}"
     for item in page:
         yield f"{_MARGIN}      {item.lstrip()}"
+
+
+def _document_in_words(exchange: Exchange) -> list[str]:
+    """What a document in JSON holds: its first names, and how many more."""
+    names = list(exchange.json)
+    if not names:
+        return []
+    more = len(names) - _SHOWN
+    return [", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")]
 
 
 def _pairs(query: str, first: str, margin: str = _DEEP) -> Iterator[str]:

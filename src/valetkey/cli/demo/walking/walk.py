@@ -8,7 +8,15 @@ from valetkey.cli.demo import notes
 from valetkey.cli.demo.running import Running, Stopped
 from valetkey.cli.demo.site import NAME
 from valetkey.cli.demo.walking.browser import Browser
-from valetkey.cli.demo.walking.chapters import browser_apps, client, code, ends, refusals, trusted
+from valetkey.cli.demo.walking.chapters import (
+    browser_apps,
+    client,
+    code,
+    ends,
+    refusals,
+    sign_in,
+    trusted,
+)
 from valetkey.cli.demo.walking.stage import Stage
 from valetkey.cli.demo.walking.story import Story
 from valetkey.cli.demo.wire import Exchange, Wire
@@ -27,6 +35,7 @@ CHAPTERS: tuple[Callable[[Stage], None], ...] = (
     ends.replayed,
     client.changes_itself,
     ends.revoked,
+    sign_in.with_an_account,
     browser_apps.example_app,
 )
 """In the order in which they are told; later ones use what earlier ones got."""
