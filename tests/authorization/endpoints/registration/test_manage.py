@@ -254,6 +254,23 @@ def test_what_nobody_used_for_so_long_is_removed(database_url: str, tmp_path: Pa
     run(tmp_path, story, database_url, grant_types=_BOTH)
 
 
+def test_who_changes_may_not_have_other_servers_asked_on_and_on(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        record = await it.registered()
+        kept = {name: record[name] for name in ("client_id", "redirect_uris", "client_name")}
+        asks = {**kept, "sector_identifier_uri": "https://nowhere.invalid/sector"}
+        for _ in range(2):
+            answer = await it.manage(record, "PUT", asks)
+            answer.refused(400, "invalid_client_metadata")
+        answer = await it.manage(record, "PUT", asks)
+        answer.refused(429, "slow_down")
+        assert int(answer.headers["retry-after"]) > 0
+        # What asks nobody costs nobody anything.
+        assert (await it.manage(record, "PUT", kept)).status == 200
+
+    run(tmp_path, story, registrations_per_hour=3)
+
+
 def test_a_client_cannot_move_into_the_sector_of_another(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         elsewhere = ["https://victim.example/cb"]

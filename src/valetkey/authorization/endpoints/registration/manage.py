@@ -10,13 +10,14 @@ from valetkey.authorization.endpoints.registration.answer import (
     bearer,
     read_members,
 )
-from valetkey.authorization.endpoints.registration.register import draw
+from valetkey.authorization.endpoints.registration.register import draw, take_turn
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.self_registration import refuse_registration
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.web.exchange import Request, Response
+from valetkey.web.rate_limit import Buckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class ManageEndpoint:
     store: Store
     registrar: SelfRegistrar
     sectors: Sectors
+    tries: Buckets
     answers: RegistrationAnswers
     random: Callable[[int], bytes]
 
@@ -66,6 +68,9 @@ class ManageEndpoint:
         said = read_members(request)
         # What other servers must be asked cannot wait for a transaction.
         metadata = self.registrar.read(said, client)
+        if metadata.openid.sector_identifier_uri:
+            # It makes us ask another server: that is worth as much as to register anew.
+            take_turn(self.tries, request)
         if faults := await self.sectors.faults(metadata):
             refuse_registration(faults)
         fresh = draw(self.random)

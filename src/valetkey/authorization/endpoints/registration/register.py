@@ -53,15 +53,7 @@ class RegisterEndpoint:
 
     async def _register(self, request: Request) -> Response:
         now = request.at
-        if wait := self.tries.take(neighbourhood(request.address), now):
-            raise Refused(
-                Refusal(
-                    ErrorCode.SLOW_DOWN,
-                    "too many registrations from this address; try again later",
-                    "registration.rate",
-                    retry_after=wait,
-                )
-            )
+        take_turn(self.tries, request)
         invitation = await self._invitation(request)
         metadata = self.registrar.read(read_members(request))
         if faults := await self.sectors.faults(metadata):
@@ -88,6 +80,19 @@ class RegisterEndpoint:
         if not await self.store.read(lambda tx: tx.invitations.is_live(print_, request.at)):
             refuse_token("registration.unknown", "an initial access token with a use left")
         return print_
+
+
+def take_turn(tries: Buckets, request: Request) -> None:
+    """Count a try; refused with `slow_down` after too many from one address."""
+    if wait := tries.take(neighbourhood(request.address), request.at):
+        raise Refused(
+            Refusal(
+                ErrorCode.SLOW_DOWN,
+                "too many registrations from this address; try again later",
+                "registration.rate",
+                retry_after=wait,
+            )
+        )
 
 
 def draw(random: Callable[[int], bytes]) -> FreshRegistration:

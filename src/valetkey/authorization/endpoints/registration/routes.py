@@ -17,16 +17,9 @@ def routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
     registrar, store = foundation.self_registrar(), foundation.store
     answers = RegistrationAnswers(foundation.issuer, refuse)
     sectors, random = Sectors(foundation.outgoing), foundation.runtime.random
-    register = RegisterEndpoint(
-        store,
-        registrar,
-        sectors,
-        settings.mode,
-        Buckets(settings.registrations_per_hour, hours(1)),
-        answers,
-        random,
-    )
-    manage = ManageEndpoint(store, registrar, sectors, answers, random)
+    tries = Buckets(settings.registrations_per_hour, hours(1))
+    register = RegisterEndpoint(store, registrar, sectors, settings.mode, tries, answers, random)
+    manage = ManageEndpoint(store, registrar, sectors, tries, answers, random)
     one = {"GET": manage.read, "PUT": manage.replace, "DELETE": manage.remove}
     return (
         Route(
