@@ -90,6 +90,17 @@ def test_a_file_makes_users_and_clients_and_a_second_time_changes_nothing(tmp_pa
     assert (ada["uid"], ada["name"]) == (1001, "Ada Lovelace")
 
 
+def test_who_is_made_without_a_password_is_told_of(tmp_path: Path) -> None:
+    configure(tmp_path)
+    users = '[[users]]\nusername = "eve"\nemail = "eve@example.com"\n'
+    ran = apply(tmp_path, users, "--yes")
+    assert ran.out.splitlines()[:2] == [
+        "+ user eve",
+        "  ! cannot sign in without a password; next: valetkey user password eve",
+    ]
+    assert "password" not in apply(tmp_path, users + 'name = "Eve"\n', "--yes").out
+
+
 def test_without_a_yes_the_plan_is_shown_and_nothing_happens(tmp_path: Path) -> None:
     configure(tmp_path)
     ran = apply(tmp_path, FILE)

@@ -30,7 +30,7 @@ class Step:
     fields: tuple[str, ...] = ()
     secret: Secret | None = None
     costs: tuple[str, ...] = ()
-    """What this step newly allows that is old and risky."""
+    """What to keep in mind: what this newly allows that is old and risky, what is missing yet."""
 
     @property
     def line(self) -> str:

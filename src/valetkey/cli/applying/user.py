@@ -76,7 +76,7 @@ def carry_out(tx: Transaction, keeper: AccountKeeper, user: WantedUser, now: Ins
             raise unfit(wanted, made)
         if given.get("disabled"):
             keeper.disable(tx, made, now)
-        return Step(Action.MAKE, "user", made.username)
+        return Step(Action.MAKE, "user", made.username, costs=_missing(user, made))
     changed = keeper.change(tx, there, record, now)
     if isinstance(changed, tuple):
         raise unfit(wanted, changed)
@@ -89,6 +89,12 @@ def carry_out(tx: Transaction, keeper: AccountKeeper, user: WantedUser, now: Ins
         if switch(tx, changed, now):
             names.append("disabled")
     return changed_or_kept("user", changed.username, names)
+
+
+def _missing(user: WantedUser, made: User) -> tuple[str, ...]:
+    if user.password_hash is not None:
+        return ()
+    return (f"cannot sign in without a password; next: valetkey user password {made.username}",)
 
 
 def _claims(wanted: Wanted, before: StandardClaims) -> StandardClaims:

@@ -27,8 +27,8 @@ def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
     """Make the servers hold the users and clients that FILE names.
 
     Shows the plan and asks. What FILE does not name is left alone, and a second time changes
-    nothing. Works with the servers running or stopped. Secrets that FILE does not give are made
-    and printed once.
+    nothing. Works with the servers running or stopped. Client secrets that FILE does not give are
+    made and printed once; a user whom it gives no password has none.
 
     Exit code 0 when everything is as FILE says, 2 if something in it is to be mended.
 
