@@ -9,6 +9,7 @@ from tests.architecture.tree import ROOT, tracked
 
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_KEPT_BY = re.compile(r"\[([^\]]+)\]\(\.\./\.\./(tests/[^)]+)\)")
 _HEADING = re.compile(r"^#{1,6} (?P<text>.+)$", re.MULTILINE)
 
 
@@ -57,3 +58,17 @@ def anchors(page: str) -> set[str]:
     return {
         re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
     }
+
+
+def kept_by(text: str) -> list[tuple[str, str]]:
+    """The tests that a page names as keepers of its promises: sentence and file."""
+    return _KEPT_BY.findall(text)
+
+
+def missing_tests(page: str) -> list[str]:
+    """The tests that the page at this path names and that do not exist."""
+    return [
+        f"{path}: {sentence}"
+        for sentence, path in kept_by((ROOT / page).read_text())
+        if f"def test_{sentence.replace(' ', '_')}(" not in (ROOT / path).read_text()
+    ]

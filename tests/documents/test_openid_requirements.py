@@ -3,19 +3,14 @@
 import re
 
 from tests.architecture.tree import ROOT
+from tests.documents.pages import kept_by, missing_tests
 
 PAGE = "docs/reference/openid-requirements.md"
-KEPT_BY = re.compile(r"\[([^\]]+)\]\(\.\./\.\./(tests/[^)]+)\)")
 
 
 def test_every_test_named_on_the_page_exists() -> None:
-    named = KEPT_BY.findall((ROOT / PAGE).read_text())
-    assert named
-    assert not [
-        f"{path}: {sentence}"
-        for sentence, path in named
-        if f"def test_{sentence.replace(' ', '_')}(" not in (ROOT / path).read_text()
-    ]
+    assert kept_by((ROOT / PAGE).read_text())
+    assert not missing_tests(PAGE)
 
 
 def test_every_requirement_names_its_source_and_its_test() -> None:
@@ -25,7 +20,7 @@ def test_every_requirement_names_its_source_and_its_test() -> None:
         re.MULTILINE,
     )
     assert rows
-    assert not [text for text, source, kept_by in rows if not source or not KEPT_BY.search(kept_by)]
+    assert not [text for text, source, keepers in rows if not source or not kept_by(keepers)]
 
 
 def test_every_judgement_on_the_provider_is_on_the_page() -> None:

@@ -4,10 +4,6 @@ import base64
 import json
 import secrets
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,42 +14,15 @@ from joserfc.jwk import ECKey, KeySet, RSAKey
 
 from tests.openid.provider import Provider
 from tests.openid.relying_party import PASSWORD, REDIRECT_URI, SECONDS, RelyingParty, read_answer
+from tests.support.pages import Page as LiesThere
+from tests.support.pages import pages
 
 
-class Site:
-    """The app's own web server: whatever it was told to serve, as JSON or as a JWT."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, object] = {}
-        site = self
-
-        class Answer(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                page = site.pages.get(self.path)
-                body = page.encode() if isinstance(page, str) else json.dumps(page).encode()
-                kind = "application/jwt" if isinstance(page, str) else "application/json"
-                self.send_response(404 if page is None else 200)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-
-@contextmanager
-def site() -> Generator[Site]:
-    it = Site()
-    Thread(target=it.server.serve_forever, daemon=True).start()
-    try:
-        yield it
-    finally:
-        it.server.shutdown()
-        it.server.server_close()
+def document(value: object) -> LiesThere:
+    """What lies at an address of the app: JSON, or a request object."""
+    if isinstance(value, str):
+        return LiesThere(value.encode(), "application/oauth-authz-req+jwt")
+    return LiesThere(json.dumps(value).encode())
 
 
 def key(kid: str = "one") -> ECKey:
@@ -159,8 +128,10 @@ def test_people_see_logo_policy_and_terms(op: Provider) -> None:
 
 
 def test_pairwise_subjects_differ_by_sector_and_agree_within_one(op: Provider) -> None:
-    with site() as it:
-        it.pages["/sector"] = ["https://one.example/cb", "https://two.example/cb", REDIRECT_URI]
+    with pages() as it:
+        it.at["/sector"] = document(
+            ["https://one.example/cb", "https://two.example/cb", REDIRECT_URI]
+        )
         more = {"subject_type": "pairwise", "sector_identifier_uri": f"{it.url}/sector"}
         subjects = []
         for _ in range(2):
@@ -179,8 +150,8 @@ def test_pairwise_subjects_differ_by_sector_and_agree_within_one(op: Provider) -
 
 
 def test_a_sector_must_list_every_redirect_uri(op: Provider) -> None:
-    with site() as it:
-        it.pages["/sector"] = ["https://one.example/cb"]
+    with pages() as it:
+        it.at["/sector"] = document(["https://one.example/cb"])
         more = {"subject_type": "pairwise", "sector_identifier_uri": f"{it.url}/sector"}
         assert refused(op, **more) == "invalid_client_metadata"
     assert refused(op, redirect_uris=["https://a.example/cb", "https://b.example/cb"],
@@ -203,13 +174,13 @@ def assertion(rp: RelyingParty, by: ECKey) -> dict[str, str]:
 
 
 def test_an_app_proves_itself_by_keys_at_its_own_address_and_changes_them(op: Provider) -> None:
-    with site() as it:
+    with pages() as it:
         old, new = key("old"), key("new")
-        it.pages["/keys"] = public(old)
+        it.at["/keys"] = document(public(old))
         rp = op.register(token_endpoint_auth_method="private_key_jwt", jwks_uri=f"{it.url}/keys")
         code = rp.authenticate(op.person(), scope="openid", prompt="consent").said["code"]
         first = rp.redeem(code, **assertion(rp, old)).json()
-        it.pages["/keys"] = public(new)
+        it.at["/keys"] = document(public(new))
         again = rp.refresh(first["refresh_token"], **assertion(rp, new))
         assert again.status_code == requests.codes.ok, again.text
 
@@ -241,11 +212,11 @@ def test_a_request_object_by_value_is_understood(op: Provider) -> None:
 
 
 def test_a_request_object_by_address_is_understood(op: Provider) -> None:
-    with site() as it:
+    with pages() as it:
         mine = RSAKey.generate_key(2048, {"kid": "rsa", "use": "sig", "alg": "RS256"})
         uri = f"{it.url}/request"
         rp = op.register(jwks=public(mine), request_object_signing_alg="RS256", request_uris=[uri])
-        it.pages["/request"] = request_object(rp, mine, "RS256")
+        it.at["/request"] = document(request_object(rp, mine, "RS256"))
         assert ask_with(op, rp, request_uri=uri)["claims"]
 
 
@@ -278,12 +249,12 @@ def test_what_the_object_says_wins_over_what_stands_outside(op: Provider) -> Non
 
 
 def test_a_request_uri_that_was_not_registered_is_not_fetched(op: Provider) -> None:
-    with site() as it:
+    with pages() as it:
         mine = key()
         rp = op.register(
             jwks=public(mine), request_object_signing_alg="ES256", request_uris=[f"{it.url}/a"]
         )
-        it.pages["/b"] = request_object(rp, mine, "ES256")
+        it.at["/b"] = document(request_object(rp, mine, "ES256"))
         page = rp.ask(op.person(), request_uri=f"{it.url}/b")
         assert read_answer(page).error in {"invalid_request_uri", "request_uri_not_supported"}
 

@@ -3,11 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import requests
 from joserfc import jws, jwt
@@ -15,44 +11,12 @@ from joserfc.jwk import KeySet
 
 from tests.openid.provider import Provider
 from tests.openid.relying_party import REDIRECT_URI, SECONDS, RelyingParty
+from tests.support.pages import Page as LiesThere
+from tests.support.pages import pages
 from valetkey.testing.person import Page, Person
 
 BACK = "https://rp.example/signed-out"
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
-
-
-class Ear:
-    """An app's back channel: it hears logout tokens."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-        ear = self
-
-        class Answer(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"])).decode()
-                assert self.headers["content-type"] == "application/x-www-form-urlencoded"
-                ear.heard += parse_qs(body)["logout_token"]
-                self.send_response(200)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/logout"
-
-
-@contextmanager
-def ear() -> Generator[Ear]:
-    it = Ear()
-    Thread(target=it.server.serve_forever, daemon=True).start()
-    try:
-        yield it
-    finally:
-        it.server.shutdown()
-        it.server.server_close()
 
 
 def sign_out(rp: RelyingParty, person: Person, hint: str) -> Page:
@@ -62,9 +26,10 @@ def sign_out(rp: RelyingParty, person: Person, hint: str) -> Page:
 
 
 def test_the_back_channel_hears_of_it_before_the_person_is_sent_on(op: Provider) -> None:
-    with ear() as it:
+    with pages() as it:
+        it.at["/logout"] = LiesThere()
         rp = op.register(
-            backchannel_logout_uri=it.url,
+            backchannel_logout_uri=f"{it.url}/logout",
             backchannel_logout_session_required=True,
             post_logout_redirect_uris=[BACK],
         )
@@ -74,7 +39,7 @@ def test_the_back_channel_hears_of_it_before_the_person_is_sent_on(op: Provider)
         assert isinstance(claims, dict)
         page = sign_out(rp, person, str(tokens["id_token"]))
         assert page.location == f"{BACK}?state=x"
-        (token,) = it.heard
+        (token,) = [form["logout_token"] for form in it.sent]
     keys = KeySet.import_key_set(requests.get(rp.at("jwks_uri"), timeout=SECONDS).json())
     header = jws.extract_compact(token.encode()).headers()
     said = jwt.decode(token, keys, ["RS256"]).claims

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import parse_qsl
 
 
 @dataclass
@@ -21,11 +22,15 @@ class Page:
 
 @dataclass
 class Pages:
-    """A web server: `at` says what lies where, `asked` what was asked for, in order."""
+    """A web server: `at` says what lies where, `asked` what was asked for, `sent` what was posted.
+
+    Both in order; what was posted is a form.
+    """
 
     url: str
     at: dict[str, Page] = field(default_factory=dict[str, Page])
     asked: list[str] = field(default_factory=list[str])
+    sent: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     connections: int = 0
 
 
@@ -38,6 +43,12 @@ def pages() -> Generator[Pages]:
         def setup(self) -> None:
             found.connections += 1
             super().setup()
+
+        def do_POST(self) -> None:
+            assert self.headers["content-type"] == "application/x-www-form-urlencoded"
+            body = self.rfile.read(int(self.headers["content-length"]))
+            found.sent.append(dict(parse_qsl(body.decode(), strict_parsing=True)))
+            self.do_GET()
 
         def do_GET(self) -> None:
             found.asked.append(self.path)
