@@ -58,7 +58,8 @@ def test_what_was_used_does_not_end_as_unused_and_not_as_idle(memory: Memory) ->
 
     def found(tx: Transaction) -> tuple[list[str], list[str]]:
         alike, idle = tx.registrations.unused_alike(_LOOKS), tx.registrations.idle(NOW, 10)
-        return list(alike), list(idle)
+        assert all(since == NOW for _, since in alike)
+        return [client_id for client_id, _ in alike], list(idle)
 
     assert memory.read(found) == (["printer"], ["printer"])
     memory.write(lambda tx: tx.registrations.note_use("printer", late))

@@ -17,12 +17,18 @@ from valetkey.authorization.protocol.register.self_registration import (
 )
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Instant, Lifetime, days, minutes
+from valetkey.kernel.moment import Instant, Lifetime, days, hours, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, same
 
 MOST_ALIKE = 10
 """Unused registrations with the same metadata; one more takes the place of the oldest."""
+
+LEFT_ALONE = hours(1)
+"""How long nothing takes the place of a registration: somebody may be about to sign in with it."""
+
+_MOST_REPLACED = 20
+"""So many places one registration takes, where many were registered within that time."""
 
 _BATCH = 100
 _STILL_UNDER_WAY = minutes(1)
@@ -88,8 +94,10 @@ class SelfRegistrar:
         # Whoever registers waits for the others since the register's revision was raised: nobody
         # counts what somebody else is about to add.
         alike = tx.registrations.unused_alike(looks)
-        for client_id in alike[: max(0, len(alike) - MOST_ALIKE + 1)]:
-            if tx.registrations.end_unused(client_id, now):
+        too_many = min(max(0, len(alike) - MOST_ALIKE + 1), _MOST_REPLACED)
+        for client_id, since in alike[:too_many]:
+            # Metadata are no secret: whoever knows them could have others' made and unmade.
+            if later(since, LEFT_ALONE) <= now and tx.registrations.end_unused(client_id, now):
                 self._remove(tx, client_id, now, "replaced")
         token = self.fingerprints.of(_purpose(client.id), fresh.token.reveal())
         tx.registrations.add(client.id, token, looks, now)

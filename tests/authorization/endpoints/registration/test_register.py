@@ -9,9 +9,11 @@ import pytest
 
 from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
 from tests.authorization.endpoints.world import CALLBACK, service
+from valetkey.authorization.deeds.registrations import LEFT_ALONE
 from valetkey.authorization.model.register.client import Client
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.jose.key import Algorithm, KeySet
+from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import Mistake
 
 NO_KEYS = KeySet()
@@ -331,6 +333,24 @@ def test_an_address_registers_so_often_and_no_more(tmp_path: Path) -> None:
     run(tmp_path, story, registrations_per_hour=3)
 
 
+def test_whoever_registered_just_now_is_not_pushed_out_by_others(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        records = [await it.registered() for _ in range(30)]
+        it.service.clock.forward(Lifetime(LEFT_ALONE - 1))
+        await it.registered()
+        assert {(await it.manage(record)).status for record in records} == {200}
+        it.service.clock.forward(1)
+        # A few at a time, so that no transaction is long.
+        await it.registered()
+        statuses = [(await it.manage(record)).status for record in records]
+        assert (statuses.count(401), statuses.count(200)) == (20, 10)
+        await it.registered()
+        statuses = [(await it.manage(record)).status for record in records]
+        assert (statuses.count(401), statuses.count(200)) == (23, 7)
+
+    run(tmp_path, story)
+
+
 def test_identical_registrations_do_not_pile_up(database_url: str, tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         first = await it.registered()
@@ -339,6 +359,7 @@ def test_identical_registrations_do_not_pile_up(database_url: str, tmp_path: Pat
             await it.registered()
         await it.registered(client_name="Other")
         assert (await it.manage(first)).status == 200
+        it.service.clock.forward(LEFT_ALONE)
         answers = await asyncio.gather(*(it.register() for _ in range(8)))
         assert {answer.status for answer in answers} == {201}
         (await it.manage(first)).refused(401, "invalid_token")

@@ -54,15 +54,15 @@ class Registrations:
             before=now - _NOTED_EVERY,
         )
 
-    def unused_alike(self, metadata: Fingerprint) -> Sequence[str]:
-        """The ids of those that look like `metadata` and were never used, oldest first."""
+    def unused_alike(self, metadata: Fingerprint) -> Sequence[tuple[str, Instant]]:
+        """Those that look like `metadata` and were never used, oldest first: id and beginning."""
         rows = self.db.rows(
-            "SELECT client_id FROM registrations"
+            "SELECT client_id, created_at FROM registrations"
             " WHERE metadata_print = :metadata AND used = 0 AND removed_at IS NULL"
             " ORDER BY created_at, client_id",
             metadata=metadata,
         )
-        return [row[0] for row in rows]
+        return [(row[0], Instant(row[1])) for row in rows]
 
     def idle(self, before: Instant, limit: int) -> Sequence[str]:
         """The ids of at most `limit` that nobody used since `before`."""
