@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import KeySet
+from valetkey.kernel.jose.key import Algorithm, KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.sdk.fetch import Door, Fetcher
@@ -103,7 +103,8 @@ class LogoutTokens:
             token,
             keys,
             typ=_TYPES,
-            algorithms=self._issuer.algorithms,
+            # As the app registered for its ID tokens: those of access tokens do not matter here.
+            algorithms=tuple(Algorithm),
             issuer=self._issuer.url,
             audience=self._client_id,
             now=now,
