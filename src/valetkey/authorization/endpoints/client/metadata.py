@@ -50,7 +50,7 @@ class MetadataEndpoint:
     async def _render(self, changed: int) -> None:
         number = await self.store.read(lambda tx: revision(tx.db))
         if number != self.rendered.revision:
-            implicit, password = await self.store.scan(_legacy)
+            implicit, password = await self.store.read(_legacy)
             facts = replace(self.facts, implicit=self.facts.implicit or implicit, password=password)
             document = server_metadata(facts)
             self.rendered.body = msgspec.json.encode(document)
@@ -72,4 +72,4 @@ class KeysEndpoint:
 
 
 def _legacy(tx: Transaction) -> tuple[bool, bool]:
-    return tx.clients.with_grant_type("implicit"), tx.clients.with_grant_type("password")
+    return tx.clients.any_implicit(), tx.clients.any_password()

@@ -1,0 +1,116 @@
+"""No statement looks for its rows one by one in a table that grows, on either engine."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+import psycopg
+import pytest
+
+from tests.support.statements import Statement, statements
+from valetkey.database.connect import connect
+from valetkey.database.engine import Connection, Engine
+from valetkey.database.migrate import migrate
+from valetkey.database.statement import parameters
+
+_SCHEMA = "valetkey.authorization.storage.schema"
+
+# These stay small: keys by the quarter of a year, what an operator handed out by hand.
+_SMALL = frozenset({"signing_keys", "invitations", "revision", "migrations"})
+
+# All rows are wanted, and it is an operator at the command line who wants them.
+_WHOLE = (
+    "SELECT id, sealed FROM client_secrets WHERE sealed IS NOT NULL",
+    "SELECT count(*) FROM deliveries",
+)
+
+_Plan = Mapping[str, object]
+
+
+def _asked() -> list[Statement]:
+    return [
+        each
+        for each in statements()
+        if each.package == "authorization" and each.sql and not each.sql.startswith(_WHOLE)
+    ]
+
+
+def _ends_early(sql: str) -> bool:
+    """Whether it walks along an index only until it has enough."""
+    return ":limit" in sql or "LIMIT 1" in sql
+
+
+def test_sqlite_finds_what_it_is_asked_by_an_index(tmp_path: Path) -> None:
+    async def story(engine: Engine) -> list[str]:
+        await migrate(engine, import_module(_SCHEMA).__name__)
+        found = [text for each in _asked() for text in await _walks(engine, each)]
+        await engine.close()
+        return found
+
+    assert asyncio.run(story(connect(f"sqlite:///{tmp_path}/a.db", directory=tmp_path))) == []
+
+
+async def _walks(engine: Engine, statement: Statement) -> list[str]:
+    sql = statement.sql or ""
+    values = dict.fromkeys(parameters(sql), 1)
+
+    def explain(db: Connection) -> list[str]:
+        return [row[3] for row in db.rows(f"EXPLAIN QUERY PLAN {sql}", **values)]
+
+    return [
+        f"{statement.place}: {step}"
+        for step in await engine.write(explain)
+        if (walk := re.match(r"SCAN (\w+)( USING)?", step))
+        and walk[1] not in _SMALL
+        and not (walk[2] and _ends_early(sql))
+    ]
+
+
+def test_postgresql_finds_what_it_is_asked_by_an_index(postgres_url: str, tmp_path: Path) -> None:
+    async def prepare(engine: Engine) -> None:
+        await migrate(engine, import_module(_SCHEMA).__name__)
+        await engine.close()
+
+    asyncio.run(prepare(connect(postgres_url, directory=tmp_path)))
+    with psycopg.connect(postgres_url) as raw:
+        # Of empty tables it would rather read the whole; and plans for a value tell of that value.
+        raw.execute("SET enable_seqscan = off")
+        raw.execute("SET plan_cache_mode = force_generic_plan")
+        assert [text for each in _asked() for text in _seen(raw, each)] == []
+
+
+def _seen(raw: psycopg.Connection[tuple[object, ...]], statement: Statement) -> Iterator[str]:
+    sql = statement.sql or ""
+    names = list(parameters(sql))
+    numbered = re.sub(r":(\w+)", lambda name: f"${names.index(name[1]) + 1}", sql)
+    raw.execute(f"PREPARE asked AS {numbered}".encode())
+    nothing = f"({', '.join(['NULL'] * len(names))})" if names else ""
+    told = raw.execute(f"EXPLAIN (FORMAT JSON) EXECUTE asked{nothing}".encode()).fetchall()
+    raw.execute("DEALLOCATE asked")
+    for node in _nodes(cast("_Plan", cast("list[_Plan]", told[0][0])[0]["Plan"])):
+        # Which of several indexes it takes, it cannot tell while the tables are empty.
+        if node["Node Type"] == "Seq Scan" and node["Relation Name"] not in _SMALL:
+            yield f"{statement.place}: {json.dumps(node)}"
+
+
+def _nodes(plan: _Plan) -> Iterator[_Plan]:
+    yield plan
+    for inner in cast("Sequence[_Plan]", plan.get("Plans", ())):
+        yield from _nodes(inner)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT id FROM grants WHERE scope = :scope", "SELECT count(*) FROM users"]
+)
+def test_a_walk_through_a_table_is_seen(tmp_path: Path, sql: str) -> None:
+    async def story(engine: Engine) -> list[str]:
+        await migrate(engine, import_module(_SCHEMA).__name__)
+        found = await _walks(engine, Statement("here", "authorization", sql))
+        await engine.close()
+        return found
+
+    assert asyncio.run(story(connect(f"sqlite:///{tmp_path}/a.db", directory=tmp_path)))
