@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, Page
 
+from valetkey.authorization.protocol.logout import session_state
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.testing.server import Servers
 
@@ -102,3 +103,25 @@ def test_an_app_learns_that_the_session_is_the_same_and_then_that_it_is_not(
         assert ask(page, f"{CLIENT} {state}") == ["changed", op]
         assert not complaints
         context.close()
+
+
+def test_a_page_that_was_told_nothing_does_not_learn_whether_somebody_is_signed_in(
+    tmp_path: Path, app_url: list[str], browser: Browser
+) -> None:
+    with Servers(tmp_path, with_resource=False) as servers:
+        stranger, op = app_url[0], servers.auth_url
+        app_url[1] = PAGE % (op, op)
+        servers.register_user("ada", PASSWORD)
+        page = browser.new_context().new_page()
+        page.goto(stranger)
+        # What it would be told of nobody's session, which anyone can work out.
+        guess = session_state("any", stranger, "", "salt")
+        signed_out = ask(page, f"any {guess}")
+        person = page.context.new_page()
+        person.goto(f"{op}/oauth/sign-in")
+        person.fill("#username", "ada")
+        person.fill("#password", PASSWORD)
+        person.click("#sign-in")
+        assert person.context.cookies(op)
+        assert ask(page, f"any {guess}") == signed_out == ["changed", op]
+        page.context.close()

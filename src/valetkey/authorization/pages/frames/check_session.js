@@ -79,6 +79,11 @@
   }
 
   function judge(parts, origin) {
+    // Nobody is told of a session that there is not: who asks about none, anyone who can hash,
+    // would only learn whether somebody is signed in.
+    if (mark() === "") {
+      return "changed";
+    }
     var hash = sha256([parts[1], origin, mark(), parts[3]].join(" "));
     return hash === parts[2] ? "unchanged" : "changed";
   }
