@@ -144,3 +144,39 @@ def test_a_directory_that_cannot_be_made_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Mistake, match="cannot be used"):
         create_or_read(tmp_path / "file" / "keyring", SYSTEM.random)
+
+
+def test_a_keyring_in_use_opens_what_a_later_key_sealed(tmp_path: Path) -> None:
+    path = tmp_path / "valetkey.keyring"
+    used = create_or_read(path, SYSTEM.random)
+    newer = used.with_new_sealing_key(SYSTEM.random)
+    sealed = newer.sealer.seal(b"secret", "place", SYSTEM.random)
+    assert used.sealer.open(sealed, "place") is None
+    replace_secret_file(path, newer.text())
+    assert used.sealer.open(sealed, "place") == b"secret"
+    assert used.sealer.open(sealed, "elsewhere") is None
+    # What it seals itself is still sealed by the key it began with, which everybody has.
+    assert used.sealer.seal(b"", "place", SYSTEM.random).startswith("v1.")
+
+
+def test_a_keyring_in_use_learns_nothing_from_a_file_that_is_not_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "valetkey.keyring"
+    used = create_or_read(path, SYSTEM.random)
+    stranger = Keyring.fresh(SYSTEM.random).with_new_sealing_key(SYSTEM.random)
+    sealed = stranger.sealer.seal(b"secret", "place", SYSTEM.random)
+    replace_secret_file(path, stranger.text())
+    assert used.sealer.open(sealed, "place") is None
+    replace_secret_file(path, "nonsense")
+    assert used.sealer.open(sealed, "place") is None
+    path.unlink()
+    assert used.sealer.open(sealed, "place") is None
+
+
+def test_a_made_up_version_does_not_have_the_file_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = create_or_read(tmp_path / "valetkey.keyring", SYSTEM.random)
+    monkeypatch.setattr(Path, "open", None)
+    monkeypatch.setattr(os, "open", None)
+    for version in (2, 999_999_999):
+        assert used.sealer.open(f"v{version}.{'A' * 60}", "place") is None

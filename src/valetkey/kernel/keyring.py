@@ -1,6 +1,7 @@
 """The keyring: the secrets under which all others are kept, in one file of mode 0600."""
 
 import contextlib
+import hmac
 import os
 import re
 import secrets  # noqa: TID251 - names of drafts, which no test needs to foresee
@@ -71,8 +72,44 @@ class Keyring:
 
 
 def create_or_read(path: Path, random: Callable[[int], bytes]) -> Keyring:
-    """The keyring in the file, made on first use; processes that race get the same one."""
-    return Keyring.parse(create_or_read_secret_file(path, lambda: Keyring.fresh(random).text()))
+    """The keyring in the file, made on first use; processes that race get the same one.
+
+    It also opens what is sealed by keys that are added to the file later.
+    """
+    text = create_or_read_secret_file(path, lambda: Keyring.fresh(random).text())
+    keyring = Keyring.parse(text)
+    return Keyring(keyring.fingerprint_key, Sealer(keyring.sealer.keys, _Newer(path, keyring)))
+
+
+class _Newer:
+    """The sealing keys of a file that was changed since somebody last looked."""
+
+    def __init__(self, path: Path, keyring: Keyring) -> None:
+        """Begin with what `keyring` was read from."""
+        self._path = path
+        self._own = keyring.fingerprint_key
+        self._seen = _state(path)
+
+    def __call__(self) -> tuple[SealingKey, ...]:
+        """All keys of the file; none while it is as it was, is no keyring, or is another's."""
+        state = _state(self._path)
+        if state == self._seen:
+            return ()
+        self._seen = state
+        try:
+            keyring = Keyring.parse(_read(self._path))
+        except (Mistake, OSError):
+            return ()
+        same = hmac.compare_digest(keyring.fingerprint_key.key, self._own.key)
+        return keyring.sealer.keys if same else ()
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def create_or_read_secret_file(path: Path, make: Callable[[], str]) -> str:

@@ -2,7 +2,7 @@
 
 import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
@@ -35,10 +35,14 @@ class Sealer:
     """Seals with its newest key and opens with any of them.
 
     `context` says where the sealed text lives, such as "signing_keys.private:" and the row's id:
-    moved elsewhere, the text does not open.
+    moved elsewhere, the text does not open. `newer` is asked for keys that were added since, when a
+    text was sealed by one that is not known; it must be cheap, because anybody can make up such a
+    text.
     """
 
     keys: tuple[SealingKey, ...]
+    newer: Callable[[], Collection[SealingKey]] | None = None
+    _learnt: dict[int, SealingKey] = field(default_factory=dict[int, SealingKey], repr=False)
 
     def seal(self, plain: bytes, context: str, random: Callable[[int], bytes]) -> str:
         """`plain` as `v<version>.<base64url>`, readable only with this key in this context."""
@@ -50,11 +54,16 @@ class Sealer:
         match = _SEALED.fullmatch(sealed)
         if match is None:
             return None
-        version = int(match[1])
+        key = self._find(int(match[1]))
+        return None if key is None else _open(key.secret, match[2], context)
+
+    def _find(self, version: int) -> SealingKey | None:
         for key in self.keys:
             if key.version == version:
-                return _open(key.secret, match[2], context)
-        return None
+                return key
+        if version not in self._learnt and self.newer is not None:
+            self._learnt.update({key.version: key for key in self.newer()})
+        return self._learnt.get(version)
 
     def is_current(self, sealed: str) -> bool:
         """Whether the newest key sealed it; if not, seal it again when next written."""
