@@ -15,6 +15,7 @@ from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.records import Records
+from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door
@@ -57,7 +58,7 @@ from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.settings import RegistrableGrantType, RegistrationMode, Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.jose import jwe, jwt, mac
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.web.offload import Busy, Offload
@@ -118,6 +119,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     routes = (
         *visitor_routes(site, passwords, minter, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
+        *account_routes(site, sign_out, refuse_with_page),
         *_client_routes(foundation, door, served, minter, refuse),
         _userinfo_route(foundation, directory, minter, refuse),
         *registration_routes(foundation, refuse),

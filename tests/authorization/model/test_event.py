@@ -9,6 +9,7 @@ import pytest
 
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
+from valetkey.authorization.deeds.account import end_apps
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.registrations import adopt, invite, withdraw
 from valetkey.authorization.deeds.users import UserRecord
@@ -148,6 +149,11 @@ async def _desk(it: Service, told: set[str]) -> None:
     told.add(secret.reveal())
 
 
+async def _account(it: Service) -> None:
+    """Everything a person does who looks after their account."""
+    assert await it.write(lambda tx: end_apps(tx, ADA, it.clock.now))
+
+
 async def _registered(it: Service, told: set[str]) -> None:
     """Apps that register themselves, and those who let them."""
     keeper, now = it.foundation.self_registrar(), it.clock.now
@@ -182,6 +188,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await _apps(it, told)
         await _courier(it, 200)
         await _courier(it, 503)
+        await _account(it)
         await _registered(it, told)
         await _desk(it, told)
         records = await it.read(lambda tx: tx.events.page(Instant(0), "", 10_000))

@@ -26,12 +26,12 @@ every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.key
 
 def _templates() -> list[str]:
     root = resources.files("valetkey.authorization.pages")
-    folders = ("visitor", "errors")
+    folders = ("visitor", "visitor/account", "errors")
     return [
         f"{folder}/{file.name}"
         for folder in folders
-        for file in (root / folder).iterdir()
-        if file.name.endswith(".html") and file.name != "parts.html"
+        for file in root.joinpath(*folder.split("/")).iterdir()
+        if file.name.endswith(".html") and file.name not in {"parts.html", "frame.html"}
     ]
 
 

@@ -40,6 +40,29 @@ class SignOut:
         await self.tell(leased)
         return frames
 
+    async def end_elsewhere(self, by: Session, now: Instant, *, only: str = "") -> int:
+        """End the other sessions of whose session `by` is, or `only` that one; how many ended.
+
+        Their apps are told. Nothing happens where `by` itself has ended meanwhile.
+        """
+
+        def work(tx: Transaction) -> Sequence[Sequence[Delivery]]:
+            asking = tx.sessions.find_by_id(by.id)
+            if asking is None or asking.ended_at is not None:
+                return ()
+            until = later(now, LEASE)
+            return [
+                tx.deliveries.lease_of_session(session.id, now, until)
+                for session in tx.sessions.live_of(by.uid, now)
+                if session.id != by.id
+                and only in {"", session.id}
+                and end_session(tx, session, now, "signed_out_elsewhere")
+            ]
+
+        ended = await self.store.write(work)
+        await self.tell([delivery for leased in ended for delivery in leased])
+        return len(ended)
+
     def _frames(self, tx: Transaction, session: Session) -> Sequence[str]:
         found: list[str] = []
         for client_id in tx.participants.of(session.id):

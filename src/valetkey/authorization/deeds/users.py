@@ -7,6 +7,7 @@ from valetkey.authorization.deeds.person import claim_faults
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
 from valetkey.authorization.model.event import (
+    ConsentWithdrawn,
     GrantRevoked,
     PasswordChanged,
     UserChanged,
@@ -175,7 +176,8 @@ def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
         return False
     if not tx.grants.revoke(grant_id, now, "user_withdrew"):
         return False
-    tx.consents.forget(uid, found.grant.client_id)
+    if tx.consents.forget(uid, found.grant.client_id):
+        tx.events.add(ConsentWithdrawn(uid, found.grant.client_id), now)
     event = GrantRevoked(uid, found.grant.client_id, grant_id, "user_withdrew")
     tx.events.add(event, now)
     return True

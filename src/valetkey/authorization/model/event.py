@@ -218,6 +218,15 @@ class ConsentDenied(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ConsentWithdrawn(Event):
+    """A person took back what they had allowed a client; it must ask again."""
+
+    name: ClassVar[str] = "consent.withdrawn"
+    uid: int
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CodeIssued(Event):
     """An authorization code went to a client."""
 
@@ -357,41 +366,27 @@ class KeyringRotated(Event):
     version: int
 
 
+_OF_CLIENTS = (ClientRegistered, ClientChanged, ClientDisabled, ClientEnabled, ClientRemoved)
+_OF_REGISTERING = (ClientAdopted, InvitationIssued, InvitationWithdrawn, ClientSecretIssued)
+_OF_USERS = (UserRegistered, UserChanged, UserDisabled, UserEnabled, PasswordChanged, SignInFailed)
+_OF_SESSIONS = (SessionStarted, SessionRenewed, SessionEnded)
+_OF_LOGOUT = (LogoutTokenDelivered, LogoutTokenGivenUp)
+_OF_CONSENTS = (ConsentGiven, ConsentDenied, ConsentWithdrawn)
+_OF_CODES = (CodeIssued, CodeRedeemed, CodeReplayed, CodeSpoiled)
+_OF_REFRESH_TOKENS = (RefreshTokenUsed, RefreshTokenRepeated, RefreshTokenReused)
+_OF_KEYS = (SigningKeyIssued, SigningKeyRetired, SigningKeyWithdrawn, KeyringRotated)
+
 EVENTS: tuple[type[Event], ...] = (
-    ClientRegistered,
-    ClientChanged,
-    ClientDisabled,
-    ClientEnabled,
-    ClientRemoved,
-    ClientAdopted,
-    InvitationIssued,
-    InvitationWithdrawn,
-    ClientSecretIssued,
-    UserRegistered,
-    UserChanged,
-    UserDisabled,
-    UserEnabled,
-    PasswordChanged,
-    SignInFailed,
-    SessionStarted,
-    SessionRenewed,
-    SessionEnded,
-    LogoutTokenDelivered,
-    LogoutTokenGivenUp,
-    ConsentGiven,
-    ConsentDenied,
-    CodeIssued,
-    CodeRedeemed,
-    CodeReplayed,
-    CodeSpoiled,
+    *_OF_CLIENTS,
+    *_OF_REGISTERING,
+    *_OF_USERS,
+    *_OF_SESSIONS,
+    *_OF_LOGOUT,
+    *_OF_CONSENTS,
+    *_OF_CODES,
     AccessTokenIssued,
-    RefreshTokenUsed,
-    RefreshTokenRepeated,
-    RefreshTokenReused,
+    *_OF_REFRESH_TOKENS,
     AccessTokenRevoked,
     GrantRevoked,
-    SigningKeyIssued,
-    SigningKeyRetired,
-    SigningKeyWithdrawn,
-    KeyringRotated,
+    *_OF_KEYS,
 )

@@ -16,7 +16,7 @@ LIGHT_CARD = "#ffffff"
 DARK_CARD = "#191c20"
 """The grounds the accent is computed for; the same values stand in style.css."""
 
-_STYLES = ("style.css", "controls.css", "visitor.css", "errors.css")
+_STYLES = ("style.css", "controls.css", "visitor.css", "account.css", "errors.css")
 
 
 @dataclass(frozen=True, slots=True)

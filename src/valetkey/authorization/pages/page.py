@@ -21,6 +21,11 @@ _TRANSLATIONS = NullTranslations()
 _ADDRESSES = {
     "home": "/",
     "errors": "/errors/",
+    "apps": "/account/apps",
+    "end_app": "/account/apps/end",
+    "end_apps": "/account/apps/end-all",
+    "sessions": "/account/sessions",
+    "sign_out": "/oauth/sign-out",
     "metadata": "/.well-known/oauth-authorization-server",
 }
 # What turns the direction of text, and what has no shape: a name could rearrange its sentence.
@@ -61,16 +66,22 @@ def render(page: Page, *, brand: Brand) -> bytes:
 
 
 def content_security_policy(
-    *, brand: Brand, app: AskingApp | None = None, returns_to: str = "", script_nonce: str = ""
+    *,
+    brand: Brand,
+    app: AskingApp | None = None,
+    logos: Sequence[str] = (),
+    returns_to: str = "",
+    script_nonce: str = "",
 ) -> str:
     """The Content-Security-Policy header of a page: our stylesheet, no script, no frame.
 
-    `app` is the one the page shows, for its logo. `returns_to` is the redirect URI that a form of
-    the page may end at, because browsers hold `form-action` against the redirect after a form.
+    `app` is the one the page shows, for its logo; `logos` are those of others. `returns_to` is the
+    redirect URI that a form of the page may end at, because browsers hold `form-action` against
+    the redirect after a form.
     With a `script_nonce` the page has one script of that nonce, and its form goes there alone.
     """
-    logos = [brand.logo_url, app.logo_url if app is not None else ""]
-    images = [origin for origin in map(_https_origin, logos) if origin]
+    shown = (brand.logo_url, app.logo_url if app is not None else "", *logos)
+    images = [origin for origin in map(_https_origin, shown) if origin]
     targets = [target for target in (_form_target(returns_to),) if target]
     forms = _directive("form-action", targets)
     if script_nonce:

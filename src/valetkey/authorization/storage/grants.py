@@ -123,6 +123,15 @@ class Grants:
         )
         return [_grant(row) for row in rows]
 
+    def had_any(self, uid: Uid, client_id: str) -> bool:
+        """Whether the user has let the client do anything lately, ended or not."""
+        row = self.db.row(
+            "SELECT id FROM grants WHERE client_id = :client_id AND uid = :uid LIMIT 1",
+            client_id=client_id,
+            uid=uid,
+        )
+        return row is not None
+
     def rotate(self, rotation: Rotation, now: Instant) -> bool:
         """Swap the current refresh token for its successor. One caller is told True."""
         rotated = self.db.run(
@@ -211,6 +220,25 @@ class Consents:
         )
         return [row[0] for row in rows]
 
+    def of_user(self, uid: Uid) -> Sequence[Consent]:
+        """Everything that the user need not be asked again."""
+        rows = self.db.rows(
+            "SELECT client_id, scope, appearance, given_at, claims FROM consents"
+            " WHERE uid = :uid ORDER BY client_id",
+            uid=uid,
+        )
+        return [
+            Consent(
+                uid,
+                row[0],
+                Scope(tuple(row[1].split())),
+                row[2],
+                Instant(row[3]),
+                frozenset(json.loads(row[4])),
+            )
+            for row in rows
+        ]
+
     def put(self, consent: Consent) -> None:
         """Remember it in place of the one before."""
         self.db.send(
@@ -227,13 +255,14 @@ class Consents:
             claims=json.dumps(sorted(consent.claims)),
         )
 
-    def forget(self, uid: Uid, client_id: str) -> None:
-        """Ask again next time."""
-        self.db.send(
+    def forget(self, uid: Uid, client_id: str) -> bool:
+        """Ask again next time. False if there was nothing to forget."""
+        forgotten = self.db.run(
             "DELETE FROM consents WHERE uid = :uid AND client_id = :client_id",
             uid=uid,
             client_id=client_id,
         )
+        return forgotten == 1
 
 
 def _grant(row: Row) -> Grant:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
@@ -220,7 +221,11 @@ async def world(
     courier = Courier(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, subjects, courier.at_once)
     app = App(
-        (*routes(site, password, minter, refuse), *logout_routes(site, deed, refuse)),
+        (
+            *routes(site, password, minter, refuse),
+            *logout_routes(site, deed, refuse),
+            *account_routes(site, deed, refuse),
+        ),
         runtime=runtime,
         refuse=refuse,
         hosts=(urlsplit(issuer).netloc,),

@@ -11,6 +11,7 @@ from valetkey.authorization.endpoints.authorize.pending import (
     sealed_in,
 )
 from valetkey.authorization.endpoints.visitor.site import (
+    APPS,
     CONSENT,
     SIGN_IN,
     SWITCH_ACCOUNT,
@@ -134,6 +135,7 @@ class ConsentEndpoint:
                 for name in pending.asked.single_claims
             ),
             lasts=self._lasts(pending),
+            account_url=APPS,
             changes=_changes(pending),
             nothing_chosen=nothing_chosen,
         )

@@ -1,6 +1,6 @@
 """The site: what every page for people needs, and the few ways in which all of them answer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
@@ -42,6 +42,10 @@ SWITCH_ACCOUNT = "/oauth/switch-account"
 SIGN_OUT = "/oauth/sign-out"
 START = "/oauth/start"
 HOME = "/"
+APPS = "/account/apps"
+END_APP = "/account/apps/end"
+END_APPS = "/account/apps/end-all"
+SESSIONS = "/account/sessions"
 
 _NO_REFERRER = ("referrer-policy", "no-referrer")
 
@@ -80,11 +84,14 @@ class Site:
         status: int = 200,
         *,
         app: AskingApp | None = None,
+        logos: Sequence[str] = (),
         returns_to: str = "",
         headers: Pairs = (),
     ) -> Response:
         """A page of ours; its forms may end at `returns_to`."""
-        policy = content_security_policy(brand=self.brand, app=app, returns_to=returns_to)
+        policy = content_security_policy(
+            brand=self.brand, app=app, logos=logos, returns_to=returns_to
+        )
         return html_response(render(page, brand=self.brand), status, policy, headers)
 
     def goes_to(self, url: str, *headers: tuple[str, str]) -> Response:

@@ -1,0 +1,1 @@
+"""Where people look after their account: apps, sessions, password, what happened."""

@@ -1,0 +1,144 @@
+"""/account/apps: the apps that a person let use the account, and the end of that."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from valetkey.authorization.deeds.account import (
+    ConnectedApp,
+    connected_apps,
+    end_app,
+    end_apps,
+    find_connected,
+)
+from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
+from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, Site
+from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
+from valetkey.authorization.pages.visitor.account.apps import (
+    AppLine,
+    AppsPage,
+    EndAppPage,
+    EndAppsPage,
+)
+from valetkey.authorization.pages.visitor.account.when import When
+from valetkey.kernel.moment import Instant
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import Form, read_query
+
+_LOGOS = 20
+"""Logos shown: each adds its origin to a header, and what more there is has its initial."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppsEndpoint:
+    """Connected apps, one and all."""
+
+    site: Site
+
+    async def get(self, request: Request) -> Response:
+        """The list. What it says has ended is true, whatever the address says."""
+        seen = await visit(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        ended = read_query(request.query).get("ended") or ""
+        apps = await self._apps(seen, request.at)
+        page = AppsPage(
+            self._lines(apps, request.at),
+            ended=await self._name_of_ended(seen, ended, apps),
+            all_ended=ended == "all" and not apps,
+        )
+        logos = [line.logo_url for line in page.apps]
+        return self.site.page(page, logos=logos, headers=seen.headers)
+
+    async def ask(self, request: Request) -> Response:
+        """The question before the access of one app ends."""
+        seen = await visit(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        app = await self._find(seen, read_query(request.query), request.at)
+        page = EndAppPage(END_APP, seen.csrf, self._line(app, request.at))
+        return self.site.page(page, headers=seen.headers)
+
+    async def end(self, request: Request) -> Response:
+        """End it: its grants, their tokens and the consent."""
+        found = await posted(self.site, request)
+        if isinstance(found, Response):
+            return found
+        seen, form = found
+        uid, client_id, now = seen.signed_in.user.uid, form.get("app") or "", request.at
+        if not _possible(client_id):
+            raise nothing_there("app")
+        ended = await self.site.store.write(
+            # Whoever presses twice sees what the first press did.
+            lambda tx: end_app(tx, uid, client_id, now) or tx.grants.had_any(uid, client_id)
+        )
+        if not ended:
+            raise nothing_there("app")
+        return self.site.goes_to(f"{APPS}?ended={quote(client_id, safe='')}")
+
+    async def ask_all(self, request: Request) -> Response:
+        """The question before the access of all apps ends."""
+        seen = await visit(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        apps = await self._apps(seen, request.at)
+        if not apps:
+            return self.site.goes_to(APPS)
+        page = EndAppsPage(END_APPS, seen.csrf, self._lines(apps, request.at))
+        return self.site.page(page, headers=seen.headers)
+
+    async def end_all(self, request: Request) -> Response:
+        """End it."""
+        found = await posted(self.site, request)
+        if isinstance(found, Response):
+            return found
+        uid, now = found[0].signed_in.user.uid, request.at
+        await self.site.store.write(lambda tx: end_apps(tx, uid, now))
+        return self.site.goes_to(f"{APPS}?ended=all")
+
+    async def _apps(self, seen: Visit, now: Instant) -> Sequence[ConnectedApp]:
+        uid = seen.signed_in.user.uid
+        return await self.site.store.scan(lambda tx: connected_apps(tx, uid, now))
+
+    async def _find(self, seen: Visit, query: Form, now: Instant) -> ConnectedApp:
+        uid, client_id = seen.signed_in.user.uid, query.get("app") or ""
+        app = None
+        if _possible(client_id):
+            app = await self.site.store.scan(lambda tx: find_connected(tx, uid, client_id, now))
+        if app is None:
+            raise nothing_there("app")
+        return app
+
+    async def _name_of_ended(
+        self, seen: Visit, client_id: str, apps: Sequence[ConnectedApp]
+    ) -> str:
+        if not _possible(client_id) or any(app.client.id == client_id for app in apps):
+            return ""
+        uid = seen.signed_in.user.uid
+        if not await self.site.store.read(lambda tx: tx.grants.had_any(uid, client_id)):
+            return ""
+        client = await self.site.directory.find(client_id)
+        return "" if client is None else client.name or client.id
+
+    def _lines(self, apps: Sequence[ConnectedApp], now: Instant) -> tuple[AppLine, ...]:
+        lines = [self._line(app, now) for app in apps]
+        return (*lines[:_LOGOS], *(replace(line, logo_url="") for line in lines[_LOGOS:]))
+
+    def _line(self, app: ConnectedApp, now: Instant) -> AppLine:
+        scopes = [self.site.scopes[name] for name in app.scope if name in self.site.scopes]
+        claims = [words for name, words in CLAIM_WORDS.items() if name in app.claims]
+        return AppLine(
+            client_id=app.client.id,
+            name=app.name,
+            domain=app.client.domain,
+            sentences=tuple(dict.fromkeys((*scopes, *claims))),
+            since=When(app.since, now),
+            last_used=None if app.last_used_at is None else When(app.last_used_at, now),
+            outlasts=app.outlasts,
+            logo_url=app.client.logo_uri,
+        )
+
+
+def _possible(client_id: str) -> bool:
+    # Nobody is called by what no database stores; asking would be a fault of ours.
+    return bool(client_id) and client_id.isascii() and client_id.isprintable()

@@ -1,0 +1,23 @@
+"""The account area's routes: which address is whose."""
+
+from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.endpoints.account.apps import AppsEndpoint
+from valetkey.authorization.endpoints.account.sessions import SessionsEndpoint
+from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, SESSIONS, Site
+from valetkey.web.exchange import Endpoint, Refuse
+from valetkey.web.router import Body, Route
+
+
+def routes(site: Site, sign_out: SignOut, refuse: Refuse) -> tuple[Route, ...]:
+    """Every page on which people look after their account."""
+    apps, sessions = AppsEndpoint(site), SessionsEndpoint(site, sign_out)
+
+    def form(path: str, get: Endpoint, post: Endpoint) -> Route:
+        return Route(path, {"GET": get, "HEAD": get, "POST": post}, refuse, Body.FORM)
+
+    return (
+        Route(APPS, {"GET": apps.get, "HEAD": apps.get}, refuse),
+        form(END_APP, apps.ask, apps.end),
+        form(END_APPS, apps.ask_all, apps.end_all),
+        form(SESSIONS, sessions.get, sessions.post),
+    )

@@ -1,0 +1,1 @@
+"""The account area: what one has allowed, where one is signed in, what happened."""

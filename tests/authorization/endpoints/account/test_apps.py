@@ -1,0 +1,193 @@
+"""Connected apps: everything of one app is one entry, and ends with one press."""
+
+from dataclasses import replace
+
+from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, NATIVE, NOON, WEB, World, run
+from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.kernel.moment import days, hours, minutes
+from valetkey.kernel.scope import Scope
+
+
+async def end(browser: Browser, client_id: str) -> Answer:
+    page = await browser.get("/account/apps/end", app=client_id)
+    assert page.status == 200, page.body
+    return await browser.submit(page, "end")
+
+
+def test_an_app_says_who_it_is_what_it_may_do_and_since_when(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await grant_of(it, "web1", Scope.of("notes:read", "client:read"))
+        it.clock.forward(days(2))
+        browser = await signed_in(it)
+        page = await browser.get("/account/apps")
+        assert page.status == 200
+        assert "no-store" in page.header("cache-control")
+        for words in ("Notes Printer", "app.example", "read your notes", "2 days ago"):
+            assert knows(page, words), words
+        assert "notes:read" not in page.body
+        assert "Pocket Printer" not in page.body
+
+    run(database_url, story)
+
+
+def test_several_grants_of_one_app_are_one_entry_and_end_together(database_url: str) -> None:
+    async def story(it: World) -> None:
+        first = await grant_of(it, "web1", Scope.of("notes:read"))
+        it.clock.forward(minutes(5))
+        second = await grant_of(it, "web1", Scope.of("read"))
+        other = await grant_of(it, "nat1", Scope.of("read"))
+        theirs = await grant_of(it, "web1", Scope.of("read"), user=BOB)
+        browser = await signed_in(it)
+        page = await browser.get("/account/apps")
+        assert page.body.count("<h2>") == 2
+        assert knows(page, "read your notes")
+        assert knows(page, "read everything of yours")
+        answer = await end(browser, "web1")
+        assert answer.location == "/account/apps?ended=web1"
+        after = await browser.follow(answer)
+        assert knows(after, "has no access to your account any more")
+        assert await live(it, ALICE) == [other]
+        assert await live(it, BOB) == [theirs]
+        assert await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "web1")) is None
+        feed = await it.store.read(lambda tx: tx.revocations.page(NOON, "", "", 10))
+        assert {each.id for each in feed} == {first, second}
+        assert {each.kind for each in feed} == {RevokedKind.GRANT}
+        events = await it.events()
+        assert events.count("grant.revoked") == 2
+        assert events.count("consent.withdrawn") == 1
+
+    run(database_url, story)
+
+
+def test_a_grant_bound_to_a_session_is_listed_while_the_session_lives(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        (session,) = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
+        await grant_of(it, "web1", Scope.of("read"), session_id=session.id, consent=False)
+        assert knows(await browser.get("/account/apps"), "Ends when you sign out")
+        await grant_of(it, "nat1", Scope.of("read"), session_id="se_gone", consent=False)
+        assert "Pocket Printer" not in (await browser.get("/account/apps")).body
+        await end(browser, "web1")
+        assert knows(await browser.get("/account/apps"), "No app is connected")
+
+    run(database_url, story)
+
+
+def test_an_app_that_need_not_ask_is_listed_without_any_access(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await grant_of(it, "web1", Scope.of("read"), lasts=60)
+        it.clock.forward(hours(1))
+        browser = await signed_in(it)
+        assert knows(await browser.get("/account/apps"), "Not active now; it need not ask")
+        await end(browser, "web1")
+        assert "Notes Printer</bdi></h2>" not in (await browser.get("/account/apps")).body
+        assert (await it.events()).count("consent.withdrawn") == 1
+
+    run(database_url, story)
+
+
+def test_all_end_with_one_press(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        assert (await browser.get("/account/apps/end-all")).location == "/account/apps"
+        await grant_of(it, "web1", Scope.of("read"))
+        await grant_of(it, "nat1", Scope.of("read"))
+        theirs = await grant_of(it, "web1", Scope.of("read"), user=BOB)
+        page = await browser.get("/account/apps/end-all")
+        assert knows(page, "Pocket Printer")
+        after = await browser.follow(await browser.submit(page, "end"))
+        assert knows(after, "No app has access to your account any more")
+        assert await live(it, ALICE) == []
+        assert await live(it, BOB) == [theirs]
+
+    run(database_url, story)
+
+
+def test_looking_changes_nothing_and_no_address_can_claim_that_something_ended(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        grant = await grant_of(it, "web1", Scope.of("read"))
+        browser = await signed_in(it)
+        before = await it.events()
+        for path in ("/account/apps", "/account/apps/end?app=web1", "/account/apps/end-all"):
+            for method in ("GET", "HEAD"):
+                assert (await browser.send(method, path)).status == 200
+        for ended in ("web1", "nat1", "all", "x" * 4_000, "%00", "<b>"):
+            page = await browser.get("/account/apps", ended=ended)
+            assert "any more" not in page.body, ended
+        assert await live(it, ALICE) == [grant]
+        assert await it.events() == before
+
+    run(sqlite_url, story)
+
+
+def test_who_is_not_signed_in_is_sent_to_sign_in(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        for path in ("/account/apps", "/account/apps/end", "/account/apps/end-all"):
+            assert (await it.browser().get(path)).location == "/oauth/sign-in"
+        for path in ("/account/apps/end", "/account/apps/end-all"):
+            answer = await it.browser().post(path, {"app": "web1"})
+            assert answer.location == "/oauth/sign-in"
+
+    run(sqlite_url, story)
+
+
+def test_what_another_allowed_is_not_there(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await grant_of(it, "nat1", Scope.of("read"))
+        theirs = await grant_of(it, "web1", Scope.of("read"), user=BOB)
+        browser = await signed_in(it)
+        _, fields = (await browser.get("/account/apps/end", app="nat1")).form("end")
+        for client_id in ("web1", "nobody", "", "\u00e9", "a" * 5_000):
+            asked = await browser.get("/account/apps/end", app=client_id)
+            pressed = await browser.post("/account/apps/end", {**fields, "app": client_id})
+            assert (asked.status, pressed.status) == (404, 404), client_id
+        assert await live(it, BOB) == [theirs]
+
+    run(database_url, story)
+
+
+def test_no_form_of_another_site_session_or_browser_ends_anything(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        grant = await grant_of(it, "web1", Scope.of("read"))
+        browser, elsewhere = await signed_in(it), await signed_in(it)
+        page = await browser.get("/account/apps/end", app="web1")
+        action, fields = page.form("end")
+        _, foreign = (await elsewhere.get("/account/apps/end", app="web1")).form("end")
+        without = {name: value for name, value in fields.items() if name != "csrf"}
+        for wrong in (without, {**fields, "csrf": ["x"]}, foreign):
+            for path in (action, "/account/apps/end-all"):
+                assert (await browser.post(path, wrong)).status == 403
+        cross = {"origin": "https://evil.example"}
+        assert (await browser.post(action, fields, cross)).status == 403
+        assert await live(it, ALICE) == [grant]
+        assert (await browser.post(action, fields)).status == 303
+        assert (await browser.post(action, fields)).status == 303, "pressed twice"
+        assert await live(it, ALICE) == []
+
+    run(sqlite_url, story)
+
+
+def test_logos_are_allowed_where_they_are_shown(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.change(replace(WEB, logo_uri="https://app.example/logo.png"))
+        await it.change(replace(NATIVE, logo_uri="https://nat.example/logo.png"))
+        for client_id in ("web1", "nat1"):
+            await grant_of(it, client_id, Scope.of("read"))
+        browser = await signed_in(it)
+        policy = (await browser.get("/account/apps")).header("content-security-policy")
+        assert "img-src 'self' https://app.example https://nat.example;" in policy
+
+    run(sqlite_url, story)
+
+
+def test_the_consent_page_leads_to_where_access_ends(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        page = await browser.sign_in(await browser.ask())
+        assert 'href="/account/apps"' in page.body
+
+    run(sqlite_url, story)

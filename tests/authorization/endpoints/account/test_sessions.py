@@ -1,0 +1,156 @@
+"""Where one is signed in: every browser by its name, and the end of each but this."""
+
+from dataclasses import replace
+
+from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
+from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import hours, minutes
+from valetkey.kernel.scope import Scope
+
+IPHONE = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15"
+    " (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1"
+)
+TOLD = replace(
+    WEB,
+    id="told",
+    openid=OpenIdRegistration(backchannel_logout_uri="https://told.example/logout"),
+)
+
+
+async def is_in(browser: Browser) -> bool:
+    return 'id="sign-out"' in (await browser.get("/")).body
+
+
+async def session_ids(it: World) -> list[str]:
+    found = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
+    return [session.id for session in sorted(found, key=lambda each: each.last_seen_at)]
+
+
+def test_each_browser_is_named_and_this_one_marked(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await signed_in(it, agent=IPHONE)
+        it.clock.forward(minutes(3))
+        await signed_in(it, "bob", agent="Mozilla/5.0 (Windows NT 10.0) Firefox/140.0")
+        browser = await signed_in(it)
+        page = await browser.get("/account/sessions")
+        assert page.status == 200
+        assert "no-store" in page.header("cache-control")
+        assert knows(page, "Firefox on Linux")
+        assert knows(page, "Safari on iPhone")
+        assert knows(page, "3 minutes ago")
+        assert "Windows" not in page.body
+        assert page.body.count("This browser") == 1
+        assert page.body.index("This browser") < page.body.index("Safari")
+
+    run(database_url, story)
+
+
+def test_one_other_browser_is_signed_out_and_its_apps_hear_of_it(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.register(TOLD)
+        phone = await signed_in(it, agent=IPHONE)
+        (lost,) = await session_ids(it)
+
+        def join(tx: Transaction) -> None:
+            assert tx.participants.add(lost, "told", it.clock.now)
+
+        await it.store.write(join)
+        it.clock.forward(minutes(3))
+        third = await signed_in(it)
+        it.clock.forward(minutes(3))
+        browser = await signed_in(it)
+        bound = await grant_of(it, "web1", Scope.of("read"), session_id=lost)
+        lasting = await grant_of(it, "nat1", Scope.of("read"))
+        assert sorted(await live(it, ALICE)) == sorted([bound, lasting])
+        page = await browser.get("/account/sessions")
+        after = await browser.follow(await browser.submit(page, "end-3", session=lost))
+        assert knows(after, "That browser is signed out")
+        assert not await is_in(phone)
+        assert await is_in(third)
+        assert await is_in(browser)
+        assert await live(it, ALICE) == [lasting]
+        assert await it.count("deliveries") == 1
+        assert (await it.events()).count("session.ended") == 1
+
+    run(database_url, story)
+
+
+def test_all_others_are_signed_out_with_one_press(database_url: str) -> None:
+    async def story(it: World) -> None:
+        others = [await signed_in(it, agent=IPHONE) for _ in range(3)]
+        it.clock.forward(hours(5))
+        assert await is_in(others[0])
+        it.clock.forward(hours(5))
+        bobs = await signed_in(it, "bob")
+        browser = await signed_in(it)
+        page = await browser.get("/account/sessions")
+        assert page.body.count("Safari on iPhone</h2>") == 1, "two let nobody in any more"
+        after = await browser.follow(await browser.submit(page, "end-all"))
+        assert knows(after, "You are signed out everywhere but here")
+        assert len(await session_ids(it)) == 1, "those that let nobody in have ended as well"
+        assert await is_in(browser)
+        assert await is_in(bobs)
+        for other in others:
+            assert not await is_in(other)
+
+    run(database_url, story)
+
+
+def test_the_session_of_somebody_else_is_not_there(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await signed_in(it, agent=IPHONE)
+        (hers,) = await session_ids(it)
+        victim = await signed_in(it)
+        browser = await signed_in(it, "bob")
+        other = await signed_in(it, "bob")
+        _, fields = (await browser.get("/account/sessions")).form("end-all")
+        for wrong in (hers, hers[:-1], "", "se_", "\u00e9", "x" * 5_000):
+            answer = await browser.post("/account/sessions", {**fields, "session": wrong})
+            assert answer.status == 404, wrong
+            shown = await browser.get("/account/sessions", ended=wrong)
+            assert "signed out" not in shown.body
+        for alive in (victim, other, browser):
+            assert await is_in(alive)
+
+    run(database_url, story)
+
+
+def test_this_one_ends_at_the_sign_out_page_only(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await signed_in(it, agent=IPHONE)
+        it.clock.forward(minutes(2))
+        browser = await signed_in(it)
+        this = (await session_ids(it))[-1]
+        page = await browser.get("/account/sessions")
+        _, fields = page.form("end-all")
+        assert 'href="/oauth/sign-out"' in page.body
+        answer = await browser.post("/account/sessions", {**fields, "session": this})
+        assert answer.status == 404
+        assert await is_in(browser)
+
+    run(sqlite_url, story)
+
+
+def test_no_link_and_no_form_of_another_site_signs_anybody_out(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        phone = await signed_in(it, agent=IPHONE)
+        browser = await signed_in(it)
+        action, fields = (await browser.get("/account/sessions")).form("end-all")
+        for method in ("GET", "HEAD"):
+            assert (await browser.send(method, "/account/sessions?ended=others")).status == 200
+        assert (
+            "everywhere but here"
+            not in (await browser.get("/account/sessions", ended="others")).body
+        )
+        _, foreign = (await phone.get("/account/sessions")).form("end-all")
+        assert (await browser.post(action, foreign)).status == 403
+        assert (await browser.post(action, {})).status == 403
+        assert (await browser.post(action, fields, {"sec-fetch-site": "cross-site"})).status == 403
+        assert await is_in(phone)
+        assert (await it.browser().get("/account/sessions")).location == "/oauth/sign-in"
+
+    run(sqlite_url, story)

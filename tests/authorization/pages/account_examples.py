@@ -1,0 +1,65 @@
+"""One example of every account page, and those that are hardest to lay out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.account.apps import (
+    AppLine,
+    AppsPage,
+    EndAppPage,
+    EndAppsPage,
+)
+from valetkey.authorization.pages.visitor.account.sessions import SessionLine, SessionsPage
+from valetkey.authorization.pages.visitor.account.when import When
+from valetkey.authorization.pages.who import AskingApp
+from valetkey.kernel.moment import Instant
+
+NOW = Instant(1_800_000_000)
+_SENTENCES = ("read your notes", "write, change and delete your notes", "see 50% of %s")
+
+
+def ago(seconds: int) -> When:
+    """So many seconds before the page is shown."""
+    return When(Instant(NOW - seconds), NOW)
+
+
+def line(app: AskingApp, client_id: str = "app 1&x=2") -> AppLine:
+    """That app, connected for long."""
+    return AppLine(
+        client_id,
+        app.name,
+        app.domain,
+        _SENTENCES,
+        since=ago(9_000_000),
+        last_used=ago(200),
+        outlasts=True,
+        logo_url=app.logo_url,
+    )
+
+
+def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+    """The account pages with these apps on them."""
+    lines = tuple(map(line, apps))
+    resting = replace(lines[0], last_used=None)
+    bound = replace(lines[0], outlasts=False, sentences=(), domain="")
+    here = SessionLine("se_1", "Firefox", "Linux", ago(90_000), ago(5), here=True)
+    others = (
+        SessionLine("se_2", "Safari", "iPhone", ago(700_000), ago(7_300)),
+        SessionLine("se_3", "", "", ago(70_000), ago(3_600)),
+        SessionLine("se_4", "Chrome", "", ago(59), ago(59)),
+    )
+    end, all_, sessions = "/account/apps/end", "/account/apps/end-all", "/account/sessions"
+    return {
+        "apps": AppsPage((*lines, resting, bound)),
+        "apps_one": AppsPage(lines[:1], ended="Old Printer"),
+        "apps_none": AppsPage((), all_ended=True),
+        "apps_hostile": AppsPage((line(hostile),), ended=hostile.name),
+        "end_app": EndAppPage(end, "csrf-value", lines[0]),
+        "end_app_hostile": EndAppPage(end, "csrf-value", line(hostile)),
+        "end_apps": EndAppsPage(all_, "csrf-value", lines),
+        "end_apps_hostile": EndAppsPage(all_, "csrf-value", (line(hostile),)),
+        "sessions": SessionsPage(sessions, "csrf-value", (here, *others)),
+        "sessions_one": SessionsPage(sessions, "csrf-value", (here,), all_ended=True),
+        "sessions_ended": SessionsPage(sessions, "csrf-value", (here, others[0]), ended=True),
+    }
