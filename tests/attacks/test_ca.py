@@ -14,7 +14,8 @@ from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.secret import Secret
 from valetkey.resource.scopes import SCOPES
 

@@ -15,7 +15,8 @@ import requests
 
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, PasswordSettings, Settings
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.testing.person import Page, Person
 from valetkey.testing.server import Servers
 

@@ -20,7 +20,7 @@ from valetkey.config.settings import (
     Settings,
     TokenSettings,
 )
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 

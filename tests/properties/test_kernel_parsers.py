@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valetkey.kernel.jose import access_token, jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet, PublicKey, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, parse_lifetime
 from valetkey.kernel.refusal import ErrorCode, Mistake, Refused

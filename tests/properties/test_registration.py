@@ -17,7 +17,8 @@ from valetkey.config.settings import (
     RegistrationMode,
     RegistrationSettings,
 )
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 
 _EVERYTHING = RegistrationSettings(
     mode=RegistrationMode.OPEN,

@@ -11,7 +11,8 @@ import pytest
 
 from tests.sdk.issuer import API, SECRET, Clock, Issuer
 from valetkey.kernel.jose.access_token import DPOP, Binding
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Secret

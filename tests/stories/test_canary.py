@@ -26,7 +26,8 @@ from tests.cli.running import valetkey
 from tests.stories.canary import Canaries, files, processes, tables
 from tests.stories.processes.serving import CALLBACK, Serving, serving
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
 from valetkey.testing.person import Page, Person

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from valetkey.config import rules
 from valetkey.config.rules import Network, text, whole
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret
 

@@ -24,7 +24,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings, Source, TokenSettings
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret

@@ -15,8 +15,9 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.rules import Network
 from valetkey.config.settings import FetchSettings, Settings
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import sign
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.testing.server import Servers
 
 CALLBACK = "https://app.example/cb"

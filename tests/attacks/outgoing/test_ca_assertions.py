@@ -11,8 +11,9 @@ import pytest
 from tests.attacks.outgoing.apps import CALLBACK, SECRET, Apps, apps, fresh_key, jwks
 from tests.attacks.world import raw_jwt
 from tests.support.pages import Page, Pages, pages
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import sign
-from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.jose.mac import sign_shared
 from valetkey.kernel.moment import minutes, seconds
 from valetkey.kernel.secret import Secret

@@ -8,8 +8,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.attacks.registration.applicant import Applicant
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwk import spell
-from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.jose.key import SigningKey
 
 _INVALID = "invalid_client_metadata"
 

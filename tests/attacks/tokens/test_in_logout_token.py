@@ -8,7 +8,8 @@ import pytest
 from tests.attacks.world import World
 from valetkey.authorization.tokens.logout_token import EVENT
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.sdk import Issuer, LoggedOut, LogoutTokens

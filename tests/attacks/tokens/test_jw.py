@@ -19,8 +19,9 @@ from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Signer, 
 from tests.attacks.tokens.request_places import Hints, RequestObjects
 from tests.attacks.world import World
 from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import ECDH_ES, ENCRYPTIONS, EncryptionKeys, encrypt
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.secret import to_base64url
 
 _N = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # order of P-256

@@ -16,7 +16,8 @@ from tests.attacks.world import world as begin
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import minutes, seconds
 from valetkey.kernel.secret import to_base64url
 from valetkey.resource.scopes import SCOPES

@@ -8,7 +8,8 @@ import pytest
 from tests.authorization.endpoints.world import Answer, Service, run
 from valetkey.authorization.upkeep.upkeep import SWEEPS, sweep_all
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 KEY = SigningKey.generate(Algorithm.ES256)

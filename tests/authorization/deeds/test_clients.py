@@ -12,7 +12,8 @@ from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import days
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret

@@ -25,7 +25,7 @@ from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings, Source
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope

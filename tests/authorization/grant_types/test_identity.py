@@ -9,7 +9,8 @@ from tests.authorization.endpoints.world import ADA, Answer, Service, run
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import half_hash
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet
 
 IDENTITY = ("openid", "profile", "email", "offline_access")
 PASSWORD = "correct horse battery"

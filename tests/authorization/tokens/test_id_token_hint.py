@@ -12,7 +12,8 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.tokens.id_token_hint import Hint
 from valetkey.authorization.tokens.shared_secrets import place
 from valetkey.kernel.jose import jwt, mac
-from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import days, later, seconds
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Fingerprint, Secret

@@ -19,9 +19,9 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS, EncryptionKeys
 from valetkey.kernel.jose.jwk import public_members
-from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refused

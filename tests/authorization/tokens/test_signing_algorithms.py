@@ -10,7 +10,7 @@ from tests.authorization.tokens.test_signing_keys import NOON, PLAN, Keys, run
 from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, days, later
 
 ALL = tuple(Algorithm)

@@ -15,7 +15,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours
 from valetkey.kernel.runtime import SYSTEM

@@ -28,7 +28,7 @@ from valetkey.authorization.upkeep.deliver import PAUSES, Courier, pause
 from valetkey.config.settings import Settings, Source
 from valetkey.fetch.door import Door, Fetched, Unfetchable
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Fingerprint, Secret

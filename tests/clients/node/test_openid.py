@@ -13,7 +13,7 @@ from tests.clients.node.library import Script
 from tests.clients.node.relying import App
 from tests.openid.provider import Provider, provider
 from valetkey.authorization.deeds.foundation import lay_foundation
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.secret import from_base64url
 
 METHODS = (

@@ -7,7 +7,8 @@ import pytest
 
 from valetkey.kernel.jose import access_token, jwt
 from valetkey.kernel.jose.access_token import DPOP, MUTUAL_TLS, AccessToken, Binding
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope

@@ -7,8 +7,9 @@ import pytest
 from joserfc.jwk import import_key
 
 from tests.vectors.rows import rows
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwk import LONGEST, MOST, MOST_PUBLISHED, thumbprint
-from valetkey.kernel.jose.key import Algorithm, KeySet, PublicKey, SigningKey
+from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import from_base64url, to_base64url
 

@@ -8,7 +8,8 @@ from joserfc import jws
 from joserfc.jwk import OctKey
 
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.jose.mac import SHORTEST, sign_shared, verify_shared
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

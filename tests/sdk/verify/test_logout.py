@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.sdk import Credential, Issuer, LoggedOut, LogoutTokens
 from valetkey.sdk.fetch import Answer

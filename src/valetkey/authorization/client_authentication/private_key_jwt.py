@@ -5,7 +5,7 @@ from valetkey.authorization.client_authentication.method import Means, Method, P
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import Refusal
 
 

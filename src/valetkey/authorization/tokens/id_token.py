@@ -14,7 +14,7 @@ from valetkey.authorization.protocol.claims import (
     user_claims,
 )
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import to_base64url

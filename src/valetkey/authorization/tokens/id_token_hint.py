@@ -6,7 +6,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel.jose import jwt, mac
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 

@@ -12,8 +12,8 @@ import msgspec
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.tokens.signing_keys import NoSigningKey, SigningKeyRing
 from valetkey.kernel.jose import jwe, jwt, mac
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import EncryptionKeys
-from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret

@@ -17,7 +17,8 @@ from valetkey.authorization.model.event import (
 from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.register.clients import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.kernel.jose.key import Algorithm, KeySet, PublicKey, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.seal import Sealer
 

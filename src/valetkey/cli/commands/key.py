@@ -16,7 +16,7 @@ from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret

@@ -15,7 +15,7 @@ from valetkey.cli.register.moments import shown, shown_day
 from valetkey.cli.register.store import Opened, is_begun, with_store
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 

@@ -15,7 +15,7 @@ from valetkey.cli.register.keeper import registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import Keyring, create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret

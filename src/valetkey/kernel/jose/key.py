@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import cast
 
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 )
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwk import (
     LONGEST,
     MOST,
@@ -38,16 +38,6 @@ from valetkey.kernel.jose.jwk import (
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.strict_json import read_object
-
-
-class Algorithm(StrEnum):
-    """How a signature is made (RFC 7518 section 3.1, RFC 8037 section 3.1)."""
-
-    ES256 = "ES256"
-    RS256 = "RS256"
-    PS256 = "PS256"
-    EDDSA = "EdDSA"
-
 
 _FRESH_RSA_BITS = 2_048
 _TO_ENCRYPT = ("encrypt", "wrapKey", "deriveKey", "deriveBits")

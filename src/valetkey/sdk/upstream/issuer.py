@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 
 
 @dataclass(frozen=True, slots=True)

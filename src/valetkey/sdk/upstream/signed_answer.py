@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.strict_json import read_object

@@ -11,7 +11,7 @@ from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.scope import Scope
 
 EVERYTHING = replace(

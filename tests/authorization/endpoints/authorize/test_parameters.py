@@ -21,7 +21,8 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import ACRS
 from valetkey.authorization.protocol.logout import session_state
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import days, minutes
 from valetkey.kernel.scope import Scope
 

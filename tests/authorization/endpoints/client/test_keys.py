@@ -8,7 +8,8 @@ from pathlib import Path
 from tests.authorization.endpoints.world import Service, service
 from valetkey.config.settings import TokenSettings
 from valetkey.kernel.jose import access_token, jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, hours, minutes
 
 _TOKENS = TokenSettings(

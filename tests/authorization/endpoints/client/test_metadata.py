@@ -13,7 +13,7 @@ from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.config.settings import BrandSettings
 from valetkey.kernel.jose import mac
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime

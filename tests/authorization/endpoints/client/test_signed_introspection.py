@@ -10,7 +10,7 @@ import pytest
 from tests.authorization.endpoints.world import SECRET, Answer, Service, run, service
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.strict_json import read_object
 
 SIGNED = "application/token-introspection+jwt"

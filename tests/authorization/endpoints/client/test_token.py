@@ -12,7 +12,8 @@ from tests.authorization.endpoints.world import (
     run,
 )
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import hours
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import fresh_id

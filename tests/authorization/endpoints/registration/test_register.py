@@ -12,7 +12,8 @@ from tests.authorization.endpoints.world import CALLBACK, service
 from valetkey.authorization.deeds.registrations import LEFT_ALONE
 from valetkey.authorization.model.register.client import Client
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
-from valetkey.kernel.jose.key import Algorithm, KeySet
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import Mistake
 

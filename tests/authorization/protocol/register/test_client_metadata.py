@@ -13,7 +13,8 @@ from valetkey.authorization.protocol.register.client_metadata import (
     ClientRules,
     fitted,
 )
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import days, seconds
 from valetkey.kernel.scope import Scope
 

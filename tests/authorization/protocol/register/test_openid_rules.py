@@ -12,8 +12,9 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, ClientRules
 from valetkey.authorization.protocol.register.keys import as_document
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwk import spell
-from valetkey.kernel.jose.key import Algorithm, KeySet, SigningKey
+from valetkey.kernel.jose.key import KeySet, SigningKey
 
 _KEYS = KeySet.of(SigningKey.generate(Algorithm.ES256).public).document().decode()
 _RULES = ClientRules(

@@ -18,7 +18,7 @@ from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.fetch.door import Door, Unfetchable
 from valetkey.kernel.jose import jwt, mac
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 

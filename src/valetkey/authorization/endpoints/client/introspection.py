@@ -21,7 +21,7 @@ from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import FingerprintKey, same

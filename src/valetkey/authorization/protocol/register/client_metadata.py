@@ -21,7 +21,7 @@ from valetkey.authorization.protocol.register.openid_rules import (
     Registrant,
     completed,
 )
-from valetkey.kernel.jose.key import Algorithm
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope

@@ -18,8 +18,8 @@ from valetkey.authorization.protocol.register.links import (
     is_link,
     return_fault,
 )
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS
-from valetkey.kernel.jose.key import Algorithm
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.url import origin
 

@@ -6,7 +6,8 @@ from valetkey.cli.demo.site import CLUB, CLUB_BACK, CLUB_CALLBACK, EMAIL, NAME, 
 from valetkey.cli.demo.walking.stage import HOUR, Stage
 from valetkey.cli.demo.wire import Reply, bearer
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.key import Algorithm, KeySet
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
