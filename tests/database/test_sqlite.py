@@ -121,6 +121,57 @@ def test_many_writers_share_a_commit(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_works_of_one_moment_share_a_commit_though_the_writer_is_idle(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        log = tmp_path / "a.db-wal"
+        before = log.stat().st_size
+        await asyncio.gather(*(engine.write(_insert(number)) for number in range(50)))
+        assert log.stat().st_size - before < 10 * 4096
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_work_that_raises_after_it_wrote_is_undone_alone(tmp_path: Path) -> None:
+    def fails(db: Connection) -> None:
+        db.run("INSERT INTO a (id) VALUES (99)")
+        raise LookupError
+
+    def refuses(db: Connection) -> None:
+        db.row("SELECT id FROM a")
+        raise LookupError
+
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        answers = await asyncio.gather(
+            *(engine.write(work) for work in (_insert(1), fails, _insert(2), refuses, _insert(3))),
+            return_exceptions=True,
+        )
+        assert [answers[0], answers[2], answers[4]] == [1, 1, 1]
+        assert isinstance(answers[1], LookupError)
+        assert isinstance(answers[3], LookupError)
+        kept = await engine.read(lambda db: db.rows("SELECT id FROM a ORDER BY id"))
+        assert kept == [(1,), (2,), (3,)]
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_what_was_asked_for_before_the_end_is_still_written(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        asked = asyncio.create_task(_write(engine, _insert(1)))
+        await asyncio.sleep(0)
+        await engine.close()
+        assert await asked == 1
+
+    asyncio.run(story())
+
+
 def test_another_process_that_writes_is_waited_for(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")

@@ -20,6 +20,7 @@ from valetkey.database.engine import (
 )
 from valetkey.database.sqlite_connection import (
     LogIndex,
+    SQLiteConnection,
     copy,
     in_our_words,
     open_reader,
@@ -143,7 +144,7 @@ class SQLite:
         except apsw.Error as problem:
             raise in_our_words(problem) from problem
         try:
-            return run_work(raw, work)
+            return run_work(SQLiteConnection(raw), work)
         finally:
             if raw.in_transaction:
                 raw.execute("ROLLBACK")

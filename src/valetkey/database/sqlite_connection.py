@@ -192,17 +192,23 @@ def in_our_words(problem: apsw.Error) -> Exception:
 
 
 class SQLiteConnection:
-    """What `work` is given: see `engine.Connection`. One object serves one transaction."""
+    """What `work` is given: see `engine.Connection`. One object serves one transaction.
 
-    __slots__ = ("_raw", "failure")
+    `wrote`: it ran anything but SELECT, whatever came of it.
+    """
+
+    __slots__ = ("_raw", "failure", "wrote")
 
     def __init__(self, raw: apsw.Connection) -> None:
         self._raw: apsw.Connection | None = raw
         self.failure: Exception | None = None
+        self.wrote = False
 
     def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
         """See `Connection.rows`."""
         raw = self._open_raw()
+        if not sql.startswith("SELECT"):
+            self.wrote = True
         try:
             return raw.execute(sql, self._storable(params)).fetchall()
         except apsw.Error as problem:
@@ -217,6 +223,7 @@ class SQLiteConnection:
     def run(self, sql: str, /, **params: object) -> int:
         """See `Connection.run`."""
         raw = self._open_raw()
+        self.wrote = True
         before = raw.total_changes()
         try:
             raw.execute(sql, self._storable(params)).fetchall()
@@ -252,9 +259,8 @@ class SQLiteConnection:
         return self.failure
 
 
-def run_work(raw: apsw.Connection, work: Callable[[Connection], T]) -> T:
-    """Call `work` inside the transaction that `raw` has begun; raise what it raised or hid."""
-    connection = SQLiteConnection(raw)
+def run_work(connection: SQLiteConnection, work: Callable[[Connection], T]) -> T:
+    """Call `work` inside the transaction that has begun; raise what it raised or hid."""
     try:
         with outermost():
             result = work(connection)

@@ -1,8 +1,10 @@
 """The one thread that writes to a SQLite database: many transactions in one commit."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -11,7 +13,12 @@ import apsw
 
 from valetkey.database.asked import Asked, Work, tell
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
-from valetkey.database.sqlite_connection import in_our_words, open_writer, run_work
+from valetkey.database.sqlite_connection import (
+    SQLiteConnection,
+    in_our_words,
+    open_writer,
+    run_work,
+)
 
 _LONGEST_QUEUE = 2_000
 _LARGEST_BATCH = 256
@@ -24,8 +31,9 @@ _ATTEMPT_EVERY = 0.001
 class Writer:
     """Owns the writing connection of one database and the thread that uses it.
 
-    The thread takes everything that waits, runs each function between SAVEPOINT and RELEASE,
-    commits once, and only then tells the callers, waking each event loop once.
+    The thread takes everything that waits, runs one function after the other, commits once, and
+    only then tells the callers, waking each event loop once. Where one raised after it wrote, all
+    are undone and run again, each between SAVEPOINT and RELEASE: those cost more than most works.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,6 +41,7 @@ class Writer:
         self._raw = open_writer(path, patience=_PATIENCE)
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._queue_turn = threading.Lock()
+        self._coming: dict[asyncio.AbstractEventLoop, list[Asked]] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="valetkey-sqlite", daemon=True)
         self._thread.start()
@@ -44,16 +53,29 @@ class Writer:
         with self._queue_turn:
             if self._closed:
                 raise DatabaseUnavailable("the database is closed")
-            if self._queue.qsize() >= _LONGEST_QUEUE:
+            if self._queue.qsize() + sum(map(len, self._coming.values())) >= _LONGEST_QUEUE:
                 raise Overloaded("too many transactions wait")
-            self._queue.put(asked)
+            coming = self._coming.setdefault(asked.loop, [])
+            coming.append(asked)
+            if len(coming) == 1:
+                asked.loop.call_soon(self._hand_over, asked.loop)
         return await asked.future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        # What this turn of the loop asked for comes as one: handed over one by one, the thread
+        # would commit the first before the others are there.
+        with self._queue_turn:
+            for asked in self._coming.pop(loop, ()):
+                self._queue.put(asked)
 
     def close(self) -> None:
         """Finish what waits, then close. Blocks; call it from a thread that may."""
         with self._queue_turn:
             if not self._closed:
                 self._closed = True
+                for asked in chain.from_iterable(self._coming.values()):
+                    self._queue.put(asked)
+                self._coming.clear()
                 self._queue.put(None)
         self._thread.join()
 
@@ -85,10 +107,10 @@ class Writer:
     def _transact(self, batch: Sequence[Asked]) -> None:
         try:
             self._begin()
-            grouped = len(batch) > 1
-            for asked in batch:
-                self._one(asked, grouped=grouped)
-            if grouped or batch[0].problem is None:
+            if len(batch) == 1 or not self._all(batch):
+                for asked in batch:
+                    self._one(asked, grouped=len(batch) > 1)
+            if len(batch) > 1 or batch[0].problem is None:
                 self._raw.execute("COMMIT")
         except apsw.ConstraintError as problem:
             # A deferred constraint speaks at the commit, for nobody in particular: ask each.
@@ -125,21 +147,40 @@ class Writer:
             else:
                 return
 
+    def _all(self, batch: Sequence[Asked]) -> bool:
+        """Run them without savepoints. False, and all undone, when one raised after it wrote."""
+        for asked in batch:
+            if self._run_one(asked):
+                self._raw.execute("ROLLBACK")
+                for each in batch:
+                    each.again()
+                self._begin()
+                return False
+        return True
+
     def _one(self, asked: Asked, *, grouped: bool) -> None:
         """Run one function; when it raises, undo what it did and nothing else."""
         if grouped:
             self._raw.execute("SAVEPOINT work")
+        self._run_one(asked)
+        if asked.problem is not None:
+            self._raw.execute("ROLLBACK TO work" if grouped else "ROLLBACK")
+        if grouped:
+            self._raw.execute("RELEASE work")
+
+    def _run_one(self, asked: Asked) -> bool:
+        """Run one function; whether it raised after it wrote."""
+        connection = SQLiteConnection(self._raw)
         try:
-            asked.result = run_work(self._raw, asked.work)
+            asked.result = run_work(connection, asked.work)
         except BaseException as problem:
             asked.problem = problem
             if not self._raw.in_transaction:
                 # SQLite gave the whole transaction up (disk full, for one), or `work` ended it.
                 message = f"the transaction was lost: {problem}"
                 raise DatabaseUnavailable(message) from problem
-            self._raw.execute("ROLLBACK TO work" if grouped else "ROLLBACK")
-        if grouped:
-            self._raw.execute("RELEASE work")
+            return connection.wrote
+        return False
 
     def _roll_back(self) -> None:
         try:
