@@ -18,6 +18,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.resource.forward_auth import identity
 from valetkey.sdk import Caller
 
+_PATIENCE = 30.0
 _FELT_WITHIN = 5.0
 _OURS = [
     name
@@ -31,7 +32,22 @@ def _behind(
 ) -> Generator[Site]:
     port = free_port()
     with behind(folder) as there, running(command(program, there, port), port, folder / "log"):
-        yield Site(there.servers, f"https://127.0.0.1:{port}", there.certificate, folder / "log")
+        site = Site(there.servers, f"https://127.0.0.1:{port}", there.certificate, folder / "log")
+        _await_answer(site)
+        yield site
+
+
+def _await_answer(site: Site) -> None:
+    # Some listen before they have read their certificate and their routes.
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            if site.get("/app").status_code == 401:
+                return
+        except requests.ConnectionError:
+            pass
+        assert time.monotonic() < deadline, "the proxy does not guard"
+        time.sleep(0.05)
 
 
 class Guarded:

@@ -179,7 +179,9 @@ def test_an_app_proves_itself_by_keys_at_its_own_address_and_changes_them(op: Pr
         it.at["/keys"] = document(public(old))
         rp = op.register(token_endpoint_auth_method="private_key_jwt", jwks_uri=f"{it.url}/keys")
         code = rp.authenticate(op.person(), scope="openid", prompt="consent").said["code"]
-        first = rp.redeem(code, **assertion(rp, old)).json()
+        redeemed = rp.redeem(code, **assertion(rp, old))
+        assert redeemed.status_code == requests.codes.ok, redeemed.text
+        first = redeemed.json()
         it.at["/keys"] = document(public(new))
         again = rp.refresh(first["refresh_token"], **assertion(rp, new))
         assert again.status_code == requests.codes.ok, again.text

@@ -29,9 +29,9 @@ class Listed:
 
 
 COMMANDS = (
-    Listed("demo", "see it work: both servers, an example app, nothing left behind", "Run"),
+    Listed("demo", "see it work: both servers and an example app", "Run"),
     Listed("serve", "run both servers, or one of them", "Run"),
-    Listed("apply", "make the servers hold the users and clients that a file names", "Run"),
+    Listed("apply", "make users and clients what a file says", "Run"),
     Listed("client", "register, show, change and switch off applications", "Every day"),
     Listed("registration", "let applications register themselves", "Every day"),
     Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
@@ -87,9 +87,9 @@ class _Commands(click.Group):
 @click.version_option(package_name="valetkey", message="valetkey %(version)s")
 @click.pass_context
 def valetkey(context: click.Context) -> None:
-    """Valetkey lets applications reach what people allow them to, and nothing else.
+    """Valetkey lets applications reach what people allow, and nothing else.
 
-    An authorization server and a resource server for OAuth 2.
+    An authorization server and a resource server: OAuth 2, OpenID Connect.
     """
     if "NO_COLOR" in environment():
         context.color = False

@@ -1,5 +1,6 @@
 """What a caller is allowed in a minute is allowed once, however many workers answer."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -14,8 +15,9 @@ _ASKED = 15
 
 def test_all_workers_together_allow_what_the_setting_says(tmp_path: Path) -> None:
     file = configure(tmp_path)
-    limits = f"workers = 3\nrequests_per_minute = {_ALLOWED}\n"
-    file.write_text(file.read_text() + limits)
+    limits = f"[resource]\nrequests_per_minute = {_ALLOWED}\nworkers = 3"
+    assert "[resource]\n" in file.read_text()
+    file.write_text(re.sub(r"\[resource\](?=\n)", limits, file.read_text()))
     made = valetkey(
         "client",
         "create",
