@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 _SEPARATOR = b"\r\n\r\n"
+_REST = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +75,23 @@ class Line:
         """To this server; connected at the first question."""
         self._place = (host, port)
         self._connection: Connection | None = None
+        self._used = 0.0
 
     async def ask(self, request: bytes) -> Reply:
         """Send it, and wait for the answer."""
         if self._connection is None or self._connection.is_closed:
             self._connection = await connect(*self._place)
-        return await self._connection.ask(request)
+        rested = time.monotonic() - self._used > _REST
+        try:
+            return await self._connection.ask(request)
+        except ConnectionError:
+            # It was closed for its idleness while the question was on its way.
+            if not rested:
+                raise
+            self._connection = await connect(*self._place)
+            return await self._connection.ask(request)
+        finally:
+            self._used = time.monotonic()
 
 
 async def connect(host: str, port: int) -> Connection:

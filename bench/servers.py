@@ -1,10 +1,10 @@
 """The servers that are measured: `valetkey serve`, as an operator runs it."""
 
-import os
 import socket
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,19 +53,25 @@ scopes = ["openid", "notes:read"]
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Both servers while they answer."""
+    """Both servers while they answer; `began` by the monotonic clock."""
 
     auth: str
     api: str
     parent: int
+    began: float
 
 
 @contextmanager
 def start(
-    here: Path, *, workers: int, objects: Mapping[str, str] = NO_OBJECTS
+    here: Path,
+    *,
+    workers: int,
+    objects: Mapping[str, str] = NO_OBJECTS,
+    databases: Sequence[str] = (),
 ) -> Generator[Running]:
     """Both servers on free ports, with the bench's user and clients.
 
+    `databases` are the URLs of both, where they are not to be on SQLite.
     `objects` are declared as an operator does it: the text of each file by its name.
     """
     auth, api = (f"127.0.0.1:{free_port()}" for _ in range(2))
@@ -73,15 +79,22 @@ def start(
     for name, text in objects.items():
         (here / "objects" / name).write_text(text)
     config, register = here / "valetkey.toml", here / "register.toml"
+    kept = [f'database = "{url}"\n' for url in databases] or ["", ""]
+    kept[0] += f'keyring = "{here}/keyring"\n' if databases else ""
+    kept[1] += f'credential = "{here}/credential"\n' if databases else ""
     config.write_text(
-        f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\nworkers = {workers}\n'
-        f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\nworkers = {workers}\n'
+        f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\nworkers = {workers}\n{kept[0]}'
+        f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\nworkers = {workers}\n{kept[1]}'
         f'objects = "objects"\n'
     )
     register.touch(0o600)
     register.write_text(_REGISTER)
     apply = [str(_PROGRAM), "apply", str(register), "--config", str(config), "--yes"]
+    if databases:
+        migrate = [str(_PROGRAM), "database", "migrate", "--config", str(config)]
+        subprocess.run(migrate, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(apply, check=True, stdout=subprocess.DEVNULL)
+    began = time.monotonic()
     with (here / "log").open("w") as log:
         process = subprocess.Popen(
             [str(_PROGRAM), "serve", "--config", str(config)],
@@ -93,7 +106,7 @@ def start(
     try:
         ready = process.stdout.readline()
         assert ready.startswith("ready "), (here / "log").read_text()
-        yield Running(f"http://{auth}", f"http://{api}", process.pid)
+        yield Running(f"http://{auth}", f"http://{api}", process.pid, began)
     finally:
         process.terminate()
         process.wait(30)
@@ -113,27 +126,6 @@ def worked(pid: int) -> float:
     """Seconds of CPU that a process has used so far, with all its threads, to the nanosecond."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
-
-
-def cpu_seconds(servers: Running) -> float:
-    """What all processes of both servers have worked so far."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    total = 0
-    for pid in family(servers.parent):
-        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(stat[11]) + int(stat[12])
-    return total / ticks
-
-
-def memory(servers: Running) -> list[tuple[str, int]]:
-    """Each process by name with its resident megabytes."""
-    found: list[tuple[str, int]] = []
-    for pid in family(servers.parent):
-        command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        name = next((w.rpartition(".")[2] for w in command if ".serving." in w), "supervisor")
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        found.append((name, pages * os.sysconf("SC_PAGE_SIZE") // 1_000_000))
-    return found
 
 
 def family(parent: int) -> list[int]:

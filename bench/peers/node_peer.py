@@ -1,7 +1,9 @@
 """npm oidc-provider, with its memory adapter or with Redis."""
 
+import os
 import shutil
 import subprocess
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.client import HTTPMessage
@@ -11,7 +13,7 @@ from typing import IO
 from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, Request, build_opener
 
 from bench.peers.install import HERE, node, node_packages, node_version
-from bench.peers.peer import Paths, Peer
+from bench.peers.peer import Paths, Peer, first_answer
 from bench.servers import free_port
 from bench.workloads import Place
 
@@ -39,6 +41,21 @@ class _StayHere(HTTPRedirectHandler):
         return super().http_error_303(req, fp, code, msg, headers)
 
 
+def redis_is_there() -> bool:
+    """Whether this machine has Redis; fetched from the distribution where we may install."""
+    if shutil.which("redis-server") is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        print("redis-server is installed from the distribution, for the peer that keeps in it")
+        install = ["apt-get", "install", "-y", "--no-install-recommends", "redis-server"]
+        subprocess.run(install, check=False, capture_output=True)
+    return shutil.which("redis-server") is not None
+
+
+def _redis() -> str:
+    says = ["redis-server", "--version"]
+    said = subprocess.run(says, check=True, capture_output=True, text=True).stdout
+    return f"Redis {said.partition('v=')[2].split()[0]}"
+
+
 @contextmanager
 def oidc_provider(directory: Path, *, redis: str = "") -> Generator[Peer]:
     """It, in one process. `redis` is "" for memory, or how Redis keeps: "everysec", "always"."""
@@ -54,6 +71,7 @@ def oidc_provider(directory: Path, *, redis: str = "") -> Generator[Peer]:
         programs.append(subprocess.Popen(listens, stdout=subprocess.DEVNULL))
         arguments.append(f"redis://127.0.0.1:{at}")
     environment = {"NODE_ENV": "production", "PATH": "/usr/bin:/bin"}
+    began = time.monotonic()
     process = subprocess.Popen(
         arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     )
@@ -63,6 +81,7 @@ def oidc_provider(directory: Path, *, redis: str = "") -> Generator[Peer]:
         while b"ready" not in (line := process.stdout.readline()):
             assert line, "oidc-provider did not start"
         url = f"http://127.0.0.1:{port}"
+        started = first_answer(Place.of(url), _PATHS.discovery, began)
         jar = CookieJar()
         browser = build_opener(HTTPCookieProcessor(jar), _StayHere())
         query = "client_id=phone&redirect_uri=https%3A%2F%2Fapp.example%2Fcb&response_type=code"
@@ -77,11 +96,13 @@ def oidc_provider(directory: Path, *, redis: str = "") -> Generator[Peer]:
             Place.of(url),
             _PATHS,
             lambda: [program.pid for program in programs],
-            node_version("oidc-provider"),
+            node_version("oidc-provider") + (f", {_redis()}" if redis else ""),
             {"jwt": {"client_id": "service", "resource": _API},
              "reference": {"client_id": "reference"}},
             {cookie.name: cookie.value or "" for cookie in jar if cookie.path == "/"},
             {"resource": _API},
+            posts_secret=True,
+            started=started,
         )  # fmt: skip
     finally:
         for program in reversed(programs):

@@ -1,15 +1,20 @@
 """Valetkey itself, on SQLite with synchronous=FULL or on PostgreSQL, all of it switched on."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.peers.peer import Paths, Peer
+import apsw
+
+from bench.peers.peer import Paths, Peer, first_answer
+from bench.peers.postgres import postgres
 from bench.servers import family, start
 from bench.workloads import CALLBACK, CHALLENGE, PASSWORD, Place
 from valetkey.testing.person import Person
 
+ON_SQLITE = "Valetkey, SQLite FULL"
+ON_POSTGRESQL = "Valetkey, PostgreSQL"
 _PATHS = Paths(
     token="/oauth/token",
     machine_token="/token",
@@ -22,23 +27,41 @@ _PATHS = Paths(
 
 
 @contextmanager
-def valetkey(directory: Path) -> Generator[Peer]:
-    """It, with one worker; the resource server is up and idle."""
-    with start(directory, workers=1) as servers:
-        person = Person(servers.auth)
-        page = person.open(
-            f"{servers.auth}/oauth/authorize?response_type=code&client_id=phone"
-            f"&redirect_uri={CALLBACK}&scope=openid%20notes:read"
-            f"&code_challenge={CHALLENGE}&code_challenge_method=S256"
-        )
-        page = person.allow(person.sign_in(page, "ada", PASSWORD))
-        assert page.told["code"], page.text
+def valetkey(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
+    """Both servers with one worker each; all their processes and those of PostgreSQL count."""
+    with ExitStack() as stack:
+        urls: list[str] = []
+        parents: list[int] = []
+        engine = f"SQLite {apsw.sqlite_lib_version()}"
+        if on_postgresql:
+            urls, parent, engine = stack.enter_context(postgres())
+            parents.append(parent)
+        servers = stack.enter_context(start(directory, workers=1, databases=urls))
+        parents.append(servers.parent)
+        place = Place.of(servers.auth)
+        started = first_answer(place, _PATHS.discovery, servers.began)
         yield Peer(
-            "Valetkey, SQLite FULL",
-            Place.of(servers.auth),
+            ON_POSTGRESQL if on_postgresql else ON_SQLITE,
+            place,
             _PATHS,
-            lambda: family(servers.parent),
-            f"valetkey {version('valetkey')}",
+            lambda: [pid for parent in parents for pid in family(parent)],
+            f"valetkey {version('valetkey')}, {engine}, uvicorn {version('uvicorn')}, "
+            f"cryptography {version('cryptography')}",
             {"jwt": {"client_id": "service"}, "reference": {"client_id": "reference"}},
-            dict(person.cookies),
+            _allowed(servers.auth),
+            api=Place.of(servers.api),
+            started=started,
         )
+
+
+def _allowed(url: str) -> dict[str, str]:
+    """The cookies of Ada, who is signed in and allows the app everything it will ask."""
+    person = Person(url)
+    page = person.open(
+        f"{url}/oauth/authorize?response_type=code&client_id=phone"
+        f"&redirect_uri={CALLBACK}&scope=openid%20notes:read"
+        f"&code_challenge={CHALLENGE}&code_challenge_method=S256"
+    )
+    page = person.allow(person.sign_in(page, "ada", PASSWORD))
+    assert page.told["code"], page.text
+    return dict(person.cookies)

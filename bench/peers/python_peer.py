@@ -3,17 +3,17 @@
 import os
 import subprocess
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.cookiejar import CookieJar
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
+from urllib.request import HTTPCookieProcessor, build_opener
 
 from bench.peers.install import HERE, python_packages, python_version
-from bench.peers.peer import Paths, Peer
+from bench.peers.peer import Paths, Peer, first_answer
 from bench.servers import family, free_port
 from bench.workloads import Place
+from valetkey.kernel.jose.key import SigningKey
 
 _TOOLKIT = Paths(
     token="/o/token/",
@@ -24,7 +24,15 @@ _TOOLKIT = Paths(
     keys="/o/.well-known/jwks.json",
     discovery="/o/.well-known/openid-configuration",
 )
-_PATIENCE = 20.0
+_AUTHLIB = Paths(
+    token="/token",
+    machine_token="/token",
+    authorize="/authorize",
+    introspection="/introspect",
+    userinfo="/userinfo",
+    keys="/jwks",
+    discovery="/.well-known/openid-configuration",
+)
 
 
 @contextmanager
@@ -33,52 +41,71 @@ def django_oauth_toolkit(directory: Path) -> Generator[Peer]:
     folder = python_packages("toolkit", "django-oauth-toolkit", "gunicorn")
     key = ["openssl", "genrsa", "2048"]
     pem = subprocess.run(key, check=True, capture_output=True, text=True).stdout
-    environment = os.environ | {
-        "PEER_FOLDER": str(directory),
-        "PEER_RSA_KEY": pem,
-        "PYTHONPATH": str(HERE),
-    }
-    python = str(folder / "bin/python")
-    subprocess.run([python, str(HERE / "toolkit_app.py"), "prepare"], check=True, env=environment)
-    port = free_port()
-    serve = ["-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--threads", "4", "--workers", "1"]
-    quiet = [
-        "--keep-alive",
-        "60",
-        "--graceful-timeout",
-        "1",
-        "--log-level",
-        "error",
-        "toolkit_app:application",
-    ]
-    process = subprocess.Popen([python, *serve, *quiet], env=environment)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        jar = CookieJar()
-        _sign_in(build_opener(HTTPCookieProcessor(jar)), f"{url}/sign-in")
+    told = {"PEER_FOLDER": str(directory), "PEER_RSA_KEY": pem}
+    with _served(folder, "toolkit_app", free_port(), told, _TOOLKIT) as (process, place, started):
         yield Peer(
             "django-oauth-toolkit, SQLite FULL",
-            Place.of(url),
+            place,
             _TOOLKIT,
             lambda: family(process.pid),
             python_version(folder, "django-oauth-toolkit", "django", "gunicorn"),
             {"reference": {"client_id": "reference", "scope": "introspection"}},
-            {cookie.name: cookie.value or "" for cookie in jar},
+            _sign_in(place),
             spaced=True,
+            started=started,
         )
+
+
+@contextmanager
+def authlib(directory: Path) -> Generator[Peer]:
+    """Authlib on Flask and SQLAlchemy, SQLite with synchronous=FULL, likewise."""
+    packages = ("authlib", "flask", "flask-sqlalchemy", "gunicorn")
+    folder = python_packages("authlib", *packages, "cryptography")
+    port = free_port()
+    told = {
+        "PEER_FOLDER": str(directory),
+        "PEER_ISSUER": f"http://127.0.0.1:{port}",
+        "PEER_EC_KEY": SigningKey.generate().private_jwk(),
+        # It refuses to speak http without it.
+        "AUTHLIB_INSECURE_TRANSPORT": "1",
+    }
+    with _served(folder, "authlib_app", port, told, _AUTHLIB) as (process, place, started):
+        yield Peer(
+            "Authlib, SQLite FULL",
+            place,
+            _AUTHLIB,
+            lambda: family(process.pid),
+            python_version(folder, *packages[:3], "sqlalchemy", "gunicorn"),
+            {"jwt": {"client_id": "service"}, "reference": {"client_id": "reference"}},
+            _sign_in(place),
+            posts_secret=True,
+            spaced=True,
+            started=started,
+        )
+
+
+@contextmanager
+def _served(
+    folder: Path, app: str, port: int, told: Mapping[str, str], paths: Paths
+) -> Generator[tuple[subprocess.Popen[bytes], Place, float]]:
+    environment = os.environ | told | {"PYTHONPATH": str(HERE)}
+    python = str(folder / "bin/python")
+    subprocess.run([python, str(HERE / f"{app}.py"), "prepare"], check=True, env=environment)
+    began = time.monotonic()
+    serve = ["-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--threads", "4", "--workers", "1"]
+    quiet = ["--keep-alive", "60", "--graceful-timeout", "1", "--log-level", "error"]
+    process = subprocess.Popen([python, *serve, *quiet, f"{app}:application"], env=environment)
+    try:
+        place = Place("127.0.0.1", port)
+        yield process, place, first_answer(place, paths.discovery, began)
     finally:
         process.terminate()
         process.wait(20)
 
 
-def _sign_in(browser: OpenerDirector, url: str) -> None:
-    end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            with browser.open(url) as answer:
-                assert answer.status == 200
-                return
-        except URLError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
+def _sign_in(place: Place) -> Mapping[str, str]:
+    jar = CookieJar()
+    browser = build_opener(HTTPCookieProcessor(jar))
+    with browser.open(f"http://{place.host}:{place.port}/sign-in") as answer:
+        assert answer.status == 200
+    return {cookie.name: cookie.value or "" for cookie in jar}

@@ -11,10 +11,11 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 import psycopg
 
@@ -34,6 +35,7 @@ _SETTINGS = {
     "autovacuum": "off",
     "log_min_messages": "warning",
 }
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 # Ends the server when the run was killed and could not do it itself.
 _WATCH = """
 (
@@ -123,9 +125,9 @@ def create(folder: Path) -> None:
     )
 
 
-def start(data: Path, sockets: Path) -> None:
-    """Start the server of a cluster, listening in the folder `sockets` alone."""
-    settings = {**_SETTINGS, "unix_socket_directories": str(sockets)}
+def start(data: Path, sockets: Path, more: Mapping[str, str] = _NOTHING) -> None:
+    """Start the server of a cluster, listening in the folder `sockets` alone; `more` wins."""
+    settings = {**_SETTINGS, **more, "unix_socket_directories": str(sockets)}
     options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
     _run("pg_ctl", "start", "-s", "-w", "-D", str(data), "-l", str(data / "log"), "-o", options)
 

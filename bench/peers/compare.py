@@ -1,0 +1,129 @@
+"""All servers up, visited in turn: what each does with a second of CPU, and how soon it answers."""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.load import Worker, measure
+from bench.peers.ceiling import ceiling
+from bench.peers.node_peer import oidc_provider, redis_is_there
+from bench.peers.own_peer import valetkey
+from bench.peers.peer import Peer
+from bench.peers.postgres import postgresql_is_there
+from bench.peers.python_peer import authlib, django_oauth_toolkit
+from bench.peers.work import JWT, REFERENCE, WORKLOADS, plan
+
+RATE = 40
+"""Requests per second while latency is measured: the slowest can do them beside the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a run found. `rates` are operations per CPU-second by workload and server, by round.
+
+    `latencies` are median and 99th percentile in milliseconds; `memory` the megabytes of each
+    process before the load and after it; `started` the seconds to the first answer.
+    """
+
+    rates: dict[str, dict[str, list[float]]]
+    latencies: dict[str, tuple[float, float]]
+    memory: dict[str, tuple[list[int], list[int]]]
+    started: dict[str, float]
+    versions: list[str]
+    missing: list[str] = field(default_factory=list[str])
+
+    def median(self, workload: str, server: str) -> float | None:
+        """The figure of one server for one workload; None where it was not measured."""
+        rounds = self.rates.get(workload, {}).get(server)
+        return statistics.median(rounds) if rounds else None
+
+
+@contextmanager
+def servers(*, alone: bool = False) -> Generator[tuple[Sequence[Peer], Sequence[str]]]:
+    """Everyone who is compared, up; and who could not be, with the reason.
+
+    `alone` is only Valetkey on SQLite and the ceiling.
+    """
+    with ExitStack() as stack:
+
+        def folder() -> Path:
+            return Path(stack.enter_context(tempfile.TemporaryDirectory()))
+
+        up = [stack.enter_context(valetkey(folder()))]
+        missing: list[str] = []
+        if not alone:
+            if postgresql_is_there():
+                up.append(stack.enter_context(valetkey(folder(), on_postgresql=True)))
+            else:
+                missing.append("Valetkey on PostgreSQL: there is no postgresql-15 here")
+            up.append(stack.enter_context(oidc_provider(folder())))
+            if redis_is_there():
+                up.append(stack.enter_context(oidc_provider(folder(), redis="everysec")))
+            else:
+                missing.append("oidc-provider with Redis: there is no redis-server here")
+            up.append(stack.enter_context(django_oauth_toolkit(folder())))
+            up.append(stack.enter_context(authlib(folder())))
+        up.append(stack.enter_context(ceiling()))
+        yield up, missing
+
+
+async def compare(
+    peers: Sequence[Peer],
+    rounds: int,
+    seconds: float,
+    *,
+    only: Sequence[str] = WORKLOADS,
+    paced: float = 0.0,
+) -> Figures:
+    """Measure all in turn: a visit to warm up, then `rounds`; then `paced` seconds of latency."""
+    before = {peer.name: peer.memory() for peer in peers}
+    plans = [(peer, await plan(peer)) for peer in peers]
+    rates: dict[str, dict[str, list[float]]] = {}
+    for workload in only:
+        rates[workload] = {}
+        for turn in range(rounds + 1):
+            for peer, planned in plans:
+                if workload not in planned:
+                    continue
+                had = peer.worked()
+                done = await measure(planned[workload], seconds if turn else seconds / 2)
+                if turn:
+                    rate = done.operations / (peer.worked() - had)
+                    rates[workload].setdefault(peer.name, []).append(rate)
+    latencies: dict[str, tuple[float, float]] = {}
+    for peer, planned in plans if paced else ():
+        times = await _paced(planned[JWT if JWT in planned else REFERENCE], paced)
+        latencies[peer.name] = (statistics.median(times), times[int(len(times) * 0.99)])
+    return Figures(
+        rates,
+        latencies,
+        {peer.name: (before[peer.name], peer.memory()) for peer in peers},
+        {peer.name: peer.started for peer in peers},
+        list(dict.fromkeys(peer.versions for peer in peers if peer.versions)),
+    )
+
+
+async def _paced(workers: Sequence[Worker], seconds: float) -> list[float]:
+    """Milliseconds of each request at a fixed rate, from the moment it was due, sorted."""
+    times: list[float] = []
+    began = time.perf_counter()
+
+    async def ask(worker: Worker, due: float) -> None:
+        await worker.step()
+        times.append((time.perf_counter() - due) * 1_000)
+
+    asked: list[asyncio.Task[None]] = []
+    for number in range(int(seconds * RATE)):
+        due = began + number / RATE
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        if number >= len(workers):
+            # One connection carries one request; the one that is due may still be at work.
+            await asked[number - len(workers)]
+        asked.append(asyncio.create_task(ask(workers[number % len(workers)], due)))
+    await asyncio.gather(*asked)
+    return sorted(times)

@@ -1,0 +1,239 @@
+"""The work that all servers are given alike; each answer is checked."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+from bench.load import Line, Worker
+from bench.peers.peer import Peer
+from bench.workloads import CALLBACK, CHALLENGE, SECRET, VERIFIER, Repeat, location
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet
+from valetkey.kernel.secret import from_base64url
+
+PUBLIC = "phone"
+CALLERS = 32
+SIGNED_IN = "openid notes:read"
+WITHOUT_ID_TOKEN = "notes:read"
+JWT = "client credentials, JWT"
+REFERENCE = "client credentials, by reference"
+INTROSPECTION = "introspection, by reference"
+FLOW = "code + PKCE, with ID token"
+BARE_FLOW = "code + PKCE, without ID token"
+REFRESH = "refresh with rotation"
+USERINFO = "userinfo"
+RESOURCE = "resource call, JWT verified before"
+PAGE = "sign-in page"
+KEYS = "JWKS"
+DISCOVERY = "discovery"
+MIX = "80 introspections, 15 refreshes, 5 flows"
+WORKLOADS = (
+    JWT,
+    REFERENCE,
+    INTROSPECTION,
+    FLOW,
+    BARE_FLOW,
+    REFRESH,
+    USERINFO,
+    RESOURCE,
+    PAGE,
+    KEYS,
+    DISCOVERY,
+    MIX,
+)
+"""In the order of the tables."""
+
+
+@dataclass
+class Flow(Worker):
+    """Someone signed in, who allowed it before, opens the app: a code, then tokens."""
+
+    peer: Peer
+    connection: Line
+    scope: str
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
+
+    async def step(self) -> None:
+        """The authorization request, the redirect, the exchange."""
+        cookie = "; ".join(f"{name}={value}" for name, value in self.peer.cookies.items())
+        path = authorize(self.peer, self.scope)
+        reply = await self.connection.ask(self.peer.get(path, f"Cookie: {cookie}"))
+        answer = parse_qs(urlsplit(location(reply)).query)
+        form = {
+            "grant_type": "authorization_code",
+            "client_id": PUBLIC,
+            "code": answer["code"][0],
+            "redirect_uri": CALLBACK,
+            "code_verifier": VERIFIER,
+        }
+        reply = await self.connection.ask(self.peer.post(self.peer.paths.token, form))
+        assert reply.status == 200, reply.body
+        self.tokens = json.loads(reply.body)
+        assert ("openid" in self.scope.split()) == ("id_token" in self.tokens)
+
+
+def authorize(peer: Peer, scope: str) -> str:
+    """The authorization request of the app on the phone."""
+    asked = {
+        "response_type": "code",
+        "client_id": PUBLIC,
+        "redirect_uri": CALLBACK,
+        "scope": scope,
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": "S256",
+    }
+    query = urlencode(asked | dict(peer.asked), quote_via=quote)
+    return f"{peer.paths.authorize}?{query}"
+
+
+@dataclass
+class Rotation(Worker):
+    """A public client uses its refresh token, gets the successor, and goes on."""
+
+    peer: Peer
+    connection: Line
+    token: str
+
+    async def step(self) -> None:
+        """Rotate once."""
+        form = {"grant_type": "refresh_token", "client_id": PUBLIC, "refresh_token": self.token}
+        reply = await self.connection.ask(self.peer.post(self.peer.paths.token, form))
+        assert reply.status == 200, reply.body
+        successor = json.loads(reply.body)["refresh_token"]
+        assert successor != self.token
+        self.token = successor
+
+
+def machine(peer: Peer, kind: str) -> Repeat:
+    """A client that fetches tokens for itself: `kind` is "jwt" or "reference"."""
+    secret = {"grant_type": "client_credentials", "client_secret": SECRET}
+    request = peer.post(peer.paths.machine_token, secret | dict(peer.machine[kind]))
+    expected = b'"access_token":"eyJ' if kind == "jwt" else b'"access_token":"'
+    return Repeat(peer.line(), request, peer.said(expected))
+
+
+def introspection(peer: Peer, token: str) -> Repeat:
+    """An API that asks what a token is worth."""
+    credentials = b64encode(f"{peer.introspects_as}:{SECRET}".encode()).decode()
+    form = {"token": token}
+    if peer.posts_secret:
+        form |= {"client_id": peer.introspects_as, "client_secret": SECRET}
+        request = peer.post(peer.paths.introspection, form)
+    else:
+        header = f"Authorization: Basic {credentials}"
+        request = peer.post(peer.paths.introspection, form, header)
+    return Repeat(peer.line(), request, peer.said(b'"active":true'))
+
+
+def userinfo(peer: Peer, token: str) -> Repeat:
+    """An app that asks who it is."""
+    request = peer.get(peer.paths.userinfo, f"Authorization: Bearer {token}")
+    return Repeat(peer.line(), request, b'"sub"')
+
+
+def document(peer: Peer, path: str, expected: bytes) -> Repeat:
+    """Somebody who reads what the server says about itself."""
+    return Repeat(peer.line(), peer.get(path), expected)
+
+
+def resource_call(peer: Peer, token: str) -> Repeat:
+    """An app that reads its user's notes at the resource server."""
+    assert peer.api is not None
+    request = peer.api.request("GET", "/v2/notes", "", f"Authorization: Bearer {token}")
+    return Repeat(Line(peer.api.host, peer.api.port), request, b'"items":[')
+
+
+@dataclass
+class Mixed(Worker):
+    """The day of a server: out of a hundred, 80 tokens asked about, 15 renewed, 5 apps opened."""
+
+    asking: Worker
+    renewing: Worker
+    opening: Worker
+    done: int = 0
+
+    async def step(self) -> None:
+        """The next of the hundred, spread evenly."""
+        turn = self.done % 20
+        self.done += 1
+        if turn == 0:
+            await self.opening.step()
+        elif turn in (5, 10, 15):
+            await self.renewing.step()
+        else:
+            await self.asking.step()
+
+
+async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
+    """What this server can be measured at, each with its callers."""
+
+    def many(make: Callable[[], Worker]) -> Sequence[Worker]:
+        return [make() for _ in range(CALLERS)]
+
+    planned: dict[str, Sequence[Worker]] = {
+        KEYS: many(lambda: document(peer, peer.paths.keys, b'"keys"'))
+    }
+    if "jwt" in peer.machine:
+        planned[JWT] = many(lambda: machine(peer, "jwt"))
+        once = machine(peer, "jwt")
+        given = await once.connection.ask(once.request)
+        await _check(peer, json.loads(given.body)["access_token"])
+    if "reference" not in peer.machine:
+        return planned
+    flows = [Flow(peer, peer.line(), SIGNED_IN) for _ in range(CALLERS)]
+    for flow in flows:
+        await flow.step()
+    # Of a flow that nobody goes on with: some servers end a token when its refresh token is used.
+    apart = Flow(peer, peer.line(), SIGNED_IN)
+    await apart.step()
+    token = apart.tokens["access_token"]
+    await _check(peer, apart.tokens["id_token"])
+    asks = machine(peer, "reference")
+    opaque = json.loads((await asks.connection.ask(asks.request)).body)["access_token"]
+    refreshing = [Rotation(peer, flow.connection, flow.tokens["refresh_token"]) for flow in flows]
+    for flow in flows:
+        await flow.step()
+    planned[REFERENCE] = many(lambda: machine(peer, "reference"))
+    planned[INTROSPECTION] = many(lambda: introspection(peer, opaque))
+    planned[FLOW] = flows
+    planned[BARE_FLOW] = many(lambda: Flow(peer, peer.line(), WITHOUT_ID_TOKEN))
+    planned[REFRESH] = refreshing
+    planned[USERINFO] = many(lambda: userinfo(peer, token))
+    planned[DISCOVERY] = many(lambda: document(peer, peer.paths.discovery, b'"issuer"'))
+    planned[MIX] = [
+        Mixed(
+            introspection(peer, opaque),
+            Rotation(peer, flow.connection, flow.tokens["refresh_token"]),
+            Flow(peer, peer.line(), SIGNED_IN),
+        )
+        for flow in flows
+    ]
+    if peer.api is not None:
+        planned[RESOURCE] = many(lambda: resource_call(peer, token))
+        page = await _sign_in_page(peer)
+        planned[PAGE] = many(lambda: Repeat(peer.line(), page, b'type="password"'))
+    return planned
+
+
+async def _sign_in_page(peer: Peer) -> bytes:
+    """The request for the page that somebody sees who is not signed in."""
+    sent = await peer.line().ask(peer.get(authorize(peer, SIGNED_IN)))
+    cookies = [
+        line.partition(": ")[2].partition(";")[0]
+        for line in sent.head.decode().split("\r\n")
+        if line.lower().startswith("set-cookie: ")
+    ]
+    return peer.get(location(sent), f"Cookie: {'; '.join(cookies)}")
+
+
+async def _check(peer: Peer, token: str) -> None:
+    """A JWT of this server is signed by a key that it publishes."""
+    published = await peer.line().ask(peer.get(peer.paths.keys))
+    header, claims, signature = token.split(".")
+    said = json.loads(from_base64url(header) or b"")
+    key = KeySet.parse(published.body, ignore_unknown=True).find(said.get("kid"))
+    assert key is not None, (peer.name, said)
+    proof = from_base64url(signature) or b""
+    assert key.verifies(Algorithm(said["alg"]), proof, f"{header}.{claims}".encode()), peer.name

@@ -1,0 +1,1 @@
+"""What was found: the committed run, and the page and the plot that are written from it."""
