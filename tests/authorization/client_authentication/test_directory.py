@@ -102,3 +102,28 @@ def test_who_has_not_heard_yet_issues_nothing_to_a_client_that_was_switched_off(
         (await it.exchange("svc", code)).refused(401, "invalid_client")
 
     run(tmp_path, story)
+
+
+def test_a_client_is_current_until_anybody_changes_the_register(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",))
+        directory = ClientDirectory(it.foundation.store)
+        client = await directory.find("svc")
+        assert client is not None
+        assert await it.read(lambda tx: directory.is_current(tx, client))
+        twin = replace(client)
+        assert not await it.read(lambda tx: directory.is_current(tx, twin))
+        registrar = it.foundation.registrar("test")
+
+        def change(tx: Transaction) -> bool:
+            assert registrar.disable(tx, client, it.clock.now)
+            # Within the transaction that changes it, and before anybody else can know.
+            return directory.is_current(tx, client)
+
+        assert not await it.write(change)
+        assert not await it.read(lambda tx: directory.is_current(tx, client))
+        again = await directory.find("svc")
+        assert again is not None
+        assert await it.read(lambda tx: directory.is_current(tx, again))
+
+    run(tmp_path, story)

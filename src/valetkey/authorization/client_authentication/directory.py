@@ -2,7 +2,7 @@
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.register.clients import revision
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.transaction import Store, Transaction
 
 _MOST = 10_000
 
@@ -43,6 +43,13 @@ class ClientDirectory:
         self._changed = -1
         return await self.find(client_id)
 
+    def is_current(self, tx: Transaction, client: Client) -> bool:
+        """Whether `client`, whom `find` gave, is what the register holds for this transaction.
+
+        False says nothing: look then. Any thread may ask.
+        """
+        return revision(tx.db) == self._revision and self._known.get(client.id) is client
+
     async def _compare(self) -> None:
         changed = self._store.engine.changed()
         if changed == self._changed:
@@ -50,5 +57,6 @@ class ClientDirectory:
         number = await self._store.read(lambda tx: revision(tx.db))
         self._changed = changed
         if number != self._revision:
-            self._revision = number
+            # In this order, for those who ask `is_current` meanwhile.
             self._known.clear()
+            self._revision = number

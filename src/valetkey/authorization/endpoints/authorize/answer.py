@@ -140,18 +140,10 @@ async def answer(site: Site, pending: Pending, now: Instant) -> Answer:
 
 def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: Instant) -> Answer:
     interaction = pending.interaction
-    client = require_client(tx.clients.find(pending.client.id))
-    returns = prove(interaction.parameters, client)
-    try:
-        asked = parse(
-            interaction.parameters,
-            client,
-            returns,
-            known=site.scopes,
-            resource=site.policy.audience,
-        )
-    except Refused as refused:
-        return Told(pending.asked, refused.refusal)
+    judged = _judged(tx, site, pending)
+    if isinstance(judged, Told):
+        return judged
+    client, asked = judged
     signed_in = _still_signed_in(tx, site, pending, now)
     person = None
     if signed_in is not None:
@@ -171,6 +163,22 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
     # A claim is given by a scope or by itself, and in both ways only where it was allowed.
     claims = asked.claims.only(step.claims.union(claims_of_scope(step.scope)))
     return _issue(tx, site, _Yes(asked, client, signed_in, step.scope, claims), drawn, now)
+
+
+def _judged(
+    tx: Transaction, site: Site, pending: Pending
+) -> tuple[Client, AuthorizationRequest] | Told:
+    if site.directory.is_current(tx, pending.client):
+        # Nothing that the request was judged by is another than it was then.
+        return pending.client, pending.asked
+    client = require_client(tx.clients.find(pending.client.id))
+    parameters = pending.interaction.parameters
+    returns = prove(parameters, client)
+    try:
+        asked = parse(parameters, client, returns, known=site.scopes, resource=site.policy.audience)
+    except Refused as refused:
+        return Told(pending.asked, refused.refusal)
+    return client, asked
 
 
 def _still_signed_in(
