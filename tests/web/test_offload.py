@@ -54,3 +54,20 @@ def test_work_that_nobody_waits_for_counts_until_it_is_done() -> None:
 
     with closing(Offload(1, 0)) as offload:
         asyncio.run(main())
+
+
+def test_it_is_full_while_all_threads_and_places_are_taken() -> None:
+    door = threading.Event()
+
+    async def main() -> None:
+        fullness = [offload.is_full]
+        tasks = [asyncio.create_task(offload.run(door.wait)) for _ in range(2)]
+        await asyncio.sleep(0)
+        fullness.append(offload.is_full)
+        door.set()
+        await asyncio.gather(*tasks)
+        await asyncio.sleep(0)
+        assert fullness == [False, True]
+
+    with closing(Offload(1, 1)) as offload:
+        asyncio.run(main())

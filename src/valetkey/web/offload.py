@@ -22,9 +22,14 @@ class Offload:
         self._taken = 0
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="offload")
 
+    @property
+    def is_full(self) -> bool:
+        """Whether `run` would raise Busy now: nothing need be prepared for it."""
+        return self._taken >= self._limit
+
     async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """What `function` returns or raises. Raises Busy if the queue is full."""
-        if self._taken >= self._limit:
+        if self.is_full:
             raise Busy("too much slow work is waiting")
         self._taken += 1
         future = self._threads.submit(function, *args, **kwargs)

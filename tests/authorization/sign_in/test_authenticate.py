@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Event
 from typing import ParamSpec, TypeVar
 
 import pytest
@@ -219,6 +220,25 @@ class _Full(Offload):
 
     async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         raise Busy("full")
+
+
+def test_a_full_queue_is_refused_before_anything_is_written(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        door = Event()
+        offload = Offload(1, 0)
+        waiting = asyncio.create_task(offload.run(door.wait))
+        await asyncio.sleep(0)
+        before = it.store.engine.mark()
+        with pytest.raises(Busy):
+            await replace(it.password, offload=offload).authenticate(
+                "alice", PASSWORD, HOME, it.clock.now
+            )
+        assert it.store.engine.mark() == before
+        door.set()
+        await waiting
+        offload.close()
+
+    run(sqlite_url, story)
 
 
 def test_what_was_too_busy_to_judge_counts_for_nobody(sqlite_url: str) -> None:

@@ -68,6 +68,9 @@ class PasswordSignIn:
         `slow_down` with `retry_after` when account or address must wait (nothing is hashed then),
         `invalid_grant` otherwise. `then` runs in the transaction that accepts the password.
         """
+        if self.offload.is_full:
+            # Before anything is written: a flood costs no more than its refusals.
+            raise Busy("too many sign-ins wait")
         places = (self._address_bucket(address), username, now)
         attempt = await self.store.write(lambda tx: self._count(tx, *places))
         if attempt.wait:
