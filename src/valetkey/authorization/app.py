@@ -14,6 +14,7 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.deeds.password_change import PasswordChange
 from valetkey.authorization.deeds.records import Records
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
@@ -115,11 +116,17 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     served = grant_types(replace(passwords, door="password_grant").authenticate)
     site = _site(foundation, directory, decisions)
     sign_out = SignOut(foundation.issuer, store, site.subjects, courier.at_once)
+    password_change = PasswordChange(
+        replace(passwords, door="account"),
+        foundation.accounts(),
+        settings.sessions,
+        runtime.random,
+    )
     refuse_with_page = RefuseWithPage(decisions, site.brand)
     routes = (
         *visitor_routes(site, passwords, minter, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
-        *account_routes(site, sign_out, refuse_with_page),
+        *account_routes(site, sign_out, password_change, refuse_with_page),
         *_client_routes(foundation, door, served, minter, refuse),
         _userinfo_route(foundation, directory, minter, refuse),
         *registration_routes(foundation, refuse),

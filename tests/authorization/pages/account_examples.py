@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from valetkey.authorization.deeds.password_change import NewPasswordFault
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.account.apps import (
     AppLine,
@@ -10,6 +11,7 @@ from valetkey.authorization.pages.visitor.account.apps import (
     EndAppPage,
     EndAppsPage,
 )
+from valetkey.authorization.pages.visitor.account.security import SecurityPage
 from valetkey.authorization.pages.visitor.account.sessions import SessionLine, SessionsPage
 from valetkey.authorization.pages.visitor.account.when import When
 from valetkey.authorization.pages.who import AskingApp
@@ -50,6 +52,7 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
         SessionLine("se_4", "Chrome", "", ago(59), ago(59)),
     )
     end, all_, sessions = "/account/apps/end", "/account/apps/end-all", "/account/sessions"
+    security = "/account/security"
     return {
         "apps": AppsPage((*lines, resting, bound)),
         "apps_one": AppsPage(lines[:1], ended="Old Printer"),
@@ -59,6 +62,17 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
         "end_app_hostile": EndAppPage(end, "csrf-value", line(hostile)),
         "end_apps": EndAppsPage(all_, "csrf-value", lines),
         "end_apps_hostile": EndAppsPage(all_, "csrf-value", (line(hostile),)),
+        "security": SecurityPage(security, "csrf-value", "ada", 8, ago(4_000_000)),
+        "security_changed": SecurityPage(security, "csrf-value", "ada", 8, ago(5), changed=True),
+        "security_wrong": SecurityPage(security, "csrf-value", "ada", 8, ago(50), wrong=True),
+        "security_wait": SecurityPage(security, "csrf-value", "ada", 8, ago(50), wait=240),
+        "security_none": SecurityPage(security, "csrf-value", "ada", 8, None),
+        **{
+            f"security_{fault}": SecurityPage(
+                security, "csrf-value", "ada", 8, ago(50), fault=fault
+            )
+            for fault in NewPasswordFault
+        },
         "sessions": SessionsPage(sessions, "csrf-value", (here, *others)),
         "sessions_one": SessionsPage(sessions, "csrf-value", (here,), all_ended=True),
         "sessions_ended": SessionsPage(sessions, "csrf-value", (here, others[0]), ended=True),

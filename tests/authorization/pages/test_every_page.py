@@ -19,7 +19,7 @@ BRAND = Brand(
     terms_url="/terms",
     privacy_url="https://acme.example/privacy",
 )
-GIVEN = {"brand", "assets", "address", "parts", "_", "gettext", "ngettext"}
+GIVEN = {"brand", "assets", "address", "parts", "times", "_", "gettext", "ngettext"}
 
 every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.keys())
 

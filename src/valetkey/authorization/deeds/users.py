@@ -121,11 +121,16 @@ class AccountKeeper:
         tx.events.add(UserChanged(user.uid, changed), now)
         return wanted
 
-    def set_password(self, tx: Transaction, user: User, data: str, now: Instant) -> None:
-        """Give it another password, of which `data` is the hash; sessions and grants end."""
+    def set_password(
+        self, tx: Transaction, user: User, data: str, now: Instant, *, keep: str = ""
+    ) -> None:
+        """Give it another password, of which `data` is the hash; sessions and grants end.
+
+        The session with the id `keep` goes on.
+        """
         tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), data, now)
         tx.events.add(PasswordChanged(user.uid), now)
-        end_everything(tx, user, now, "password_changed")
+        end_everything(tx, user, now, "password_changed", keep=keep)
 
     def disable(self, tx: Transaction, user: User, now: Instant) -> bool:
         """Switch it off; sessions and grants end. False if it was off."""
@@ -157,10 +162,13 @@ def changed_names(before: User, after: User) -> tuple[str, ...]:
     )
 
 
-def end_everything(tx: Transaction, user: User, now: Instant, because: str) -> None:
-    """End every session and every grant of an account; apps and resource servers hear of it."""
+def end_everything(
+    tx: Transaction, user: User, now: Instant, because: str, *, keep: str = ""
+) -> None:
+    """End every session but `keep` and every grant; apps and resource servers hear of it."""
     for session in tx.sessions.live_of(user.uid, now):
-        close_session(tx, session, now, because)
+        if session.id != keep:
+            close_session(tx, session, now, because)
     for grant in tx.grants.live_of_user(user.uid, now):
         if tx.grants.revoke(grant.id, now, because):
             tx.events.add(GrantRevoked(user.uid, grant.client_id, grant.id, because), now)

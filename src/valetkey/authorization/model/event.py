@@ -129,7 +129,7 @@ class UserEnabled(Event):
 
 @dataclass(frozen=True, slots=True)
 class PasswordChanged(Event):
-    """A password was set; the account's sessions and grants have ended."""
+    """A password was set; grants ended, and sessions but the one in which it was changed."""
 
     name: ClassVar[str] = "password.changed"
     uid: int

@@ -20,7 +20,7 @@ _SYSTEMS = (
     ("Android", "Android"),
     ("Windows", "Windows"),
     ("Macintosh", "Mac"),
-    ("CrOS", "ChromeOS"),
+    ("X11; Cr", "ChromeOS"),
     ("Linux", "Linux"),
 )
 

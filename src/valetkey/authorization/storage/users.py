@@ -102,6 +102,13 @@ class Users:
         )
         return None if row is None else str(row[0])
 
+    def password_set_at(self, uid: Uid) -> Instant | None:
+        """When the user's password was set; None if there is none."""
+        row = self.db.row(
+            "SELECT created_at FROM credentials WHERE uid = :uid AND kind = 'password'", uid=uid
+        )
+        return None if row is None else Instant(row[0])
+
     def set_password_hash(self, uid: Uid, credential_id: str, data: str, now: Instant) -> None:
         """Put a password's hash in place of the one before."""
         self.db.run("DELETE FROM credentials WHERE uid = :uid AND kind = 'password'", uid=uid)

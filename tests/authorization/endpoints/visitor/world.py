@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.deeds.password_change import PasswordChange
+from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
@@ -220,11 +222,17 @@ async def world(
     tokens = LogoutTokens(issuer, signer, subjects)
     courier = Courier(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, subjects, courier.at_once)
+    change = PasswordChange(
+        replace(password, door="account"),
+        AccountKeeper(runtime.random),
+        site.sessions,
+        runtime.random,
+    )
     app = App(
         (
             *routes(site, password, minter, refuse),
             *logout_routes(site, deed, refuse),
-            *account_routes(site, deed, refuse),
+            *account_routes(site, deed, change, refuse),
         ),
         runtime=runtime,
         refuse=refuse,

@@ -1,16 +1,28 @@
 """The account area's routes: which address is whose."""
 
 from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.deeds.password_change import PasswordChange
 from valetkey.authorization.endpoints.account.apps import AppsEndpoint
+from valetkey.authorization.endpoints.account.security import SecurityEndpoint
 from valetkey.authorization.endpoints.account.sessions import SessionsEndpoint
-from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, SESSIONS, Site
+from valetkey.authorization.endpoints.visitor.site import (
+    APPS,
+    END_APP,
+    END_APPS,
+    SECURITY,
+    SESSIONS,
+    Site,
+)
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route
 
 
-def routes(site: Site, sign_out: SignOut, refuse: Refuse) -> tuple[Route, ...]:
+def routes(
+    site: Site, sign_out: SignOut, password: PasswordChange, refuse: Refuse
+) -> tuple[Route, ...]:
     """Every page on which people look after their account."""
     apps, sessions = AppsEndpoint(site), SessionsEndpoint(site, sign_out)
+    security = SecurityEndpoint(site, password)
 
     def form(path: str, get: Endpoint, post: Endpoint) -> Route:
         return Route(path, {"GET": get, "HEAD": get, "POST": post}, refuse, Body.FORM)
@@ -20,4 +32,5 @@ def routes(site: Site, sign_out: SignOut, refuse: Refuse) -> tuple[Route, ...]:
         form(END_APP, apps.ask, apps.end),
         form(END_APPS, apps.ask_all, apps.end_all),
         form(SESSIONS, sessions.get, sessions.post),
+        form(SECURITY, security.get, security.post),
     )

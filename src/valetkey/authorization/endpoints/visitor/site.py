@@ -46,6 +46,7 @@ APPS = "/account/apps"
 END_APP = "/account/apps/end"
 END_APPS = "/account/apps/end-all"
 SESSIONS = "/account/sessions"
+SECURITY = "/account/security"
 
 _NO_REFERRER = ("referrer-policy", "no-referrer")
 

@@ -1,0 +1,116 @@
+"""Another password for one's own account: the current one is asked, all else ends (security 22)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.account.user import User, fold
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.authorization.sign_in.password import SHORTEST, hash_prepared, prepare
+from valetkey.authorization.sign_in.session import (
+    NewSession,
+    SignedIn,
+    find_still_signed_in,
+    sign_in,
+)
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import SessionSettings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+
+_SALT = 16
+
+
+class NewPasswordFault(StrEnum):
+    """What keeps a text from being somebody's new password."""
+
+    SHORT = "short"
+    IMPOSSIBLE = "impossible"  # too long, or with control characters
+    NAME = "name"  # it is their user name or e-mail address
+    SAME = "same"  # it is the one they have
+    DIFFERENT = "different"  # it was not typed twice alike
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NewPassword:
+    """What was typed into the form. Never printed."""
+
+    current: str
+    new: str
+    again: str
+
+    def fault(self, user: User) -> NewPasswordFault | None:
+        """What is wrong with the new one for this person; by length, not by composition."""
+        if len(self.new) < SHORTEST:
+            return NewPasswordFault.SHORT
+        if prepare(self.new) is None:
+            return NewPasswordFault.IMPOSSIBLE
+        if fold(self.new) in {fold(user.username), fold(user.email)}:
+            return NewPasswordFault.NAME
+        if self.new == self.current:
+            return NewPasswordFault.SAME
+        return NewPasswordFault.DIFFERENT if self.new != self.again else None
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordChange:
+    """Changes the password of somebody who is there; guesses count as at the sign-in page."""
+
+    passwords: PasswordSignIn
+    accounts: AccountKeeper
+    sessions: SessionSettings
+    random: Callable[[int], bytes]
+
+    async def change(
+        self,
+        signed_in: SignedIn,
+        typed: NewPassword,
+        cookie: str,
+        new: NewSession,
+        address: str,
+        now: Instant,
+    ) -> NewPasswordFault | Refusal | None:
+        """None once it is done: every other session and every grant has ended.
+
+        The session that asked goes on under the cookie of `new`. A Refusal says that the current
+        password was not given (`invalid_grant`) or that one must wait (`slow_down`).
+        """
+        user = signed_in.user
+        if fault := typed.fault(user):
+            return fault
+        stored: list[str | None] = []
+        found = await self.passwords.authenticate(
+            user.username,
+            typed.current,
+            address,
+            now,
+            lambda tx, user: stored.append(tx.users.password_hash(user.uid)),
+        )
+        if isinstance(found, Refusal):
+            return found
+        prepared = prepare(typed.new)
+        if prepared is None:
+            return NewPasswordFault.IMPOSSIBLE
+        offload, salt = self.passwords.offload, self.random(_SALT)
+        data = await offload.run(hash_prepared, prepared, self.passwords.passwords, salt)
+
+        def work(tx: Transaction) -> bool:
+            # Held: of two who change it at once the second finds another password than it knew.
+            user = tx.users.find_to_change(found.uid)
+            asking = find_still_signed_in(tx, signed_in.session.id, self.sessions, now)
+            if user is None or asking is None or asking.user.uid != found.uid:
+                return False
+            if tx.users.password_hash(user.uid) != stored[-1]:
+                return False
+            self.accounts.set_password(tx, user, data, now, keep=asking.session.id)
+            sign_in(tx, cookie, new, user, self.passwords.key, self.sessions, now)
+            return True
+
+        if await self.passwords.store.write(work):
+            return None
+        return Refusal(
+            ErrorCode.INVALID_GRANT,
+            "the password or the session was changed meanwhile",
+            "password.overtaken",
+        )

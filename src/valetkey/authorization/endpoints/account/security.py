@@ -1,0 +1,85 @@
+"""/account/security: another password."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.deeds.password_change import (
+    NewPassword,
+    NewPasswordFault,
+    PasswordChange,
+)
+from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
+from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
+from valetkey.authorization.pages.visitor.account.security import SecurityPage
+from valetkey.authorization.pages.visitor.account.when import When
+from valetkey.authorization.sign_in.password import SHORTEST
+from valetkey.authorization.sign_in.session import NewSession
+from valetkey.kernel.moment import minutes
+from valetkey.kernel.refusal import Refusal
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import read_query
+
+_FIELDS = ("current", "new", "again")
+_NEWS = minutes(5)
+_BAD_REQUEST = 400
+_UNAUTHORIZED = 401
+_TOO_MANY = 429
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityEndpoint:
+    """The password of who is signed in."""
+
+    site: Site
+    deed: PasswordChange
+
+    async def get(self, request: Request) -> Response:
+        """The page. That the password was changed is said only while it is news."""
+        seen = await visit(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        changed = read_query(request.query).get("changed") is not None
+        return await self._page(request, seen, None, changed=changed)
+
+    async def post(self, request: Request) -> Response:
+        """Change it, or show what went wrong beside the field."""
+        found = await posted(self.site, request, opaque=_FIELDS)
+        if isinstance(found, Response):
+            return found
+        seen, form = found
+        typed = NewPassword(*(form.get(name) or "" for name in _FIELDS))
+        new = NewSession.fresh(request.headers.get("user-agent") or "", self.site.random)
+        cookie = self.site.cookies.session(request)
+        fault = await self.deed.change(
+            seen.signed_in, typed, cookie, new, request.address, request.at
+        )
+        if fault is not None:
+            return await self._page(request, seen, fault)
+        cookies = self.site.cookies.begin(new.cookie, seen.signed_in.session.id)
+        return self.site.goes_to(f"{SECURITY}?changed=1", *cookies)
+
+    async def _page(
+        self,
+        request: Request,
+        seen: Visit,
+        fault: NewPasswordFault | Refusal | None,
+        *,
+        changed: bool = False,
+    ) -> Response:
+        user = seen.signed_in.user
+        since = await self.site.store.read(lambda tx: tx.users.password_set_at(user.uid))
+        refusal = fault if isinstance(fault, Refusal) else None
+        wait = 0 if refusal is None else refusal.retry_after
+        page = SecurityPage(
+            action=SECURITY,
+            csrf=seen.csrf,
+            username=user.username,
+            shortest=SHORTEST,
+            since=None if since is None else When(since, request.at),
+            changed=changed and since is not None and since + _NEWS > request.at,
+            wrong=refusal is not None and not wait,
+            wait=wait,
+            fault=fault if isinstance(fault, NewPasswordFault) else None,
+        )
+        headers = (*seen.headers, ("retry-after", str(wait))) if wait else seen.headers
+        status = _TOO_MANY if wait else _UNAUTHORIZED if refusal else _BAD_REQUEST if fault else 200
+        return self.site.page(page, status, headers=headers)

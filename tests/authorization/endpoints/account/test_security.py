@@ -1,0 +1,151 @@
+"""Another password: only for who knows the current one; everything else ends."""
+
+import asyncio
+
+import pytest
+
+from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
+from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.config.settings import LimitSettings
+from valetkey.kernel.moment import minutes
+from valetkey.kernel.scope import Scope
+
+NEW = "four words nobody knows"
+
+
+async def change(
+    browser: Browser, current: str = PASSWORD, new: str = NEW, again: str = ""
+) -> Answer:
+    page = await browser.get("/account/security")
+    assert page.status == 200, page.body
+    return await browser.submit(page, "change", current=current, new=new, again=again or new)
+
+
+async def is_in(browser: Browser) -> bool:
+    return 'id="sign-out"' in (await browser.get("/")).body
+
+
+async def stored(it: World) -> str | None:
+    return await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
+
+
+def test_everything_but_this_session_ends_and_the_new_one_signs_in(database_url: str) -> None:
+    async def story(it: World) -> None:
+        phone, browser = await signed_in(it), await signed_in(it)
+        await grant_of(it, "web1", Scope.of("read"))
+        before = dict(browser.cookies)
+        it.clock.forward(minutes(7))
+        answer = await change(browser)
+        assert answer.location == "/account/security?changed=1"
+        page = await browser.follow(answer)
+        assert knows(page, "You are signed out everywhere else")
+        assert await is_in(browser)
+        assert not await is_in(phone)
+        assert not await is_in(it.browser(before)), "the cookie of before"
+        assert await live(it, ALICE) == []
+        assert (await it.events()).count("password.changed") == 1
+        assert (await it.events()).count("session.ended") == 1
+        it.clock.forward(minutes(6))
+        again = await browser.get("/account/security", changed="1")
+        assert not knows(again, "Your password is changed")
+        stranger = it.browser()
+        refused = await stranger.submit(
+            await stranger.get("/oauth/sign-in"), "sign-in", username="alice", password=PASSWORD
+        )
+        assert refused.status == 401
+        accepted = await stranger.submit(
+            await stranger.get("/oauth/sign-in"), "sign-in", username="alice", password=NEW
+        )
+        assert accepted.location == "/"
+
+    run(database_url, story)
+
+
+@pytest.mark.parametrize(
+    ("new", "again", "words"),
+    [
+        ("seven77", "", "It needs at least 8 characters"),
+        ("", "", "It needs at least 8 characters"),
+        ("x" * 1_025, "", "It is too long"),
+        ("eight\x00888", "", "It is too long"),
+        ("ALICE@example.com", "", "which others know"),
+        (PASSWORD, "", "that you have already"),
+        (NEW, NEW.upper(), "The two are not alike"),
+    ],
+)
+def test_what_cannot_be_one_is_said_at_its_field(
+    sqlite_url: str, new: str, again: str, words: str
+) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        before = await stored(it)
+        answer = await change(browser, new=new, again=again)
+        assert answer.status == 400
+        assert knows(answer, words)
+        for secret in {new, again, PASSWORD} - {"", ALICE.email}:
+            assert secret not in answer.body
+        assert await stored(it) == before
+
+    run(sqlite_url, story)
+
+
+def test_guesses_at_the_current_one_count_as_at_the_sign_in_page(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        before = await stored(it)
+        for guess in ("", "null", "wrong wrong"):
+            answer = await change(browser, current=guess)
+            assert answer.status == 401
+            assert knows(answer, "This is not your current password")
+        answer = await change(browser)
+        assert answer.status == 429
+        assert int(answer.header("retry-after")) > 0
+        stranger = it.browser()
+        refused = await stranger.submit(
+            await stranger.get("/oauth/sign-in"), "sign-in", username="alice", password=PASSWORD
+        )
+        assert refused.status == 429
+        assert await stored(it) == before
+        assert (await it.events()).count("sign_in.failed") == 3
+        assert "password.changed" not in await it.events()
+
+    run(database_url, story, limits=LimitSettings(sign_in_failures=3))
+
+
+def test_of_two_who_change_it_at_once_one_does(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browsers = [await signed_in(it) for _ in range(2)]
+        pages = [await browser.get("/account/security") for browser in browsers]
+        answers = await asyncio.gather(
+            *(
+                browser.submit(
+                    page, "change", current=PASSWORD, new=f"{NEW} {each}", again=f"{NEW} {each}"
+                )
+                for each, (browser, page) in enumerate(zip(browsers, pages, strict=True))
+            )
+        )
+        done = [answer for answer in answers if "changed" in answer.location]
+        assert len(done) == 1
+        assert (await it.events()).count("password.changed") == 1
+        assert [await is_in(browser) for browser in browsers].count(True) == 1
+
+    run(database_url, story)
+
+
+def test_no_link_and_no_form_of_another_site_changes_it(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser, elsewhere = await signed_in(it), await signed_in(it)
+        before = await stored(it)
+        said = {"current": PASSWORD, "new": NEW, "again": NEW}
+        action, fields = (await browser.get("/account/security")).form("change")
+        _, foreign = (await elsewhere.get("/account/security")).form("change")
+        for wrong in ({}, {"csrf": "x"}, {"csrf": foreign["csrf"]}):
+            assert (await browser.post(action, {**said, **wrong})).status == 403
+        cross = {"sec-fetch-site": "cross-site"}
+        assert (await browser.post(action, {**fields, **said}, cross)).status == 403
+        assert (await browser.send("GET", f"{action}?current=x&new=y")).status == 200
+        assert (await it.browser().post(action, said)).location == "/oauth/sign-in"
+        assert await stored(it) == before
+
+    run(sqlite_url, story)
