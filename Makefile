@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test check format coverage bench docs pictures lock
+KNOWN := words demo test check format coverage bench bench-quick docs pictures lock
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -30,7 +30,8 @@ words:
 	@echo 'make check        style, types, import contracts, spelling; under 20 seconds'
 	@echo 'make format       let the formatter have its way'
 	@echo 'make coverage     every test, and which lines none of them reached'
-	@echo 'make bench        how fast it is here, as a table with versions'
+	@echo 'make bench        how fast it is here, side by side with others; KEEP=1 keeps the results'
+	@echo 'make bench-quick  whether it has become slower, against what our stack can do at all'
 	@echo 'make docs         write the generated reference pages again'
 	@echo 'make pictures     take the pictures of the first page again; needs Chromium'
 	@echo 'make lock         write the locks again after a change of pyproject.toml; NEWER=1 moves versions'
@@ -56,7 +57,10 @@ coverage: .venv/.dev tests/clients/node_modules/.stamp
 	@$(BIN)/coverage report
 
 bench: .venv/.runtime
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench $(if $(KEEP),--keep) $(if $(NOTE),--note '$(NOTE)')
+
+bench-quick: .venv/.runtime
+	@$(BIN)/python -m bench --quick --seconds 0.7
 
 pictures: .venv/.dev
 	@$(BIN)/python -m docs.pictures
