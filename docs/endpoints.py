@@ -44,6 +44,7 @@ SENTENCES = {
     "/account/apps/end-all": "The same for all of them.",
     "/account/sessions": "Where one is signed in; signs out one other browser, or all others.",
     "/account/security": "Changes the password; the current one is asked.",
+    "/account/activity": "What happened to the account, newest first.",
     "/": "Who runs this, and who is signed in.",
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from valetkey.authorization.deeds.password_change import NewPasswordFault
 from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.account.activity import ActivityLine, ActivityPage
 from valetkey.authorization.pages.visitor.account.apps import (
     AppLine,
     AppsPage,
@@ -13,12 +14,31 @@ from valetkey.authorization.pages.visitor.account.apps import (
 )
 from valetkey.authorization.pages.visitor.account.security import SecurityPage
 from valetkey.authorization.pages.visitor.account.sessions import SessionLine, SessionsPage
-from valetkey.authorization.pages.visitor.account.when import When
+from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.pages.who import AskingApp
 from valetkey.kernel.moment import Instant
 
 NOW = Instant(1_800_000_000)
 _SENTENCES = ("read your notes", "write, change and delete your notes", "see 50% of %s")
+_HAPPENED = (
+    ("session.started", ""),
+    ("session.ended", "signed_out"),
+    ("session.ended", "signed_out_elsewhere"),
+    ("session.ended", "password_changed"),
+    ("session.ended", "user_disabled"),
+    ("session.renewed", ""),
+    ("sign_in.failed", ""),
+    ("password.changed", ""),
+    ("code.redeemed", ""),
+    ("grant.revoked", "user_withdrew"),
+    ("consent.given", ""),
+    ("consent.denied", ""),
+    ("consent.withdrawn", ""),
+    ("user.changed", ""),
+    ("user.disabled", ""),
+    ("user.enabled", ""),
+    ("user.registered", ""),
+)
 
 
 def ago(seconds: int) -> When:
@@ -62,6 +82,17 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
         "end_app_hostile": EndAppPage(end, "csrf-value", line(hostile)),
         "end_apps": EndAppsPage(all_, "csrf-value", lines),
         "end_apps_hostile": EndAppsPage(all_, "csrf-value", (line(hostile),)),
+        "activity": ActivityPage(
+            tuple(
+                ActivityLine(name, ago(place * 9_000), "Notes Printer", because)
+                for place, (name, because) in enumerate(_HAPPENED)
+            ),
+            "/account/activity?before=1.ev_1",
+        ),
+        "activity_none": ActivityPage((), later=True),
+        "activity_hostile": ActivityPage(
+            (ActivityLine("consent.given", ago(5), hostile.name),), later=True
+        ),
         "security": SecurityPage(security, "csrf-value", "ada", 8, ago(4_000_000)),
         "security_changed": SecurityPage(security, "csrf-value", "ada", 8, ago(5), changed=True),
         "security_wrong": SecurityPage(security, "csrf-value", "ada", 8, ago(50), wrong=True),

@@ -25,6 +25,7 @@ _ADDRESSES = {
     "end_app": "/account/apps/end",
     "end_apps": "/account/apps/end-all",
     "sessions": "/account/sessions",
+    "activity": "/account/activity",
     "security": "/account/security",
     "sign_out": "/oauth/sign-out",
     "metadata": "/.well-known/oauth-authorization-server",

@@ -123,15 +123,6 @@ class Grants:
         )
         return [_grant(row) for row in rows]
 
-    def had_any(self, uid: Uid, client_id: str) -> bool:
-        """Whether the user has let the client do anything lately, ended or not."""
-        row = self.db.row(
-            "SELECT id FROM grants WHERE client_id = :client_id AND uid = :uid LIMIT 1",
-            client_id=client_id,
-            uid=uid,
-        )
-        return row is not None
-
     def rotate(self, rotation: Rotation, now: Instant) -> bool:
         """Swap the current refresh token for its successor. One caller is told True."""
         rotated = self.db.run(

@@ -83,6 +83,36 @@ class Events:
         )
         return [_event(row) for row in reversed(rows)]
 
+    def of_person(
+        self, uid: int, before: Instant, before_id: str, limit: int
+    ) -> Sequence[EventRecord]:
+        """At most `limit` that people are told of, newest first, beginning before that place."""
+        rows = self.db.rows(
+            "SELECT id, at, name, client_id, uid, grant_id, data FROM events"
+            " WHERE uid = :uid AND (at < :before OR (at = :before AND id < :before_id))"
+            " AND name IN ('user.registered', 'user.changed', 'user.disabled', 'user.enabled',"
+            " 'password.changed', 'sign_in.failed', 'session.started', 'session.renewed',"
+            " 'session.ended', 'consent.given', 'consent.denied', 'consent.withdrawn',"
+            " 'code.redeemed', 'grant.revoked')"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
+            uid=uid,
+            before=before,
+            before_id=before_id,
+            limit=limit,
+        )
+        return [_event(row) for row in rows]
+
+    def withdrew(self, uid: int, client_id: str, since: Instant) -> bool:
+        """Whether this person has ended something of this client since then."""
+        row = self.db.row(
+            "SELECT id FROM events WHERE uid = :uid AND at >= :since AND client_id = :client_id"
+            " AND name IN ('consent.withdrawn', 'grant.revoked') LIMIT 1",
+            uid=uid,
+            since=since,
+            client_id=client_id,
+        )
+        return row is not None
+
     def find(self, id: str) -> EventRecord | None:
         """One of them."""
         row = self.db.row(

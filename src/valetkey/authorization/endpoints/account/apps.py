@@ -20,13 +20,16 @@ from valetkey.authorization.pages.visitor.account.apps import (
     EndAppPage,
     EndAppsPage,
 )
-from valetkey.authorization.pages.visitor.account.when import When
-from valetkey.kernel.moment import Instant
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.kernel.moment import Instant, minutes
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_query
 
 _LOGOS = 20
 """Logos shown: each adds its origin to a header, and what more there is has its initial."""
+
+_NEWS = minutes(5)
+"""So long a page may say what has just ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class AppsEndpoint:
         apps = await self._apps(seen, request.at)
         page = AppsPage(
             self._lines(apps, request.at),
-            ended=await self._name_of_ended(seen, ended, apps),
+            ended=await self._name_of_ended(seen, ended, apps, request.at),
             all_ended=ended == "all" and not apps,
         )
         logos = [line.logo_url for line in page.apps]
@@ -70,7 +73,9 @@ class AppsEndpoint:
             raise nothing_there("app")
         ended = await self.site.store.write(
             # Whoever presses twice sees what the first press did.
-            lambda tx: end_app(tx, uid, client_id, now) or tx.grants.had_any(uid, client_id)
+            lambda tx: (
+                end_app(tx, uid, client_id, now) or tx.events.withdrew(uid, client_id, _lately(now))
+            )
         )
         if not ended:
             raise nothing_there("app")
@@ -110,12 +115,12 @@ class AppsEndpoint:
         return app
 
     async def _name_of_ended(
-        self, seen: Visit, client_id: str, apps: Sequence[ConnectedApp]
+        self, seen: Visit, client_id: str, apps: Sequence[ConnectedApp], now: Instant
     ) -> str:
         if not _possible(client_id) or any(app.client.id == client_id for app in apps):
             return ""
-        uid = seen.signed_in.user.uid
-        if not await self.site.store.read(lambda tx: tx.grants.had_any(uid, client_id)):
+        uid, since = seen.signed_in.user.uid, _lately(now)
+        if not await self.site.store.read(lambda tx: tx.events.withdrew(uid, client_id, since)):
             return ""
         client = await self.site.directory.find(client_id)
         return "" if client is None else client.name or client.id
@@ -137,6 +142,10 @@ class AppsEndpoint:
             outlasts=app.outlasts,
             logo_url=app.client.logo_uri,
         )
+
+
+def _lately(now: Instant) -> Instant:
+    return Instant(now - _NEWS)
 
 
 def _possible(client_id: str) -> bool:

@@ -2,10 +2,12 @@
 
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.password_change import PasswordChange
+from valetkey.authorization.endpoints.account.activity import ActivityEndpoint
 from valetkey.authorization.endpoints.account.apps import AppsEndpoint
 from valetkey.authorization.endpoints.account.security import SecurityEndpoint
 from valetkey.authorization.endpoints.account.sessions import SessionsEndpoint
 from valetkey.authorization.endpoints.visitor.site import (
+    ACTIVITY,
     APPS,
     END_APP,
     END_APPS,
@@ -22,6 +24,7 @@ def routes(
 ) -> tuple[Route, ...]:
     """Every page on which people look after their account."""
     apps, sessions = AppsEndpoint(site), SessionsEndpoint(site, sign_out)
+    activity = ActivityEndpoint(site)
     security = SecurityEndpoint(site, password)
 
     def form(path: str, get: Endpoint, post: Endpoint) -> Route:
@@ -33,4 +36,5 @@ def routes(
         form(END_APPS, apps.ask_all, apps.end_all),
         form(SESSIONS, sessions.get, sessions.post),
         form(SECURITY, security.get, security.post),
+        Route(ACTIVITY, {"GET": activity.get, "HEAD": activity.get}, refuse),
     )

@@ -10,7 +10,7 @@ from valetkey.authorization.deeds.password_change import (
 from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
 from valetkey.authorization.pages.visitor.account.security import SecurityPage
-from valetkey.authorization.pages.visitor.account.when import When
+from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.sign_in.password import SHORTEST
 from valetkey.authorization.sign_in.session import NewSession
 from valetkey.kernel.moment import minutes

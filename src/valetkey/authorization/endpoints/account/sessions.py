@@ -8,7 +8,7 @@ from valetkey.authorization.endpoints.account.visit import Visit, nothing_there,
 from valetkey.authorization.endpoints.visitor.site import SESSIONS, Site
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.pages.visitor.account.sessions import SessionLine, SessionsPage
-from valetkey.authorization.pages.visitor.account.when import When
+from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.kernel.moment import Instant, later
 from valetkey.web.exchange import Request, Response

@@ -47,6 +47,7 @@ END_APP = "/account/apps/end"
 END_APPS = "/account/apps/end-all"
 SESSIONS = "/account/sessions"
 SECURITY = "/account/security"
+ACTIVITY = "/account/activity"
 
 _NO_REFERRER = ("referrer-policy", "no-referrer")
 

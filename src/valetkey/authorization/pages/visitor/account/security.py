@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.password_change import NewPasswordFault
-from valetkey.authorization.pages.visitor.account.when import When
+from valetkey.authorization.pages.visitor.when import When
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class SecurityPage:
 
     action: str
     csrf: str
-    #: For the browser's list of passwords.
+    #: Shown, and for the browser's list of passwords.
     username: str
     #: Characters in a new password, at least.
     shortest: int

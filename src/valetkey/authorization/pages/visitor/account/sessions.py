@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.pages.visitor.account.when import When
+from valetkey.authorization.pages.visitor.when import When
 
 
 @dataclass(frozen=True, slots=True)
