@@ -3,7 +3,6 @@
 import base64
 import json
 import secrets
-import time
 from typing import Any
 from urllib.parse import urlencode
 
@@ -158,13 +157,13 @@ def test_a_sector_must_list_every_redirect_uri(op: Provider) -> None:
                    subject_type="pairwise") == "invalid_client_metadata"  # fmt: skip
 
 
-def assertion(rp: RelyingParty, by: ECKey) -> dict[str, str]:
+def assertion(rp: RelyingParty, by: ECKey, now: int) -> dict[str, str]:
     """What proves the app by one of its own keys (RFC 7523)."""
     claims = {
         "iss": rp.client_id,
         "sub": rp.client_id,
         "aud": rp.at("token_endpoint"),
-        "exp": int(time.time()) + 60,
+        "exp": now + 60,
         "jti": secrets.token_urlsafe(16),
     }
     return {
@@ -179,11 +178,11 @@ def test_an_app_proves_itself_by_keys_at_its_own_address_and_changes_them(op: Pr
         it.at["/keys"] = document(public(old))
         rp = op.register(token_endpoint_auth_method="private_key_jwt", jwks_uri=f"{it.url}/keys")
         code = rp.authenticate(op.person(), scope="openid", prompt="consent").said["code"]
-        redeemed = rp.redeem(code, **assertion(rp, old))
+        redeemed = rp.redeem(code, **assertion(rp, old, op.servers.clock.now()))
         assert redeemed.status_code == requests.codes.ok, redeemed.text
         first = redeemed.json()
         it.at["/keys"] = document(public(new))
-        again = rp.refresh(first["refresh_token"], **assertion(rp, new))
+        again = rp.refresh(first["refresh_token"], **assertion(rp, new, op.servers.clock.now()))
         assert again.status_code == requests.codes.ok, again.text
 
 

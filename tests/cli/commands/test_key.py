@@ -234,6 +234,13 @@ def test_what_is_no_backup_is_refused_without_repeating_it(tmp_path: Path) -> No
     assert key(tmp_path, "restore", "absent").code == 2
 
 
+def test_the_name_of_a_key_may_begin_with_a_hyphen(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = key(tmp_path, "withdraw", "-ptMLkDYfbmT6WOHVQRP-RWY5x3BNcjDKAKcEGex0EA", "--yes")
+    assert (ran.code, ran.out) == (1, "")
+    assert "there is no such signing key" in ran.err
+
+
 def test_a_leaked_signing_key_is_taken_back_while_the_servers_run(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):

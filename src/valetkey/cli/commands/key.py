@@ -127,7 +127,8 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
     say.line(with_store(settings, work))
 
 
-@command.command()
+# One name in sixty-four begins with a hyphen.
+@command.command(context_settings={"ignore_unknown_options": True})
 @click.argument("kid")
 @options.yes
 @options.config_file
