@@ -136,6 +136,9 @@ class Supervisor:
             say.error(f"the {server.name} server did not start")
             self._code = code if code > 0 else Exit.FAILED
             self._stopping.set()
+        elif place not in self._were_ready:
+            # What failed first may have failed because of this one, whose code then says more.
+            self._code = max(self._code, code)
 
     async def _talk(
         self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -51,6 +51,8 @@ def work(
         server = settings.authorization if name == "authorization" else settings.resource
         listen.run(_answer(settings, server, int(listening), channel, build))
     except Mistake as mistake:
+        # It ends anyway; told to end because another did not start, it would seem all right.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         say.error(f"{name}: {mistake}")
         return Exit.MISTAKE
     except DatabaseUnavailable as reason:
