@@ -122,15 +122,16 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         settings.sessions,
         runtime.random,
     )
+    reader = _reader(foundation)
     refuse_with_page = RefuseWithPage(decisions, site.brand)
     routes = (
         *visitor_routes(site, passwords, minter, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
         *account_routes(site, sign_out, password_change, refuse_with_page),
-        *_client_routes(foundation, door, served, minter, refuse),
-        _userinfo_route(foundation, directory, minter, refuse),
+        *_client_routes(foundation, door, reader, served, minter, refuse),
+        _userinfo_route(foundation, directory, reader, minter, refuse),
         *registration_routes(foundation, refuse),
-        *_resource_server_routes(foundation, door, refuse),
+        *_resource_server_routes(foundation, door, reader, refuse),
         *_health_routes(foundation, refuse),
     )
     return App(
@@ -237,6 +238,7 @@ def _site(foundation: Foundation, directory: ClientDirectory, decisions: Decisio
 def _client_routes(
     foundation: Foundation,
     door: Door,
+    reader: AccessTokenReader,
     served: tuple[GrantType, ...],
     minter: Minter,
     refuse: ClientRefusal,
@@ -256,7 +258,6 @@ def _client_routes(
             elsewhere=elsewhere,
         )
 
-    reader = _reader(foundation)
     revoke = RevocationEndpoint(foundation.store, door, reader, key, refuse)
     introspect = IntrospectionEndpoint(
         foundation.store,
@@ -315,13 +316,17 @@ def _metadata_routes(
 
 
 def _userinfo_route(
-    foundation: Foundation, directory: ClientDirectory, minter: Minter, refuse: ClientRefusal
+    foundation: Foundation,
+    directory: ClientDirectory,
+    reader: AccessTokenReader,
+    minter: Minter,
+    refuse: ClientRefusal,
 ) -> Route:
     id_tokens = minter.id_tokens
     endpoint = UserInfoEndpoint(
         foundation.store,
         directory,
-        UserInfo(_reader(foundation), id_tokens.subjects),
+        UserInfo(reader, id_tokens.subjects),
         id_tokens.signer,
         foundation.issuer,
     )
@@ -335,14 +340,14 @@ def _userinfo_route(
 
 
 def _resource_server_routes(
-    foundation: Foundation, door: Door, refuse: ClientRefusal
+    foundation: Foundation, door: Door, reader: AccessTokenReader, refuse: ClientRefusal
 ) -> tuple[Route, ...]:
     gate = ResourceServerGate(door)
     feed = RevocationsEndpoint(foundation.store, gate, refuse, foundation.runtime.now)
     identity = IdentityEndpoint(
         store=foundation.store,
         gate=gate,
-        reader=_reader(foundation),
+        reader=reader,
         records=Records(foundation.registrar("api"), foundation.accounts()),
         refuse=refuse,
     )
