@@ -18,7 +18,7 @@ from valetkey.authorization.deeds.password_change import PasswordChange
 from valetkey.authorization.deeds.records import Records
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.answer import ClientRefusal, preflight
 from valetkey.authorization.endpoints.client.door import Door
 from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
 from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
@@ -332,7 +332,7 @@ def _userinfo_route(
     )
     return Route(
         "/oauth/userinfo",
-        {"GET": endpoint, "POST": endpoint, "OPTIONS": endpoint.preflight},
+        {"GET": endpoint, "POST": endpoint, "OPTIONS": preflight(("GET", "POST"))},
         BearerRefusal(refuse, OPENID, ANY_ORIGIN),
         Body.FORM,
         hides_query=True,

@@ -10,23 +10,15 @@ from typing import Protocol
 import msgspec
 
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import NoSigningKey, SigningKeyRing
 from valetkey.kernel.jose import jwe, jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.secret import Secret
 
 _ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
-
-
-class SecretsOfClients(Protocol):
-    """Knows the secrets that are kept to be signed with."""
-
-    def of(self, client: Client, now: Instant) -> tuple[Secret, ...]:
-        """The client's live secrets, newest first."""
-        ...
 
 
 class KeysOfClients(Protocol):
@@ -42,7 +34,7 @@ class ClientSigner:
     """Signs with the server's keys or a client's secret, and encrypts to the client's key."""
 
     keys: SigningKeyRing
-    shared: SecretsOfClients
+    shared: SharedSecrets
     client_keys: KeysOfClients
     random: Callable[[int], bytes]
 

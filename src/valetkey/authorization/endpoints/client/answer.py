@@ -1,14 +1,32 @@
 """How the endpoints for clients say no (RFC 6749 section 5.2), and whom they believe."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
-from valetkey.web.exchange import Pairs, Request, Response, json_response
+from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
 
 ANY_ORIGIN: Pairs = (("access-control-allow-origin", "*"),)
 """Pages of every origin may read the answer: it is worth a code, a token or a secret, and
 cookies are never looked at."""
+
+
+def preflight(methods: Iterable[str]) -> Endpoint:
+    """What a browser is told that asks before a page of another origin may call (Fetch)."""
+    allowed = ", ".join(sorted({*methods, "OPTIONS"}))
+    headers = (
+        ("allow", allowed),
+        ("access-control-allow-methods", allowed),
+        ("access-control-allow-headers", "authorization, content-type"),
+        ("access-control-max-age", "600"),
+        *ANY_ORIGIN,
+    )
+
+    async def answer(request: Request) -> Response:
+        return Response(204, b"", headers)
+
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,6 @@ ANY_ORIGIN: Pairs = (
 
 _NO_STORE: Pairs = (("cache-control", "no-store"), *ANY_ORIGIN)
 _JWT = ("content-type", "application/jwt")
-_PREFLIGHT: Pairs = (
-    ("access-control-allow-origin", "*"),
-    ("access-control-allow-methods", "GET, POST, OPTIONS"),
-    ("access-control-allow-headers", "authorization, content-type"),
-    ("access-control-max-age", "600"),
-    ("allow", "GET, OPTIONS, POST"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +45,6 @@ class UserInfoEndpoint:
             return await self._protected(claims, client, request.at)
         return json_response(claims, 200, _NO_STORE)
 
-    async def preflight(self, request: Request) -> Response:
-        """What a browser asks before it lets a page call (Fetch standard)."""
-        return Response(204, b"", _PREFLIGHT)
-
     async def _protected(
         self, claims: Mapping[str, object], client: Client, now: Instant
     ) -> Response:
@@ -68,6 +57,4 @@ class UserInfoEndpoint:
             encryption_alg=registered.userinfo_encrypted_response_alg,
             encryption_enc=registered.userinfo_encrypted_response_enc,
         )
-        return Response(
-            200, text.encode("ascii"), (("content-type", "application/jwt"), *_NO_STORE)
-        )
+        return Response(200, text.encode("ascii"), (_JWT, *_NO_STORE))

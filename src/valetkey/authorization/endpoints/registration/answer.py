@@ -1,6 +1,5 @@
 """What registration answers, and that scripts of any page may read it (RFC 7591 section 3.2)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,7 +12,7 @@ from valetkey.authorization.protocol.register.self_registration import (
     refuse_registration,
 )
 from valetkey.kernel.refusal import Refusal, Refused
-from valetkey.web.exchange import Endpoint, Request, Response, json_response
+from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.json_body import read_json
 
 _BEARER = "bearer "
@@ -50,22 +49,6 @@ class RegistrationAnswers:
     def refuse(self, request: Request, refusal: Refusal, client_id: str | None = None) -> Response:
         """No, and why."""
         return self.refusal(request, refusal, client_id)
-
-    def preflight(self, methods: Iterable[str]) -> Endpoint:
-        """What a browser is told that asks before a page of another origin may call."""
-        allowed = ", ".join(sorted({*methods, "OPTIONS"}))
-        headers = (
-            ("allow", allowed),
-            ("access-control-allow-methods", allowed),
-            ("access-control-allow-headers", "authorization, content-type"),
-            ("access-control-max-age", "600"),
-            *ANY_ORIGIN,
-        )
-
-        async def answer(request: Request) -> Response:
-            return Response(204, b"", headers)
-
-        return answer
 
 
 def bearer(request: Request) -> str:

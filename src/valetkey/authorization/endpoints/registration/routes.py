@@ -2,7 +2,7 @@
 
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.deeds.sectors import Sectors
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.answer import ClientRefusal, preflight
 from valetkey.authorization.endpoints.registration.answer import RegistrationAnswers
 from valetkey.authorization.endpoints.registration.manage import ManageEndpoint
 from valetkey.authorization.endpoints.registration.register import RegisterEndpoint
@@ -24,13 +24,13 @@ def routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
     return (
         Route(
             "/oauth/register",
-            {"POST": register, "OPTIONS": answers.preflight(("POST",))},
+            {"POST": register, "OPTIONS": preflight(("POST",))},
             answers.refuse,
             Body.JSON,
         ),
         Route(
             "/oauth/register/{client_id}",
-            {**one, "OPTIONS": answers.preflight(one)},
+            {**one, "OPTIONS": preflight(one)},
             answers.refuse,
             Body.JSON,
         ),
