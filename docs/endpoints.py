@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from tempfile import TemporaryDirectory
 
-from valetkey.authorization import app as authorization
+from valetkey.authorization.app import build as authorization
 from valetkey.authorization.deeds.foundation import prepare
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.load import load

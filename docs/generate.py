@@ -13,7 +13,8 @@ from typing import get_type_hints
 import click
 
 from docs.endpoints import endpoints
-from valetkey.authorization.model.event import EVENTS, Event
+from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.pages.errors.text import Remedy
 from valetkey.authorization.pages.errors.texts import TEXTS
 from valetkey.cli.main import valetkey

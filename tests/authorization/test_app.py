@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import CREDENTIAL, SCOPES, Service, run
-from valetkey.authorization import app as composition
+from valetkey.authorization.app import build as composition
+from valetkey.authorization.app import parts
 from valetkey.authorization.deeds.foundation import prepare
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings, Source
@@ -84,7 +85,7 @@ def test_a_credential_that_could_be_guessed_is_a_mistake(tmp_path: Path) -> None
 def test_implicit_tokens_live_no_longer_than_the_others() -> None:
     given = Settings()
     brief = replace(given, tokens=replace(given.tokens, access_token_lifetime=minutes(1)))
-    assert composition.policy_of(brief).implicit_token_lifetime == minutes(1)
+    assert parts.policy_of(brief).implicit_token_lifetime == minutes(1)
 
 
 def test_a_fault_says_nothing_about_the_inside(tmp_path: Path) -> None:

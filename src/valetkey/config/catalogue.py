@@ -1,14 +1,15 @@
 """The catalogue: every setting as a row, derived from the tree in settings.py."""
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from inspect import cleandoc
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from valetkey.config import settings as tree
 from valetkey.config.rules import Rule
 from valetkey.config.settings import Settings
 
@@ -58,18 +59,20 @@ def catalogue() -> Mapping[str, Setting]:
 def reasons() -> Mapping[str, str]:
     """The sentences under each setting, by its path, as one line of text.
 
-    Read from the source of settings.py, because Python keeps no docstrings of fields.
+    Read from the source of each section, because Python keeps no docstrings of fields.
     """
-    module = ast.parse(Path(tree.__file__).read_text(encoding="utf-8"))
-    classes = {kind.__name__: name for name, kind in sections().items()}
     found: dict[str, str] = {}
-    for body in module.body:
-        if not isinstance(body, ast.ClassDef) or body.name not in classes:
-            continue
-        for field, below in zip(body.body, body.body[1:], strict=False):
+    for section, kind in sections().items():
+        source = Path(str(sys.modules[kind.__module__].__file__)).read_text(encoding="utf-8")
+        body = next(
+            node
+            for node in ast.parse(source).body
+            if isinstance(node, ast.ClassDef) and node.name == kind.__name__
+        ).body
+        for field, below in pairwise(body):
             text = _text(below)
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and text:
-                found[f"{classes[body.name]}.{field.target.id}"] = text
+                found[f"{section}.{field.target.id}"] = text
     return found
 
 

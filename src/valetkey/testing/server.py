@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from valetkey.authorization import app as authorization
+from valetkey.authorization.app import build as authorization
 from valetkey.authorization.deeds.foundation import lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.user import User

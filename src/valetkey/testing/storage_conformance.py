@@ -14,7 +14,7 @@ import pytest
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.decision import Decision
-from valetkey.authorization.model.event import ClientEnabled
+from valetkey.authorization.model.event.clients import ClientEnabled
 from valetkey.authorization.model.register.client import ClientSecret
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.model.voucher import VoucherKind

@@ -12,7 +12,7 @@ from tests.attacks.people.told import consent_page, fetch, owed, shown, signed_i
 from tests.attacks.raw import only, request, say
 from tests.attacks.world import PASSWORD, World
 from valetkey.authorization.deeds.users import UserRecord
-from valetkey.authorization.model.event import SignInFailed
+from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.kernel.moment import hours, minutes
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret

@@ -3,21 +3,24 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
-from valetkey.authorization.deeds.account import end_apps
+from valetkey.authorization.deeds.account.connected_apps import end_apps
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.registrations import adopt, invite, withdraw
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.endpoints.registration.register import draw
-from valetkey.authorization.model import event as module
+from valetkey.authorization.model import event as package
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.delivery import Delivery
-from valetkey.authorization.model.event import EVENTS, Event
+from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import Session
@@ -41,8 +44,12 @@ _FAR = Instant(NOON + days(300))
 
 def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
     assert len({event.name for event in EVENTS}) == len(EVENTS)
-    classes = [each for each in vars(module).values() if isinstance(each, type)]
-    assert set(EVENTS) == {each for each in classes if issubclass(each, Event)} - {Event}
+    modules = [
+        import_module(f"{package.__name__}.{m.name}") for m in iter_modules(package.__path__)
+    ]
+    classes = [each for module in modules for each in vars(module).values()]
+    kinds = {each for each in classes if isinstance(each, type) and issubclass(each, Event)}
+    assert set(EVENTS) == kinds - {Event}
     for event in EVENTS:
         noun, _, participle = event.name.partition(".")
         assert noun

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from valetkey.authorization.deeds.password_change import NewPasswordFault
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.visitor.account.activity import ActivityLine, ActivityPage
-from valetkey.authorization.pages.visitor.account.apps import (
+from valetkey.authorization.deeds.account.password_change import NewPasswordFault
+from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage
+from valetkey.authorization.pages.account.apps import (
     AppLine,
     AppsPage,
     EndAppPage,
     EndAppsPage,
 )
-from valetkey.authorization.pages.visitor.account.security import SecurityPage
-from valetkey.authorization.pages.visitor.account.sessions import SessionLine, SessionsPage
+from valetkey.authorization.pages.account.security import SecurityPage
+from valetkey.authorization.pages.account.sessions import SessionLine, SessionsPage
+from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.pages.who import AskingApp
 from valetkey.kernel.moment import Instant

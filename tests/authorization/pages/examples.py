@@ -15,8 +15,8 @@ from valetkey.authorization.pages.visitor.consent import (
     ScopeLine,
 )
 from valetkey.authorization.pages.visitor.home import HomePage, OwnApp
-from valetkey.authorization.pages.visitor.sign_in import SignInPage
-from valetkey.authorization.pages.visitor.sign_out import SignedOutPage, SignOutPage
+from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
+from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage, SignOutPage
 from valetkey.authorization.pages.who import AskingApp, SignedInPerson
 from valetkey.kernel.refusal import ErrorCode
 

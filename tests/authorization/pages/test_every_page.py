@@ -3,15 +3,17 @@
 from dataclasses import fields
 from importlib import resources
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from jinja2 import meta
 
 from tests.authorization.pages.examples import EXAMPLES, HOSTILE
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.pages.asset import assets
-from valetkey.authorization.pages.brand import Brand
-from valetkey.authorization.pages.page import _TEMPLATES, Page, render
+from valetkey.authorization.pages.looks.asset import assets
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.language import ENGLISH
+from valetkey.authorization.pages.page import Page, _environment, render, scripts_of
 
 BRAND = Brand(
     "Acme & Söhne",
@@ -20,18 +22,20 @@ BRAND = Brand(
     privacy_url="https://acme.example/privacy",
 )
 GIVEN = {"brand", "assets", "address", "parts", "times", "_", "gettext", "ngettext"}
+GIVEN_TOO = {"viewer", "scripts", "area", "here", "way"}
+TEMPLATES = _environment(ENGLISH)
 
 every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.keys())
 
 
 def _templates() -> list[str]:
     root = resources.files("valetkey.authorization.pages")
-    folders = ("visitor", "visitor/account", "errors")
+    top = Path(str(root))
     return [
-        f"{folder}/{file.name}"
-        for folder in folders
-        for file in root.joinpath(*folder.split("/")).iterdir()
-        if file.name.endswith(".html") and file.name not in {"parts.html", "frame.html"}
+        str(file.relative_to(top))
+        for file in sorted(top.rglob("*.html"))
+        if file.name not in {"parts.html", "frame.html", "layout.html", "area.html"}
+        and file.parent.name not in {"mail", "authorize", "notices"}
     ]
 
 
@@ -111,7 +115,9 @@ def test_gives_every_image_its_size_so_that_nothing_moves(page: Page) -> None:
 
 @every_page
 def test_weighs_less_than_50_kilobytes_with_all_it_loads(page: Page) -> None:
-    loaded = sum(len(asset.body) for asset in assets(BRAND))
+    looks = assets(BRAND)
+    scripts = [looks.scripts[name] for name in scripts_of(page)]
+    loaded = sum(len(asset.body) for asset in (looks.style, looks.icon, *scripts))
 
     assert len(render(page, brand=BRAND)) + loaded < 50_000
 
@@ -140,12 +146,12 @@ def test_isolates_names_and_takes_out_what_turns_the_direction_of_text(name: str
 
 @pytest.mark.parametrize("template", _templates())
 def test_template_says_nothing_but_the_fields_of_its_page(template: str) -> None:
-    loader = _TEMPLATES.loader
+    loader = TEMPLATES.loader
     assert loader is not None
-    source, _, _ = loader.get_source(_TEMPLATES, template)
+    source, _, _ = loader.get_source(TEMPLATES, template)
     pages = [page for page in EXAMPLES.values() if page.template == template]
 
-    asked = meta.find_undeclared_variables(_TEMPLATES.parse(source))
+    asked = meta.find_undeclared_variables(TEMPLATES.parse(source))
 
     assert pages, "no example of this page"
-    assert asked <= {field.name for field in fields(pages[0])} | GIVEN
+    assert asked <= {field.name for field in fields(pages[0])} | GIVEN | GIVEN_TOO

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 from tests.authorization.pages.examples import EXAMPLES, HOSTILE, consent
-from valetkey.authorization.pages.asset import assets
-from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.looks.asset import assets
+from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.page import content_security_policy, render
 
 BRAND = Brand("Acme", terms_url="/terms", privacy_url="/privacy")

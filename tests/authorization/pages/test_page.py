@@ -8,8 +8,8 @@ from jinja2 import UndefinedError
 
 from tests.authorization.pages.examples import HOSTILE, PRINTER, consent
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.pages.brand import Brand
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
+from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.page import (
     content_security_policy,
     https_only,
@@ -26,7 +26,7 @@ from valetkey.kernel.refusal import ErrorCode
 class Forgetful:
     """A page that does not say what its template asks for."""
 
-    template: ClassVar[str] = "visitor/sign_out.html"
+    template: ClassVar[str] = "visitor/sign_out/sign_out.html"
 
     csrf: str = ""
 

@@ -8,7 +8,7 @@ import requests
 
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
-from valetkey.authorization.model.event import UserChanged
+from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.storage.records import Events
 from valetkey.database.connect import connect
 from valetkey.database.engine import Connection

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
-from valetkey.authorization.model.event import (
+from valetkey.authorization.model.event.clients import (
     ClientChanged,
     ClientDisabled,
     ClientEnabled,
     ClientRegistered,
     ClientRemoved,
     ClientSecretIssued,
-    GrantRevoked,
 )
+from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
     AccessTokenFormat,

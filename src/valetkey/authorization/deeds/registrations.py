@@ -8,7 +8,11 @@ import msgspec
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.deeds.clients import Registrar, metadata_of
-from valetkey.authorization.model.event import ClientAdopted, InvitationIssued, InvitationWithdrawn
+from valetkey.authorization.model.event.clients import (
+    ClientAdopted,
+    InvitationIssued,
+    InvitationWithdrawn,
+)
 from valetkey.authorization.model.register.client import BY_SECRET, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
 from valetkey.authorization.protocol.register.self_registration import (

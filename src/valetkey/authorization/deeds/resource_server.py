@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.deeds.clients import Registrar
-from valetkey.authorization.model.event import ClientRegistered
+from valetkey.authorization.model.event.clients import ClientRegistered
 from valetkey.authorization.model.register.client import (
     RESOURCE_SERVER,
     Client,

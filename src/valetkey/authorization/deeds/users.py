@@ -6,9 +6,8 @@ from dataclasses import dataclass, fields, replace
 from valetkey.authorization.deeds.person import claim_faults
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
-from valetkey.authorization.model.event import (
-    ConsentWithdrawn,
-    GrantRevoked,
+from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked
+from valetkey.authorization.model.event.people import (
     PasswordChanged,
     UserChanged,
     UserDisabled,

@@ -11,7 +11,7 @@ from valetkey.authorization.grant_types.grant_type import (
 )
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.code import CodePayload
-from valetkey.authorization.model.event import (
+from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
     CodeReplayed,
     CodeSpoiled,

@@ -6,7 +6,7 @@ from valetkey.authorization.grant_types.grant_type import (
     outside_scope,
     wrong_target,
 )
-from valetkey.authorization.model.event import AccessTokenIssued
+from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.liveness import require_live, standing_of
 from valetkey.authorization.storage.transaction import Transaction

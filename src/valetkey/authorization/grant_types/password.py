@@ -14,7 +14,7 @@ from valetkey.authorization.grant_types.grant_type import (
     wrong_target,
 )
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event import AccessTokenIssued
+from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.protocol.liveness import require_live, standing_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token

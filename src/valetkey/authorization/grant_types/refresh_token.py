@@ -10,7 +10,7 @@ from valetkey.authorization.grant_types.grant_type import (
     wrong_target,
 )
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event import (
+from valetkey.authorization.model.event.grants import (
     GrantRevoked,
     RefreshTokenRepeated,
     RefreshTokenReused,

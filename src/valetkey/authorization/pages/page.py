@@ -3,13 +3,16 @@
 import re
 from collections.abc import Sequence
 from dataclasses import fields
-from gettext import NullTranslations
+from functools import cache
 from typing import Any, ClassVar, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from valetkey.authorization.pages.asset import assets
-from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.looks.addresses import ADDRESSES
+from valetkey.authorization.pages.looks.asset import assets
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.language import Language, translations
+from valetkey.authorization.pages.looks.viewer import ANYBODY, Viewer
 from valetkey.authorization.pages.who import AskingApp
 
 # No character that could end an attribute, a header's value or a directive in it.
@@ -17,19 +20,6 @@ _HTTPS = re.compile(r"(https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?)(?:[/?#][!#-&(-;=?
 # Browsers read a backslash as a slash, and two slashes as another server.
 _OWN_PATH = re.compile(r"/(?:[!-.0-\[\]-~][!-~]*)?")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?=[/?#]|$)")
-_TRANSLATIONS = NullTranslations()
-_ADDRESSES = {
-    "home": "/",
-    "errors": "/errors/",
-    "apps": "/account/apps",
-    "end_app": "/account/apps/end",
-    "end_apps": "/account/apps/end-all",
-    "sessions": "/account/sessions",
-    "activity": "/account/activity",
-    "security": "/account/security",
-    "sign_out": "/oauth/sign-out",
-    "metadata": "/.well-known/oauth-authorization-server",
-}
 # What turns the direction of text, and what has no shape: a name could rearrange its sentence.
 _UNSEEN = dict.fromkeys(
     [
@@ -49,22 +39,43 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Page(Protocol):
-    """A frozen dataclass whose fields are what its template may say; nothing else reaches it."""
+    """A frozen dataclass whose fields are what its template may say; nothing else reaches it.
+
+    A page that needs a script of ours names it in a class variable `scripts`: its file under
+    looks/assets. Whatever such a page does must work without, but for passkeys.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     template: ClassVar[str]
 
 
-def render(page: Page, *, brand: Brand) -> bytes:
-    """The page as HTML in UTF-8, in `brand`'s looks; every value in it is escaped.
+def render(page: Page, *, brand: Brand, viewer: Viewer = ANYBODY) -> bytes:
+    """The page as HTML in UTF-8, in `brand`'s looks, for `viewer`; every value in it is escaped.
 
     Send it with `content_security_policy`. Raises UndefinedError if the template asks for what
     the page does not say.
     """
     said = {field.name: getattr(page, field.name) for field in fields(page)}
-    template = _TEMPLATES.get_template(page.template)
-    html = template.render(said, brand=brand, assets=assets(brand), address=_ADDRESSES)
+    looks = assets(brand)
+    html = (
+        _environment(viewer.language)
+        .get_template(page.template)
+        .render(
+            said,
+            brand=brand,
+            viewer=viewer,
+            assets=looks,
+            scripts=[looks.scripts[name].path for name in scripts_of(page)],
+            address=ADDRESSES,
+        )
+    )
     return html.encode()
+
+
+def scripts_of(page: Page) -> tuple[str, ...]:
+    """The scripts of ours that this page loads; most have none."""
+    named: tuple[str, ...] = getattr(page, "scripts", ())
+    return named
 
 
 def content_security_policy(
@@ -74,8 +85,11 @@ def content_security_policy(
     logos: Sequence[str] = (),
     returns_to: str = "",
     script_nonce: str = "",
+    scripts: bool = False,
 ) -> str:
-    """The Content-Security-Policy header of a page: our stylesheet, no script, no frame.
+    """The Content-Security-Policy header of a page: our stylesheet, no frame, and no script.
+
+    With `scripts` the page loads scripts of ours.
 
     `app` is the one the page shows, for its logo; `logos` are those of others. `returns_to` is the
     redirect URI that a form of the page may end at, because browsers hold `form-action` against
@@ -93,6 +107,7 @@ def content_security_policy(
         (
             "default-src 'none'",
             "style-src 'self'",
+            *(("script-src 'self'",) if scripts else ()),
             _directive("img-src", images),
             forms,
             "frame-ancestors 'none'",
@@ -149,7 +164,9 @@ def _visible(value: object) -> object:
     return value.translate(_UNSEEN)
 
 
-def _environment() -> Environment:
+@cache
+def _environment(language: Language) -> Environment:
+    words = translations(language)
     environment = Environment(
         loader=PackageLoader("valetkey.authorization", "pages"),
         autoescape=True,
@@ -162,15 +179,12 @@ def _environment() -> Environment:
     environment.filters["initial"] = initial
     environment.filters["exact"] = exact
     # For sentences that are values: `_` would take a percent sign in them for a place to fill.
-    environment.filters["translated"] = _TRANSLATIONS.gettext
+    environment.filters["translated"] = words.gettext
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
     # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is
     # put into a translated sentence.
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-        _TRANSLATIONS, newstyle=True
+        words, newstyle=True
     )
     return environment
-
-
-_TEMPLATES = _environment()

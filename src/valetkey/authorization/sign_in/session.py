@@ -4,12 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event import (
-    GrantRevoked,
-    SessionEnded,
-    SessionRenewed,
-    SessionStarted,
-)
+from valetkey.authorization.model.event.grants import GrantRevoked
+from valetkey.authorization.model.event.sessions import SessionEnded, SessionRenewed, SessionStarted
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import PASSWORD
 from valetkey.authorization.sign_in.farewell import leave_word

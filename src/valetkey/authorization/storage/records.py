@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from valetkey.authorization.model.decision import Decision
-from valetkey.authorization.model.event import Event
+from valetkey.authorization.model.event.event import Event
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import Refusal
@@ -31,6 +31,8 @@ class EventRecord:
     uid: int | None
     grant_id: str | None
     data: str
+    done_by: str
+    """Who did it, where that is not the person or the client it happened to; else ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,13 @@ class Events:
 
     db: Connection
     random: Callable[[int], bytes]
+    done_by: str = ""
 
     def add(self, event: Event, now: Instant) -> None:
         """Write it down."""
         self.db.send(
-            "INSERT INTO events (id, at, name, client_id, uid, grant_id, data)"
-            " VALUES (:id, :at, :name, :client_id, :uid, :grant_id, :data)",
+            "INSERT INTO events (id, at, name, client_id, uid, grant_id, data, done_by)"
+            " VALUES (:id, :at, :name, :client_id, :uid, :grant_id, :data, :done_by)",
             id=fresh_id("ev", self.random),
             at=now,
             name=event.name,
@@ -52,6 +55,7 @@ class Events:
             uid=getattr(event, "uid", None),
             grant_id=getattr(event, "grant_id", None),
             data=msgspec.json.encode(event).decode(),
+            done_by=self.done_by,
         )
 
     def sweep(self, before: Instant, limit: int) -> int:
@@ -66,7 +70,7 @@ class Events:
     def page(self, at: Instant, after: str, limit: int) -> Sequence[EventRecord]:
         """At most `limit` in the order of time, beginning after that place."""
         rows = self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data FROM events"
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
             " WHERE at > :at OR (at = :at AND id > :after) ORDER BY at, id LIMIT :limit",
             at=at,
             after=after,
@@ -77,7 +81,7 @@ class Events:
     def newest(self, limit: int) -> Sequence[EventRecord]:
         """The last `limit`, in the order of time."""
         rows = self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data FROM events"
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
             " ORDER BY at DESC, id DESC LIMIT :limit",
             limit=limit,
         )
@@ -88,7 +92,7 @@ class Events:
     ) -> Sequence[EventRecord]:
         """At most `limit` that people are told of, newest first, beginning before that place."""
         rows = self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data FROM events"
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
             " WHERE uid = :uid AND (at < :before OR (at = :before AND id < :before_id))"
             " AND name IN ('user.registered', 'user.changed', 'user.disabled', 'user.enabled',"
             " 'password.changed', 'sign_in.failed', 'session.started', 'session.renewed',"
@@ -116,7 +120,8 @@ class Events:
     def find(self, id: str) -> EventRecord | None:
         """One of them."""
         row = self.db.row(
-            "SELECT id, at, name, client_id, uid, grant_id, data FROM events WHERE id = :id", id=id
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events WHERE id = :id",
+            id=id,
         )
         return None if row is None else _event(row)
 

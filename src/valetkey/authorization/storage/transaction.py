@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from valetkey.authorization.storage.access_tokens import AccessTokens
-from valetkey.authorization.storage.deliveries import Deliveries
 from valetkey.authorization.storage.grants import Consents, Grants
+from valetkey.authorization.storage.outbox.deliveries import Deliveries
 from valetkey.authorization.storage.records import Decisions, Events
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.invitations import Invitations
@@ -26,6 +26,7 @@ class Transaction:
 
     db: Connection
     random: Callable[[int], bytes]
+    done_by: str = ""
 
     @property
     def clients(self) -> Clients:
@@ -100,7 +101,7 @@ class Transaction:
     @property
     def events(self) -> Events:
         """What happened."""
-        return Events(self.db, self.random)
+        return Events(self.db, self.random, self.done_by)
 
     @property
     def decisions(self) -> Decisions:
@@ -123,6 +124,9 @@ class Store:
         """The same for lists and reports."""
         return await self.engine.scan(lambda db: work(Transaction(db, self.random)))
 
-    async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work`; what it wrote is on disk when this returns, undone if it raised."""
-        return await self.engine.write(lambda db: work(Transaction(db, self.random)))
+    async def write(self, work: Callable[[Transaction], T], *, done_by: str = "") -> T:
+        """Run `work`; what it wrote is on disk when this returns, undone if it raised.
+
+        `done_by` goes into its events: who did this to somebody else, such as `user 17` or `cli`.
+        """
+        return await self.engine.write(lambda db: work(Transaction(db, self.random, done_by)))

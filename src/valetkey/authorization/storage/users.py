@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.claims import StandardClaims
+from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
@@ -19,7 +20,7 @@ class Users:
         """The user, disabled or not."""
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims FROM users WHERE uid = :uid",
+            " disabled_at, claims, role FROM users WHERE uid = :uid",
             uid=uid,
         )
         return None if row is None else _user(row)
@@ -33,7 +34,7 @@ class Users:
         """The user with this username or e-mail address, however it is spelt."""
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims FROM users WHERE username_key = :key OR email_key = :key",
+            " disabled_at, claims, role FROM users WHERE username_key = :key OR email_key = :key",
             key=fold(name),
         )
         return None if row is None else _user(row)
@@ -42,7 +43,7 @@ class Users:
         """At most `limit` users in the order of their uids, beginning after `after`."""
         rows = self.db.rows(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims FROM users WHERE uid > :after ORDER BY uid LIMIT :limit",
+            " disabled_at, claims, role FROM users WHERE uid > :after ORDER BY uid LIMIT :limit",
             after=after,
             limit=limit,
         )
@@ -67,9 +68,10 @@ class Users:
         # Another transaction may have been faster since the look above.
         registered = self.db.run(
             "INSERT INTO users (uid, username, username_key, email, email_key, email_verified_at,"
-            " name, created_at, changed_at, disabled_at, claims)"
+            " name, created_at, changed_at, disabled_at, claims, role)"
             " VALUES (:uid, :username, :username_key, :email, :email_key, :email_verified_at,"
-            " :name, :created_at, :changed_at, :disabled_at, :claims) ON CONFLICT DO NOTHING",
+            " :name, :created_at, :changed_at, :disabled_at, :claims, :role)"
+            " ON CONFLICT DO NOTHING",
             created_at=user.created_at,
             **_columns(user),
         )
@@ -90,7 +92,7 @@ class Users:
             "UPDATE users SET username = :username, username_key = :username_key, email = :email,"
             " email_key = :email_key, email_verified_at = :email_verified_at, name = :name,"
             " changed_at = :changed_at, disabled_at = :disabled_at,"
-            " claims = :claims WHERE uid = :uid",
+            " claims = :claims, role = :role WHERE uid = :uid",
             **_columns(user),
         )
         return changed == 1
@@ -152,6 +154,7 @@ def _columns(user: User) -> dict[str, object]:
         "changed_at": user.changed_at,
         "disabled_at": user.disabled_at,
         "claims": user.claims.encode(),
+        "role": user.role,
     }
 
 
@@ -166,4 +169,5 @@ def _user(row: Row) -> User:
         changed_at=Instant(row[6]),
         disabled_at=row[7],
         claims=StandardClaims.decode(row[8]),
+        role=None if row[9] is None else Role(row[9]),
     )

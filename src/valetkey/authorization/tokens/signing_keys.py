@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from valetkey.authorization.model.event import (
+from valetkey.authorization.model.event.keys import (
     SigningKeyIssued,
     SigningKeyRetired,
     SigningKeyWithdrawn,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.delivery import LEASE, Delivery
-from valetkey.authorization.model.event import LogoutTokenDelivered, LogoutTokenGivenUp
+from valetkey.authorization.model.event.sessions import LogoutTokenDelivered, LogoutTokenGivenUp
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.logout_token import LogoutTokens

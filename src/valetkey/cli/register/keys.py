@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from valetkey.authorization.deeds.resource_server import keep_registered
-from valetkey.authorization.model.event import KeyringRotated
+from valetkey.authorization.model.event.keys import KeyringRotated
 from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place as secret_place

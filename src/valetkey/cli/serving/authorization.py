@@ -2,7 +2,7 @@
 
 import sys
 
-from valetkey.authorization.app import build
+from valetkey.authorization.app.build import build
 from valetkey.authorization.deeds.foundation import prepare
 from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings

@@ -5,14 +5,14 @@ import re
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from valetkey.authorization.endpoints.account.activity import SHOWN
-from valetkey.authorization.model.event import (
+from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
     ConsentGiven,
     GrantRevoked,
     RefreshTokenUsed,
-    SignInFailed,
-    UserChanged,
 )
+from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 

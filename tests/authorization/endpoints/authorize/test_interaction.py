@@ -185,7 +185,7 @@ def test_what_fell_due_meanwhile_is_asked_for(sqlite_url: str) -> None:
 class _EndsFirst(Store):
     """A store in which every session ends before anything else is written."""
 
-    async def write(self, work: Callable[[Transaction], T]) -> T:
+    async def write(self, work: Callable[[Transaction], T], *, done_by: str = "") -> T:
         def ended(tx: Transaction) -> T:
             for session in tx.sessions.live_of(ALICE.uid, NOON):
                 tx.sessions.end(session.id, NOON)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.world import SCOPES, Service, run
-from valetkey.authorization import app as composition
+from valetkey.authorization.app import build as composition
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.account.user import User

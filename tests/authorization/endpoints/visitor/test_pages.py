@@ -6,7 +6,7 @@ import pytest
 
 from tests.authorization.endpoints.visitor.world import World, run
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
-from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM

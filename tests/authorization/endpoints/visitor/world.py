@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.logout import SignOut
-from valetkey.authorization.deeds.password_change import PasswordChange
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
@@ -27,7 +27,7 @@ from valetkey.authorization.model.register.client import (
     ClientType,
 )
 from valetkey.authorization.model.register.profile import ProfileName
-from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password

@@ -5,7 +5,7 @@ import pytest
 from tests.authorization.pages.examples import HOSTILE
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.authorize.form_post import FormPostPage
-from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.page import content_security_policy, render
 
 HOSTILE_TEXTS = (

@@ -6,7 +6,7 @@ import pytest
 
 from tests.authorization.pages.examples import HOSTILE, PRINTER, consent, scopes
 from tests.authorization.pages.reading import Element, Reading
-from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.page import render
 from valetkey.authorization.pages.visitor.consent import Change, ChangedPart, ConsentPage
 

@@ -9,7 +9,7 @@ import msgspec
 from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.visitor.site import ACTIVITY, Site
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.pages.visitor.account.activity import ActivityLine, ActivityPage
+from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage
 from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
@@ -61,7 +61,7 @@ class ActivityEndpoint:
             last = events[SHOWN - 1]
             earlier = f"{ACTIVITY}?before={last.at}.{last.id}"
         page = ActivityPage(lines, earlier, later=before is not None)
-        return self.site.page(page, headers=seen.headers)
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
 
 def _read(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from valetkey.authorization.deeds.account import (
+from valetkey.authorization.deeds.account.connected_apps import (
     ConnectedApp,
     connected_apps,
     end_app,
@@ -13,13 +13,13 @@ from valetkey.authorization.deeds.account import (
 )
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, Site
-from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
-from valetkey.authorization.pages.visitor.account.apps import (
+from valetkey.authorization.pages.account.apps import (
     AppLine,
     AppsPage,
     EndAppPage,
     EndAppsPage,
 )
+from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
 from valetkey.authorization.pages.visitor.when import When
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.web.exchange import Request, Response
@@ -51,7 +51,9 @@ class AppsEndpoint:
             all_ended=ended == "all" and not apps,
         )
         logos = [line.logo_url for line in page.apps]
-        return self.site.page(page, logos=logos, headers=seen.headers)
+        return self.site.page(
+            request, page, user=seen.signed_in.user, logos=logos, headers=seen.headers
+        )
 
     async def ask(self, request: Request) -> Response:
         """The question before the access of one app ends."""
@@ -60,7 +62,7 @@ class AppsEndpoint:
             return seen
         app = await self._find(seen, read_query(request.query), request.at)
         page = EndAppPage(END_APP, seen.csrf, self._line(app, request.at))
-        return self.site.page(page, headers=seen.headers)
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
     async def end(self, request: Request) -> Response:
         """End it: its grants, their tokens and the consent."""
@@ -90,7 +92,7 @@ class AppsEndpoint:
         if not apps:
             return self.site.goes_to(APPS)
         page = EndAppsPage(END_APPS, seen.csrf, self._lines(apps, request.at))
-        return self.site.page(page, headers=seen.headers)
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
     async def end_all(self, request: Request) -> Response:
         """End it."""

@@ -1,7 +1,7 @@
 """The account area's routes: which address is whose."""
 
+from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.logout import SignOut
-from valetkey.authorization.deeds.password_change import PasswordChange
 from valetkey.authorization.endpoints.account.activity import ActivityEndpoint
 from valetkey.authorization.endpoints.account.apps import AppsEndpoint
 from valetkey.authorization.endpoints.account.security import SecurityEndpoint

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.password_change import (
+from valetkey.authorization.deeds.account.password_change import (
     NewPassword,
     NewPasswordFault,
     PasswordChange,
 )
 from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
-from valetkey.authorization.pages.visitor.account.security import SecurityPage
+from valetkey.authorization.pages.account.security import SecurityPage
 from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.sign_in.password import SHORTEST
 from valetkey.authorization.sign_in.session import NewSession
@@ -82,4 +82,4 @@ class SecurityEndpoint:
         )
         headers = (*seen.headers, ("retry-after", str(wait))) if wait else seen.headers
         status = _TOO_MANY if wait else _UNAUTHORIZED if refusal else _BAD_REQUEST if fault else 200
-        return self.site.page(page, status, headers=headers)
+        return self.site.page(request, page, status, user=seen.signed_in.user, headers=headers)

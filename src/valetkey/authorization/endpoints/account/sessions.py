@@ -7,7 +7,7 @@ from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.visitor.site import SESSIONS, Site
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.pages.visitor.account.sessions import SessionLine, SessionsPage
+from valetkey.authorization.pages.account.sessions import SessionLine, SessionsPage
 from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.kernel.moment import Instant, later
@@ -38,7 +38,7 @@ class SessionsEndpoint:
             ended=await self._is_own(seen, ended) and all(each.id != ended for each in sessions),
             all_ended=ended == "others" and len(sessions) == 1,
         )
-        return self.site.page(page, headers=seen.headers)
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
     async def post(self, request: Request) -> Response:
         """End one other session, or all others where none is named; their apps are told."""

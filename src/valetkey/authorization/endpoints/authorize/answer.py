@@ -11,7 +11,7 @@ from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.consent import Consent
-from valetkey.authorization.model.event import (
+from valetkey.authorization.model.event.grants import (
     AccessTokenIssued,
     CodeIssued,
     ConsentDenied,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.pages.frames.check_session import CheckSessionFrame
+from valetkey.authorization.pages.authorize.check_session import CheckSessionFrame
 from valetkey.web.exchange import Request, Response, html_response
 
 CHECK_SESSION = "/oauth/check-session"

@@ -9,7 +9,7 @@ from valetkey.authorization.endpoints.openid.logout import LOGOUT, LogoutEndpoin
 from valetkey.authorization.endpoints.openid.start import StartEndpoint
 from valetkey.authorization.endpoints.visitor.sign_out import SignOutEndpoint
 from valetkey.authorization.endpoints.visitor.site import SIGN_OUT, START, Site
-from valetkey.authorization.pages.frames.check_session import check_session_frame
+from valetkey.authorization.pages.authorize.check_session import check_session_frame
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route
 

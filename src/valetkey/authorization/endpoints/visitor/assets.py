@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from valetkey.authorization.pages.asset import CACHE_CONTROL, Asset, assets
-from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.pages.looks.asset import CACHE_CONTROL, Asset, assets
+from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response
 from valetkey.web.router import Route
 

@@ -140,6 +140,7 @@ class ConsentEndpoint:
             nothing_chosen=nothing_chosen,
         )
         return self.site.page(
+            request,
             page,
             _NOTHING_CHOSEN if nothing_chosen else 200,
             app=app,

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.endpoints.visitor.viewer import viewer_of
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
+from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
 from valetkey.authorization.pages.page import Page, content_security_policy, render
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -19,7 +20,7 @@ class ErrorPages:
 
     async def index(self, request: Request) -> Response:
         """All codes, each with its meaning."""
-        return self._page(error_index())
+        return self._page(request, error_index())
 
     async def explanation(self, request: Request) -> Response:
         """One code."""
@@ -28,12 +29,12 @@ class ErrorPages:
             raise Refused(
                 Refusal(ErrorCode.NOT_FOUND, "there is no error of that name", "errors.code")
             )
-        return self._page(page)
+        return self._page(request, page)
 
     async def query_string(self, request: Request) -> Response:
         """Why secrets do not belong in a URL: where the Deprecation notice leads."""
-        return self._page(QueryStringPage(f"{self.issuer}/oauth/token"))
+        return self._page(request, QueryStringPage(f"{self.issuer}/oauth/token"))
 
-    def _page(self, page: Page) -> Response:
+    def _page(self, request: Request, page: Page) -> Response:
         policy = content_security_policy(brand=self.brand)
-        return html_response(render(page, brand=self.brand), 200, policy)
+        return html_response(render(page, brand=self.brand, viewer=viewer_of(request)), 200, policy)

@@ -32,12 +32,12 @@ class HomeEndpoint:
         """The page."""
         signed_in = await self.site.signed_in(request)
         if signed_in is None:
-            return self.site.page(HomePage(SIGN_OUT, "", sign_in_url=SIGN_IN))
+            return self.site.page(request, HomePage(SIGN_OUT, "", sign_in_url=SIGN_IN))
         browser, headers = self.site.browser(request)
         csrf = csrf_to_sign_out(self.site, browser, signed_in)
         apps = await self._apps(signed_in)
         page = HomePage(SIGN_OUT, csrf, shown_person(signed_in), apps=tuple(apps))
-        return self.site.page(page, headers=headers)
+        return self.site.page(request, page, user=signed_in.user, headers=headers)
 
     async def _apps(self, signed_in: SignedIn) -> Sequence[OwnApp]:
         uid = signed_in.user.uid

@@ -3,9 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from valetkey.authorization.pages.brand import Brand
+from valetkey.authorization.endpoints.visitor.viewer import viewer_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.page import content_security_policy, render
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, Refusal
@@ -29,7 +30,8 @@ class RefuseWithPage:
         reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
         page = ProblemPage(refusal.code, refusal.description, _mender(refusal), reference)
         policy = content_security_policy(brand=self.brand)
-        return html_response(render(page, brand=self.brand), STATUS[refusal.code], policy)
+        body = render(page, brand=self.brand, viewer=viewer_of(request))
+        return html_response(body, STATUS[refusal.code], policy)
 
 
 def _mender(refusal: Refusal) -> Mender:

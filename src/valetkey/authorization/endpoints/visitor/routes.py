@@ -5,7 +5,7 @@ from valetkey.authorization.endpoints.visitor.assets import asset_routes
 from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
 from valetkey.authorization.endpoints.visitor.errors import ErrorPages
 from valetkey.authorization.endpoints.visitor.home import HomeEndpoint
-from valetkey.authorization.endpoints.visitor.sign_in import SignInEndpoint
+from valetkey.authorization.endpoints.visitor.sign_in.sign_in import SignInEndpoint
 from valetkey.authorization.endpoints.visitor.site import (
     AUTHORIZE,
     CONSENT,

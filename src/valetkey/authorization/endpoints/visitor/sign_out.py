@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.visitor.site import SIGN_OUT, Site, shown_person
+from valetkey.authorization.endpoints.visitor.viewer import viewer_of
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.pages.page import content_security_policy, render
-from valetkey.authorization.pages.visitor.sign_out import SignedOutPage, SignOutPage
+from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage, SignOutPage
 from valetkey.authorization.sign_in.session import SignedIn, find_unended
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, html_response
@@ -77,7 +78,7 @@ class SignOutEndpoint:
             forget = self.site.cookies.end() if self.site.cookies.session(request) else ()
             if way.returns_to:
                 return self.site.goes_to(way.returns_to, *forget)
-            return self._signed_out(way, (), forget)
+            return self._signed_out(request, way, (), forget)
         browser, headers = self.site.browser(request)
         page = SignOutPage(
             action=SIGN_OUT,
@@ -87,7 +88,7 @@ class SignOutEndpoint:
             app_name=way.app_name,
             fields=way.fields,
         )
-        return self.site.page(page, returns_to=way.returns_to, headers=headers)
+        return self.site.page(request, page, returns_to=way.returns_to, headers=headers)
 
     async def post(self, request: Request) -> Response:
         """End the session, the grants that were to end with it, and the cookies; tell the apps."""
@@ -104,7 +105,7 @@ class SignOutEndpoint:
         self.site.check_form(request, form, browser, PURPOSE, about, *way.values)
         frames = () if session is None else await self.deed.end(session, request.at)
         if frames or way.unreturned:
-            return self._signed_out(way, frames, forget)
+            return self._signed_out(request, way, frames, forget)
         return self.site.goes_to(way.returns_to or SIGN_OUT, *forget)
 
     async def _unended(self, request: Request) -> Session | None:
@@ -114,7 +115,9 @@ class SignOutEndpoint:
         key = self.site.keyring.fingerprint_key
         return await self.site.store.read(lambda tx: find_unended(tx, cookie, key, now))
 
-    def _signed_out(self, way: WayOut, frames: Sequence[str], headers: Pairs) -> Response:
+    def _signed_out(
+        self, request: Request, way: WayOut, frames: Sequence[str], headers: Pairs
+    ) -> Response:
         page = SignedOutPage(way.returns_to, way.unreturned, way.reference, tuple(frames))
         policy = content_security_policy(brand=self.site.brand)
         if frames and way.returns_to:
@@ -122,7 +125,9 @@ class SignOutEndpoint:
             headers = (*headers, ("refresh", f"{_SHOWN}; url={way.returns_to}"))
         if frames:
             policy = f"{policy}; frame-src {' '.join(dict.fromkeys(map(origin, frames)))}"
-        return html_response(render(page, brand=self.site.brand), 200, policy, headers)
+        return html_response(
+            render(page, brand=self.site.brand, viewer=viewer_of(request)), 200, policy, headers
+        )
 
 
 def csrf_to_sign_out(site: Site, browser: str, signed_in: SignedIn) -> str:

@@ -5,10 +5,17 @@ from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.visitor.viewer import viewer_of
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.authorize.form_post import FormPostPage
-from valetkey.authorization.pages.brand import Brand
-from valetkey.authorization.pages.page import Page, content_security_policy, render
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.page import (
+    Page,
+    content_security_policy,
+    render,
+    scripts_of,
+)
 from valetkey.authorization.pages.who import AskingApp, SignedInPerson
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
 from valetkey.authorization.protocol.authorization_response import (
@@ -82,19 +89,27 @@ class Site:
 
     def page(
         self,
+        request: Request,
         page: Page,
         status: int = 200,
         *,
+        user: User | None = None,
         app: AskingApp | None = None,
         logos: Sequence[str] = (),
         returns_to: str = "",
         headers: Pairs = (),
     ) -> Response:
-        """A page of ours; its forms may end at `returns_to`."""
+        """A page for who asked, `user` if it is theirs; its forms may end at `returns_to`."""
         policy = content_security_policy(
-            brand=self.brand, app=app, logos=logos, returns_to=returns_to
+            brand=self.brand,
+            app=app,
+            logos=logos,
+            returns_to=returns_to,
+            scripts=bool(scripts_of(page)),
         )
-        return html_response(render(page, brand=self.brand), status, policy, headers)
+        viewer = viewer_of(request, user)
+        body = render(page, brand=self.brand, viewer=viewer)
+        return html_response(body, status, policy, headers)
 
     def goes_to(self, url: str, *headers: tuple[str, str]) -> Response:
         """The browser is sent there and tells nobody where it comes from."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from valetkey.authorization.model.account.claims import StandardClaims
+from valetkey.authorization.model.account.role import Role
 from valetkey.kernel.moment import Instant
 
 Uid = NewType("Uid", int)
@@ -26,6 +27,7 @@ class User:
     changed_at: Instant
     disabled_at: Instant | None
     claims: StandardClaims = StandardClaims.NOTHING
+    role: Role | None = None
 
     @property
     def subject(self) -> str:

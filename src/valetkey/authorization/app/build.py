@@ -1,0 +1,119 @@
+"""Everything of the authorization server, wired together."""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from valetkey.authorization.app.clients import (
+    client_routes,
+    health_routes,
+    metadata_routes,
+    resource_server_routes,
+    userinfo_route,
+)
+from valetkey.authorization.app.parts import make_courier, make_door, make_minter, make_reader
+from valetkey.authorization.app.people import make_site
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.deeds.account.password_change import PasswordChange
+from valetkey.authorization.deeds.foundation import lay_foundation
+from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.endpoints.account.routes import routes as account_routes
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
+from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
+from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
+from valetkey.authorization.endpoints.visitor.routes import routes as visitor_routes
+from valetkey.authorization.grant_types import grant_types
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.tokens.signing_keys import NoSigningKey
+from valetkey.authorization.upkeep.upkeep import Upkeep
+from valetkey.config.settings import Settings
+from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.kernel.runtime import Runtime
+from valetkey.web.offload import Busy, Offload
+from valetkey.web.router import App
+
+_UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey)
+
+
+async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> App:
+    """The server. `prepare` ran before, here or in another process.
+
+    Raises Mistake where the keyring does not open what the database keeps sealed.
+    """
+    foundation = lay_foundation(settings, runtime, scopes)
+    store, keyring = foundation.store, foundation.keyring
+    decisions = DecisionQueue(runtime.random)
+    refuse = ClientRefusal(foundation.issuer, decisions)
+    directory = ClientDirectory(store)
+    offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
+    door = make_door(foundation, directory)
+    minter = make_minter(foundation)
+    upkeep = Upkeep(
+        store,
+        decisions,
+        foundation.keys,
+        runtime,
+        settings.log.keep_events,
+        foundation.self_registrar().sweeps,
+    )
+    courier = make_courier(foundation)
+    try:
+        foundation.outgoing.prepare()
+        await foundation.keep_keys(runtime.now())
+    except BaseException:
+        offload.close()
+        await store.engine.close()
+        raise
+
+    async def close() -> None:
+        await courier.close()
+        with contextlib.suppress(*_UNAVAILABLE):
+            await upkeep.flush()
+        offload.close()
+        await store.engine.close()
+
+    passwords = PasswordSignIn(
+        store=store,
+        offload=offload,
+        key=keyring.fingerprint_key,
+        passwords=settings.passwords,
+        limits=settings.limits,
+        random=runtime.random,
+    )
+    served = grant_types(replace(passwords, door="password_grant").authenticate)
+    site = make_site(foundation, directory, decisions)
+    sign_out = SignOut(foundation.issuer, store, site.subjects, courier.at_once)
+    password_change = PasswordChange(
+        replace(passwords, door="account"),
+        foundation.accounts(),
+        settings.sessions,
+        runtime.random,
+    )
+    reader = make_reader(foundation)
+    refuse_with_page = RefuseWithPage(decisions, site.brand)
+    routes = (
+        *visitor_routes(site, passwords, minter, refuse_with_page),
+        *logout_routes(site, sign_out, refuse_with_page),
+        *account_routes(site, sign_out, password_change, refuse_with_page),
+        *client_routes(foundation, door, reader, served, minter, refuse),
+        userinfo_route(foundation, directory, reader, minter, refuse),
+        *registration_routes(foundation, refuse),
+        *resource_server_routes(foundation, door, reader, refuse),
+        *health_routes(foundation, refuse),
+    )
+    return App(
+        (*metadata_routes(foundation, routes, served, refuse), *routes),
+        runtime=runtime,
+        refuse=replace(refuse, keeps_path=False),
+        hosts=frozenset({urlsplit(foundation.issuer).netloc, settings.authorization.listen}),
+        unavailable=_UNAVAILABLE,
+        trusted_proxies=settings.authorization.trusted_proxies,
+        tls_proxy=settings.authorization.tls_proxy,
+        hsts=foundation.issuer.startswith("https://"),
+        background=(upkeep.write_decisions, upkeep.sweep, upkeep.keep_keys, courier.deliver),
+        on_close=close,
+    )

@@ -1,0 +1,175 @@
+"""The routes at which clients and resource servers speak to this server."""
+
+from valetkey.authorization.app.parts import policy_of
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication.registry import METHODS
+from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.deeds.records import Records
+from valetkey.authorization.endpoints.client.answer import ClientRefusal, preflight
+from valetkey.authorization.endpoints.client.door import Door
+from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
+from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
+from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
+from valetkey.authorization.endpoints.client.token import TokenEndpoint
+from valetkey.authorization.endpoints.health import HealthEndpoint, live
+from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
+from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInfoEndpoint
+from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
+from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
+from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
+from valetkey.authorization.grant_types import client_credentials
+from valetkey.authorization.grant_types.grant_type import GrantType
+from valetkey.authorization.protocol.claims import OPENID
+from valetkey.authorization.protocol.metadata import ServerFacts
+from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
+from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.read import AccessTokenReader
+from valetkey.authorization.tokens.subject import SUBJECT_TYPES
+from valetkey.authorization.tokens.userinfo import UserInfo
+from valetkey.config.settings import RegistrableGrantType, RegistrationMode
+from valetkey.kernel.jose import jwe, jwt, mac
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.web.router import Body, Route
+
+
+def client_routes(
+    foundation: Foundation,
+    door: Door,
+    reader: AccessTokenReader,
+    served: tuple[GrantType, ...],
+    minter: Minter,
+    refuse: ClientRefusal,
+) -> tuple[Route, ...]:
+    """Tokens, their introspection and revocation, and the keys."""
+    key = foundation.keyring.fingerprint_key
+
+    def token(kinds: tuple[GrantType, ...], elsewhere: str = "") -> TokenEndpoint:
+        return TokenEndpoint(
+            store=foundation.store,
+            door=door,
+            grant_types=kinds,
+            policy=policy_of(foundation.settings, foundation.own_scope),
+            minter=minter,
+            fingerprints=key,
+            runtime=foundation.runtime,
+            refuse=refuse,
+            elsewhere=elsewhere,
+        )
+
+    revoke = RevocationEndpoint(foundation.store, door, reader, key, refuse)
+    introspect = IntrospectionEndpoint(
+        foundation.store,
+        door,
+        reader,
+        key,
+        foundation.issuer,
+        refuse,
+        minter.id_tokens.subjects,
+    )
+    own = (client_credentials.GRANT_TYPE,)
+    return (
+        _form("/oauth/token", token(served), refuse),
+        _form("/token", token(own, f"{foundation.issuer}/oauth/token"), refuse),
+        _form("/oauth/revoke", revoke, refuse),
+        _form("/oauth/introspect", introspect, refuse),
+        Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse),
+    )
+
+
+def metadata_routes(
+    foundation: Foundation,
+    routes: tuple[Route, ...],
+    served: tuple[GrantType, ...],
+    refuse: ClientRefusal,
+) -> tuple[Route, ...]:
+    """The discovery document under both its addresses, made from the routes there are."""
+    known = (*Algorithm, mac.ALGORITHM)
+    ours = tuple(each.value for each in foundation.keys.algorithms)
+    brand, registration = foundation.settings.brand, foundation.settings.registration
+    facts = ServerFacts(
+        issuer=foundation.issuer,
+        paths=frozenset(route.path for route in routes),
+        scopes=tuple(foundation.scopes),
+        grant_types=tuple(grant_type.name for grant_type in served),
+        response_types=tuple(ResponseType),
+        response_modes=tuple(ResponseMode),
+        subject_types=SUBJECT_TYPES,
+        authentication_methods=tuple(n for method in METHODS for n in method.metadata_names),
+        assertion_algorithms=known,
+        id_token_algorithms=(*ours, mac.ALGORITHM),
+        introspection_algorithms=ours,
+        request_object_algorithms=(*known, jwt.UNSIGNED),
+        encryption_algorithms=jwe.ALGORITHMS,
+        content_encryptions=tuple(jwe.ENCRYPTIONS),
+        policy_uri=brand.privacy_url,
+        tos_uri=brand.terms_url,
+        registration=registration.mode != RegistrationMode.OFF,
+        implicit=registration.mode != RegistrationMode.OFF
+        and RegistrableGrantType.IMPLICIT in registration.grant_types,
+    )
+    metadata = MetadataEndpoint(foundation.store, facts)
+    return tuple(
+        Route(f"/.well-known/{name}", {"GET": metadata}, refuse)
+        for name in ("openid-configuration", "oauth-authorization-server")
+    )
+
+
+def userinfo_route(
+    foundation: Foundation,
+    directory: ClientDirectory,
+    reader: AccessTokenReader,
+    minter: Minter,
+    refuse: ClientRefusal,
+) -> Route:
+    """What an app may read of a person (OpenID Connect Core section 5.3)."""
+    id_tokens = minter.id_tokens
+    endpoint = UserInfoEndpoint(
+        foundation.store,
+        directory,
+        UserInfo(reader, id_tokens.subjects),
+        id_tokens.signer,
+        foundation.issuer,
+    )
+    return Route(
+        "/oauth/userinfo",
+        {"GET": endpoint, "POST": endpoint, "OPTIONS": preflight(("GET", "POST"))},
+        BearerRefusal(refuse, OPENID, ANY_ORIGIN),
+        Body.FORM,
+        hides_query=True,
+    )
+
+
+def resource_server_routes(
+    foundation: Foundation, door: Door, reader: AccessTokenReader, refuse: ClientRefusal
+) -> tuple[Route, ...]:
+    """What resource servers ask."""
+    gate = ResourceServerGate(door)
+    feed = RevocationsEndpoint(foundation.store, gate, refuse, foundation.runtime.now)
+    identity = IdentityEndpoint(
+        store=foundation.store,
+        gate=gate,
+        reader=reader,
+        records=Records(foundation.registrar("api"), foundation.accounts()),
+        refuse=refuse,
+    )
+    return (
+        Route("/oauth/revocations", {"GET": feed}, refuse, quiet=True),
+        Route("/oauth/identity", {"POST": identity}, refuse, Body.JSON, hides_query=True),
+    )
+
+
+def health_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
+    """Whether the server lives and can work."""
+    ready = HealthEndpoint(foundation.store, foundation.keys)
+    return (
+        Route("/health/live", {"GET": live, "HEAD": live}, refuse, quiet=True),
+        Route("/health/ready", {"GET": ready, "HEAD": ready}, refuse, quiet=True),
+    )
+
+
+def _form(
+    path: str,
+    endpoint: TokenEndpoint | RevocationEndpoint | IntrospectionEndpoint,
+    refuse: ClientRefusal,
+) -> Route:
+    return Route(path, {"POST": endpoint}, refuse, Body.FORM, hides_query=True)

@@ -1,0 +1,96 @@
+"""The parts of the server that more than one family of routes needs."""
+
+from valetkey.authorization.client_authentication.authenticate import (
+    ClientAuthentication,
+    Failures,
+)
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.endpoints.client.door import Door
+from valetkey.authorization.model.register.client import CLIENT_SCOPE
+from valetkey.authorization.tokens.id_token import IdTokens
+from valetkey.authorization.tokens.issue import TokenPolicy
+from valetkey.authorization.tokens.logout_token import LogoutTokens
+from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.read import AccessTokenReader
+from valetkey.authorization.tokens.signed import ClientSigner
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.upkeep.deliver import Courier
+from valetkey.config.settings import Settings
+from valetkey.kernel.scope import Scope
+
+
+def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolicy:
+    """How long things work, for which API, and what of it is a client's own."""
+    tokens = settings.tokens
+    return TokenPolicy(
+        audience=settings.resource.url,
+        access_token_lifetime=tokens.access_token_lifetime,
+        implicit_token_lifetime=min(tokens.implicit_token_lifetime, tokens.access_token_lifetime),
+        refresh_token_idle_lifetime=tokens.refresh_token_idle_lifetime,
+        refresh_token_lifetime=tokens.refresh_token_lifetime,
+        refresh_reuse_window=tokens.refresh_reuse_window,
+        own_scope=own_scope,
+    )
+
+
+def _signer(foundation: Foundation) -> ClientSigner:
+    return ClientSigner(
+        foundation.keys,
+        foundation.shared_secrets,
+        foundation.client_keys,
+        foundation.runtime.random,
+    )
+
+
+def make_minter(foundation: Foundation) -> Minter:
+    """What turns what was granted into strings."""
+    id_tokens = IdTokens(
+        foundation.issuer,
+        _signer(foundation),
+        Subjects(foundation.keyring.fingerprint_key),
+        foundation.settings.tokens.id_token_lifetime,
+    )
+    return Minter(foundation.issuer, foundation.keys, id_tokens)
+
+
+def make_courier(foundation: Foundation) -> Courier:
+    """Who tells apps that a session has ended."""
+    tokens = LogoutTokens(
+        foundation.issuer,
+        _signer(foundation),
+        Subjects(foundation.keyring.fingerprint_key),
+    )
+    return Courier(foundation.store, tokens, foundation.outgoing.post_form, foundation.runtime)
+
+
+def make_reader(foundation: Foundation) -> AccessTokenReader:
+    """What access tokens say, and whether they still hold."""
+    return AccessTokenReader(
+        issuer=foundation.issuer,
+        audience=foundation.settings.resource.url,
+        keys=foundation.keys,
+        fingerprints=foundation.keyring.fingerprint_key,
+    )
+
+
+def make_door(foundation: Foundation, directory: ClientDirectory) -> Door:
+    """Who clients are, for every endpoint that asks."""
+    issuer = foundation.issuer
+    return Door(
+        foundation.store,
+        ClientAuthentication(
+            directory,
+            foundation.keyring.fingerprint_key,
+            Failures.a_minute(foundation.settings.limits.client_failures),
+            foundation.client_keys,
+            foundation.shared_secrets,
+        ),
+        audiences=(
+            issuer,
+            f"{issuer}/oauth/token",
+            f"{issuer}/token",
+            f"{issuer}/oauth/introspect",
+            f"{issuer}/oauth/revoke",
+        ),
+    )

@@ -1,0 +1,35 @@
+"""The site, and everything on it that people visit."""
+
+from valetkey.authorization.app.parts import policy_of
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.tokens.id_token_hint import IdTokenHints
+
+
+def make_site(foundation: Foundation, directory: ClientDirectory, decisions: DecisionQueue) -> Site:
+    """What every page needs."""
+    settings, brand = foundation.settings, foundation.settings.brand
+    return Site(
+        issuer=foundation.issuer,
+        store=foundation.store,
+        directory=directory,
+        keyring=foundation.keyring,
+        sessions=settings.sessions,
+        policy=policy_of(settings, foundation.own_scope),
+        code_lifetime=settings.tokens.authorization_code_lifetime,
+        brand=Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url),
+        decisions=decisions,
+        random=foundation.runtime.random,
+        scopes=foundation.asked_of_people,
+        requests=RequestObjects(
+            foundation.issuer,
+            foundation.client_keys,
+            foundation.shared_secrets,
+            foundation.outgoing,
+        ),
+        hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
+    )

@@ -1,0 +1,1 @@
+"""What people do with their own account."""

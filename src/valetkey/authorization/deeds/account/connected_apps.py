@@ -1,0 +1,99 @@
+"""Connected apps: what a person allowed, app by app, and the end of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked
+from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedApp:
+    """All that one app may do for one person, however many grants that is.
+
+    `last_used_at` is None where it has no access now and only need not ask again. `outlasts` says
+    that signing out does not end it.
+    """
+
+    client: Client
+    since: Instant
+    last_used_at: Instant | None
+    scope: Scope
+    claims: frozenset[str]
+    outlasts: bool
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return self.client.name or self.client.id
+
+
+def connected_apps(tx: Transaction, uid: Uid, now: Instant) -> Sequence[ConnectedApp]:
+    """The apps that may do something for this person, by name."""
+    grants: dict[str, list[Grant]] = {}
+    for grant in tx.grants.live_of_user(uid, now):
+        # A grant bound to a session may have ended with it, which only its standing says.
+        if not grant.session_id or _lives(tx, grant, now):
+            grants.setdefault(grant.client_id, []).append(grant)
+    consents = {consent.client_id: consent for consent in tx.consents.of_user(uid)}
+    found: list[ConnectedApp] = []
+    for client_id in {**grants, **consents}:
+        client = tx.clients.find(client_id)
+        if client is not None:
+            found.append(_connected(client, grants.get(client_id, []), consents.get(client_id)))
+    return sorted(found, key=lambda app: (app.name.casefold(), app.client.id))
+
+
+def find_connected(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> ConnectedApp | None:
+    """The same for one app; None where this person allows it nothing."""
+    apps = connected_apps(tx, uid, now)
+    return next((app for app in apps if app.client.id == client_id), None)
+
+
+def end_app(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> bool:
+    """End everything that the person lets the app do, and ask again next time.
+
+    Resource servers hear of it. False if there was nothing to end.
+    """
+    # The consent first: a code on its way finds none and gives nothing any more.
+    ended = tx.consents.forget(uid, client_id)
+    if ended:
+        tx.events.add(ConsentWithdrawn(uid, client_id), now)
+    for grant in tx.grants.live_of_user(uid, now):
+        if grant.client_id == client_id and tx.grants.revoke(grant.id, now, "user_withdrew"):
+            ended = True
+            tx.events.add(GrantRevoked(uid, client_id, grant.id, "user_withdrew"), now)
+    return ended
+
+
+def end_apps(tx: Transaction, uid: Uid, now: Instant) -> int:
+    """The same for every app; how many there were."""
+    apps = connected_apps(tx, uid, now)
+    return sum(end_app(tx, uid, app.client.id, now) for app in apps)
+
+
+def _lives(tx: Transaction, grant: Grant, now: Instant) -> bool:
+    found = tx.grants.find(grant.id)
+    return found is not None and not found.standing.ended(now)
+
+
+def _connected(client: Client, grants: Sequence[Grant], consent: Consent | None) -> ConnectedApp:
+    scope = Scope() if consent is None else consent.scope
+    since = [] if consent is None else [consent.given_at]
+    for grant in grants:
+        scope |= grant.scope
+        since.append(grant.created_at)
+    return ConnectedApp(
+        client=client,
+        since=min(since),
+        last_used_at=max((grant.last_used_at for grant in grants), default=None),
+        scope=scope,
+        claims=frozenset() if consent is None else consent.claims,
+        outlasts=any(not grant.session_id for grant in grants),
+    )

@@ -1,0 +1,1 @@
+"""How a person signs in, page by page."""

@@ -1,0 +1,1 @@
+"""Events: everything worth remembering, one dataclass each; the docstring is its documentation."""

@@ -1,0 +1,85 @@
+"""What happens to clients and to those who register them."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.model.event.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRegistered(Event):
+    """A client was registered; `door` says through which door."""
+
+    name: ClassVar[str] = "client.registered"
+    client_id: str
+    door: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientChanged(Event):
+    """A client's record was changed; `fields` names what, `door` through which door."""
+
+    name: ClassVar[str] = "client.changed"
+    client_id: str
+    door: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDisabled(Event):
+    """A client was switched off; everything it held has ended."""
+
+    name: ClassVar[str] = "client.disabled"
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEnabled(Event):
+    """A client was switched on again; nothing that ended came back."""
+
+    name: ClassVar[str] = "client.enabled"
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRemoved(Event):
+    """A client that had registered itself was removed with all it held; `because` says why."""
+
+    name: ClassVar[str] = "client.removed"
+    client_id: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAdopted(Event):
+    """An operator made a client that had registered itself one of their own."""
+
+    name: ClassVar[str] = "client.adopted"
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationIssued(Event):
+    """An operator made a token with which applications may register themselves."""
+
+    name: ClassVar[str] = "invitation.issued"
+    invitation_id: str
+    uses: int
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationWithdrawn(Event):
+    """An operator took such a token back."""
+
+    name: ClassVar[str] = "invitation.withdrawn"
+    invitation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecretIssued(Event):
+    """A client was given another secret; the older ones expire at `others_expire_at`."""
+
+    name: ClassVar[str] = "client_secret.issued"
+    client_id: str
+    secret_id: str
+    others_expire_at: int | None = None

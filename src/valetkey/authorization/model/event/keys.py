@@ -1,0 +1,40 @@
+"""What happens to keys."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.model.event.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeyIssued(Event):
+    """A signing key was made and published; it signs from `activates_at` on."""
+
+    name: ClassVar[str] = "signing_key.issued"
+    kid: str
+    algorithm: str
+    activates_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeyRetired(Event):
+    """A signing key signs no more; it is published until its last token has expired."""
+
+    name: ClassVar[str] = "signing_key.retired"
+    kid: str
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeyWithdrawn(Event):
+    """A signing key was taken back before its time; nothing that it signed is good any more."""
+
+    name: ClassVar[str] = "signing_key.withdrawn"
+    kid: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyringRotated(Event):
+    """The key that seals secrets was replaced and everything sealed was sealed anew."""
+
+    name: ClassVar[str] = "keyring.rotated"
+    version: int

@@ -1,0 +1,108 @@
+"""Every event there is, in the order of its page."""
+
+from valetkey.authorization.model.event.clients import (
+    ClientAdopted,
+    ClientChanged,
+    ClientDisabled,
+    ClientEnabled,
+    ClientRegistered,
+    ClientRemoved,
+    ClientSecretIssued,
+    InvitationIssued,
+    InvitationWithdrawn,
+)
+from valetkey.authorization.model.event.event import (
+    Event,
+)
+from valetkey.authorization.model.event.grants import (
+    AccessTokenIssued,
+    AccessTokenRevoked,
+    CodeIssued,
+    CodeRedeemed,
+    CodeReplayed,
+    CodeSpoiled,
+    ConsentDenied,
+    ConsentGiven,
+    ConsentWithdrawn,
+    GrantRevoked,
+    RefreshTokenRepeated,
+    RefreshTokenReused,
+    RefreshTokenUsed,
+)
+from valetkey.authorization.model.event.keys import (
+    KeyringRotated,
+    SigningKeyIssued,
+    SigningKeyRetired,
+    SigningKeyWithdrawn,
+)
+from valetkey.authorization.model.event.people import (
+    PasswordChanged,
+    UserChanged,
+    UserDisabled,
+    UserEnabled,
+    UserRegistered,
+)
+from valetkey.authorization.model.event.sessions import (
+    LogoutTokenDelivered,
+    LogoutTokenGivenUp,
+    SessionEnded,
+    SessionRenewed,
+    SessionStarted,
+    SignInFailed,
+)
+
+_OF_CLIENTS: tuple[type[Event], ...] = (
+    ClientRegistered,
+    ClientChanged,
+    ClientDisabled,
+    ClientEnabled,
+    ClientRemoved,
+    ClientAdopted,
+    InvitationIssued,
+    InvitationWithdrawn,
+    ClientSecretIssued,
+)
+_OF_PEOPLE: tuple[type[Event], ...] = (
+    UserRegistered,
+    UserChanged,
+    UserDisabled,
+    UserEnabled,
+    PasswordChanged,
+)
+_OF_SESSIONS: tuple[type[Event], ...] = (
+    SignInFailed,
+    SessionStarted,
+    SessionRenewed,
+    SessionEnded,
+    LogoutTokenDelivered,
+    LogoutTokenGivenUp,
+)
+_OF_GRANTS: tuple[type[Event], ...] = (
+    ConsentGiven,
+    ConsentDenied,
+    ConsentWithdrawn,
+    CodeIssued,
+    CodeRedeemed,
+    CodeReplayed,
+    CodeSpoiled,
+    AccessTokenIssued,
+    RefreshTokenUsed,
+    RefreshTokenRepeated,
+    RefreshTokenReused,
+    AccessTokenRevoked,
+    GrantRevoked,
+)
+_OF_KEYS: tuple[type[Event], ...] = (
+    SigningKeyIssued,
+    SigningKeyRetired,
+    SigningKeyWithdrawn,
+    KeyringRotated,
+)
+
+EVENTS: tuple[type[Event], ...] = (
+    *_OF_CLIENTS,
+    *_OF_PEOPLE,
+    *_OF_SESSIONS,
+    *_OF_GRANTS,
+    *_OF_KEYS,
+)

@@ -1,1 +1,0 @@
-"""Pages that stand, unseen, in the pages of apps."""

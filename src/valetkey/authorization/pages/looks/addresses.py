@@ -1,0 +1,21 @@
+"""The addresses that templates link to, by name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+ADDRESSES: Mapping[str, str] = MappingProxyType(
+    {
+        "home": "/",
+        "errors": "/errors/",
+        "apps": "/account/apps",
+        "end_app": "/account/apps/end",
+        "end_apps": "/account/apps/end-all",
+        "sessions": "/account/sessions",
+        "activity": "/account/activity",
+        "security": "/account/security",
+        "developer": "/developer",
+        "admin": "/admin",
+        "sign_out": "/oauth/sign-out",
+        "metadata": "/.well-known/oauth-authorization-server",
+    }
+)

@@ -1,0 +1,80 @@
+"""The files pages refer to, each under an address that changes with its content."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+from valetkey.authorization.pages.looks.accent import shades
+from valetkey.authorization.pages.looks.brand import Brand
+
+CACHE_CONTROL = "public, max-age=31536000, immutable"
+"""For every asset: another content has another address."""
+
+LIGHT_CARD = "#ffffff"
+DARK_CARD = "#191c20"
+"""The grounds the accent is computed for; the same values stand in style.css."""
+
+_SCRIPTS = ("copy.js",)
+_STYLES = ("style.css", "controls.css", "visitor.css", "account.css", "errors.css")
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file to serve at `path`, to anyone, for ever."""
+
+    path: str
+    content_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """Everything the pages of one brand refer to."""
+
+    style: Asset
+    icon: Asset
+    scripts: Mapping[str, Asset]
+    """By the name of the file, such as `copy.js`."""
+
+    def __iter__(self) -> Iterator[Asset]:
+        """Each of them, to be routed."""
+        return iter((self.style, self.icon, *self.scripts.values()))
+
+
+@lru_cache(maxsize=8)
+def assets(brand: Brand) -> Assets:
+    """The stylesheet and the icon in the brand's colour."""
+    light, dark = shades(brand.accent, LIGHT_CARD), shades(brand.accent, DARK_CARD)
+    colours = (
+        f":root{{--fill:{light.fill};--on-fill:{light.on_fill};"
+        f"--edge:{light.edge};--accent:{light.text}}}\n"
+        "@media (prefers-color-scheme:dark){"
+        f":root{{--fill:{dark.fill};--on-fill:{dark.on_fill};"
+        f"--edge:{dark.edge};--accent:{dark.text}}}}}\n"
+    )
+    own = "\n".join(map(_read, _STYLES))
+    icon = _read("icon.svg").replace("FILL", light.fill).replace("INK", light.on_fill)
+    return Assets(
+        style=_asset("style", "css", "text/css; charset=utf-8", colours + own),
+        icon=_asset("icon", "svg", "image/svg+xml", icon),
+        scripts={
+            name: _asset(
+                name.removesuffix(".js"), "js", "text/javascript; charset=utf-8", _read(name)
+            )
+            for name in _SCRIPTS
+        },
+    )
+
+
+def _asset(name: str, ending: str, content_type: str, text: str) -> Asset:
+    body = text.encode()
+    digest = hashlib.sha256(body).hexdigest()[:16]
+    return Asset(f"/assets/{name}-{digest}.{ending}", content_type, body)
+
+
+def _read(name: str) -> str:
+    return (resources.files("valetkey.authorization.pages.looks") / "assets" / name).read_text(
+        encoding="utf-8"
+    )

@@ -1,1 +1,0 @@
-"""The account area: what one has allowed, where one is signed in, what happened."""

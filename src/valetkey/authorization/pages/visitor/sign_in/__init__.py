@@ -1,0 +1,1 @@
+"""Who is it? The pages on which a person signs in."""

@@ -1,0 +1,26 @@
+"""The sign-in page: who asks, a name and a password."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.pages.who import AskingApp
+
+
+@dataclass(frozen=True, slots=True)
+class SignInPage:
+    """Ask for a user name and a password; `failed` and `wait` say how the last attempt went.
+
+    Posts `username`, `password` and `csrf`, or `decision=deny` when the visitor turns back.
+    """
+
+    template: ClassVar[str] = "visitor/sign_in/sign_in.html"
+
+    action: str
+    csrf: str
+    #: None when nobody sent the visitor here: then there is nobody to go back to.
+    app: AskingApp | None = None
+    #: Kept from the last attempt, or suggested by the app.
+    username: str = ""
+    failed: bool = False
+    #: Seconds until another attempt is looked at; 0 when none has to be waited for.
+    wait: int = 0

@@ -1,0 +1,1 @@
+"""What others must be told, at least once."""

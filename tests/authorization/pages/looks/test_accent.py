@@ -1,0 +1,52 @@
+"""Every accent gives readable pages, light and dark."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from valetkey.authorization.pages.looks.accent import (
+    EDGE,
+    MELTED,
+    TEXT,
+    check_accent,
+    contrast,
+    shades,
+)
+from valetkey.authorization.pages.looks.asset import DARK_CARD, LIGHT_CARD
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.kernel.refusal import Mistake
+
+colours = st.integers(0, 0xFFFFFF).map("#{:06x}".format)
+grounds = st.sampled_from([LIGHT_CARD, DARK_CARD])
+
+
+@given(accent=colours, ground=grounds)
+def test_text_edges_and_fills_can_be_told_apart(accent: str, ground: str) -> None:
+    made = shades(accent, ground)
+
+    assert contrast(made.text, ground) >= TEXT
+    assert contrast(made.on_fill, made.fill) >= TEXT
+    assert contrast(made.edge, ground) >= EDGE
+    assert contrast(made.fill, ground) >= MELTED
+
+
+@given(accent=colours)
+def test_keeps_the_colour_where_it_can_be_read(accent: str) -> None:
+    made = shades(accent, LIGHT_CARD)
+
+    if contrast(accent, LIGHT_CARD) >= TEXT:
+        assert made.text == made.fill == made.edge == accent
+
+
+def test_measures_contrast_as_wcag_does() -> None:
+    assert round(contrast("#000000", "#ffffff"), 2) == 21.0
+    assert round(contrast("#777777", "#ffffff"), 2) == 4.48
+    assert contrast("#2456d6", "#2456d6") == 1.0
+
+
+@pytest.mark.parametrize("text", ["", "red", "#fff", "#12345g", "#123456\n", "#１23456", "123456"])
+def test_takes_nothing_but_six_hexadecimal_digits(text: str) -> None:
+    with pytest.raises(Mistake, match=r"brand\.accent"):
+        check_accent(text)
+    with pytest.raises(Mistake):
+        Brand(accent=text)

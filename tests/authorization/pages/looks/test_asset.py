@@ -1,0 +1,65 @@
+"""The stylesheet and the icon."""
+
+import re
+
+from valetkey.authorization.pages.looks.accent import TEXT, contrast, shades
+from valetkey.authorization.pages.looks.asset import DARK_CARD, LIGHT_CARD, assets
+from valetkey.authorization.pages.looks.brand import Brand
+
+STYLE = assets(Brand()).style.body.decode()
+
+
+def _grounds() -> tuple[dict[str, str], dict[str, str]]:
+    """The stylesheet's own colours, light and dark."""
+    own = STYLE[STYLE.index("--ground") :]
+    light, dark = own.split("prefers-color-scheme: dark", 1)
+    found = re.compile(r"--([a-z-]+): (#[0-9a-f]{6});")
+    return dict(found.findall(light)), dict(found.findall(dark.split("*,", 1)[0]))
+
+
+def test_another_content_has_another_address() -> None:
+    one, other = assets(Brand()), assets(Brand(accent="#aa0000"))
+
+    assert one.style.path != other.style.path
+    assert one.icon.path != other.icon.path
+    assert one.style.path == assets(Brand(name="Another name")).style.path
+
+
+def test_says_what_each_file_is() -> None:
+    kinds = [asset.content_type for asset in assets(Brand())]
+
+    assert kinds[:2] == ["text/css; charset=utf-8", "image/svg+xml"]
+    assert set(kinds[2:]) == {"text/javascript; charset=utf-8"}
+
+
+def test_the_accent_reaches_the_stylesheet_and_the_icon() -> None:
+    made = assets(Brand(accent="#AA0000"))
+
+    assert "--fill:#aa0000" in made.style.body.decode()
+    assert shades("#AA0000", DARK_CARD).text in made.style.body.decode()
+    assert b'fill="#aa0000"' in made.icon.body
+    assert b"FILL" not in made.icon.body
+    assert b"INK" not in made.icon.body
+
+
+def test_the_accent_is_computed_for_the_cards_of_the_stylesheet() -> None:
+    light, dark = _grounds()
+
+    assert (light["card"], dark["card"]) == (LIGHT_CARD, DARK_CARD)
+
+
+def test_every_text_colour_is_readable_on_every_ground() -> None:
+    for colours in _grounds():
+        for text in ("ink", "soft"):
+            for ground in ("ground", "card", "well"):
+                assert contrast(colours[text], colours[ground]) >= TEXT, (text, ground)
+        for ground in ("alarm-well", "note-well"):
+            assert contrast(colours["ink"], colours[ground]) >= TEXT
+        assert contrast(colours["good"], colours["card"]) >= TEXT
+        assert contrast(colours["alarm"], colours["card"]) >= TEXT
+        assert contrast(colours["control"], colours["card"]) >= 3
+
+
+def test_loads_nothing_from_anywhere() -> None:
+    assert "url(" not in STYLE
+    assert "@import" not in STYLE

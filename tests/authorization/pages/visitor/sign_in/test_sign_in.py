@@ -1,0 +1,87 @@
+"""The sign-in page."""
+
+from dataclasses import replace
+
+from tests.authorization.pages.examples import SIGN_IN
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.page import render
+from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
+
+
+def _read(page: SignInPage) -> Reading:
+    return Reading(render(page, brand=Brand()))
+
+
+def test_has_the_names_that_automation_relies_on() -> None:
+    reading = _read(SIGN_IN)
+    (form, _) = reading.all("form")
+
+    user, password = reading.by_id("username"), reading.by_id("password")
+
+    assert user.attributes["name"] == "username"
+    assert password.attributes["name"] == "password"
+    assert password.attributes["type"] == "password"
+    assert reading.by_id("sign-in").attributes["type"] == "submit"
+    assert form.attributes["action"] == "/oauth/sign-in?interaction=1"
+
+
+def test_helps_password_managers() -> None:
+    reading = _read(SIGN_IN)
+
+    assert reading.by_id("username").attributes["autocomplete"] == "username"
+    assert reading.by_id("password").attributes["autocomplete"] == "current-password"
+
+
+def test_turning_back_sends_no_password() -> None:
+    reading = _read(SIGN_IN)
+    cancel = reading.by_id("cancel")
+    form = cancel.holders[-1]
+
+    assert (cancel.attributes["name"], cancel.attributes["value"]) == ("decision", "deny")
+    assert [i.attributes["name"] for i in reading.inside(form, "input")] == ["csrf"]
+
+
+def test_offers_no_way_back_where_nobody_came_from() -> None:
+    reading = _read(replace(SIGN_IN, app=None))
+
+    assert len(list(reading.all("form"))) == 1
+
+
+def test_keeps_what_was_typed_and_goes_to_the_password() -> None:
+    reading = _read(replace(SIGN_IN, username="ada", failed=True))
+
+    assert reading.by_id("username").attributes["value"] == "ada"
+    assert "autofocus" in reading.by_id("password").attributes
+    assert "value" not in reading.by_id("password").attributes
+    assert reading.by_id("message").attributes["role"] == "alert"
+    assert reading.by_id("password").attributes["aria-describedby"] == "message"
+    assert reading.by_id("password").attributes["aria-invalid"] == "true"
+
+
+def test_says_nothing_is_wrong_at_first() -> None:
+    reading = _read(SIGN_IN)
+
+    assert not [e for e in reading.elements if e.attributes.get("id") == "message"]
+    assert "autofocus" in reading.by_id("username").attributes
+
+
+def test_says_how_long_to_wait_in_the_largest_fitting_unit() -> None:
+    said = {
+        wait: _read(replace(SIGN_IN, wait=wait)).by_id("message").text
+        for wait in (1, 30, 91, 240, 3_600)
+    }
+
+    assert said[1].endswith("in 1 second.")
+    assert said[30].endswith("in 30 seconds.")
+    assert said[91].endswith("in 2 minutes.")
+    assert said[240].endswith("in 4 minutes.")
+    assert said[3_600].endswith("in 1 hour.")
+
+
+def test_shows_who_asks_and_where_the_answer_goes() -> None:
+    text = _read(SIGN_IN).the("main").text
+
+    assert "to continue to Notes Printer" in text
+    assert "app.example" in text
+    assert "Verified by Valetkey" in text

@@ -1,0 +1,86 @@
+"""The pages of signing out, and at the root."""
+
+import pytest
+
+from tests.authorization.pages.examples import EXAMPLES
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.page import render
+from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage
+from valetkey.authorization.protocol.logout import Unreturned
+
+
+def _read(name: str) -> Reading:
+    return Reading(render(EXAMPLES[name], brand=Brand()))
+
+
+def test_asks_before_signing_out() -> None:
+    reading = _read("sign_out")
+    button = reading.by_id("sign-out")
+
+    assert button.holders[-1].attributes["action"] == "/oauth/sign-out"
+    assert "Ada Lovelace" in reading.the("main").text
+
+
+def test_names_the_app_that_asks_and_takes_along_where_it_wants_one_back() -> None:
+    reading = _read("sign_out_app")
+    assert "Notes Printer" in reading.the("h1").text
+    fields = {each.attributes["name"]: each.attributes["value"] for each in reading.all("input")}
+    assert fields == {
+        "csrf": "csrf-value",
+        "session": "se_1",
+        "returns_to": "https://app.example/bye?state=1",
+    }
+
+
+def test_a_session_that_is_too_old_to_say_whose_it_is_can_be_ended() -> None:
+    reading = _read("sign_out_idle")
+    assert reading.by_id("sign-out").attributes["type"] == "submit"
+    assert "Ada" not in reading.the("main").text
+
+
+def test_frames_tell_the_apps_and_a_link_leads_back() -> None:
+    page = SignedOutPage(
+        "https://app.example/bye?state=1&more=2", frames=("https://app.example/out?iss=x&sid=y",)
+    )
+    reading = Reading(render(page, brand=Brand()))
+    frame = reading.the("iframe").attributes
+    assert frame["src"] == "https://app.example/out?iss=x&sid=y"
+    assert "hidden" in frame
+    link = reading.by_id("continue").attributes
+    assert link["href"] == "https://app.example/bye?state=1&more=2"
+
+
+@pytest.mark.parametrize("reason", list(Unreturned))
+def test_says_why_one_is_not_taken_back(reason: Unreturned) -> None:
+    page = SignedOutPage("", reason.value, "VK-7F3K-9QXM-2RTD")
+    reading = Reading(render(page, brand=Brand()))
+    text = reading.the("main").text
+    assert reading.the("h1").text == "You are signed out"
+    assert "You are signed out all the same." in text
+    assert "VK-7F3K-9QXM-2RTD" in text
+    assert not list(reading.all("iframe"))
+
+
+def test_says_that_one_is_signed_out() -> None:
+    assert _read("signed_out").the("h1").text == "You are signed out"
+
+
+def test_the_root_says_who_one_is_and_lets_one_sign_out() -> None:
+    reading = _read("home")
+
+    assert "Ada Lovelace" in reading.the("main").text
+    assert reading.by_id("sign-out").holders[-1].attributes["action"] == "/oauth/sign-out"
+
+
+def test_the_root_leads_to_the_apps_that_can_be_opened_from_here() -> None:
+    links = [link for link in _read("home_apps").all("a") if "/start" in link.attributes["href"]]
+    assert [link.attributes["href"][-1] for link in links] == ["0", "1", "2", "3"]
+    assert "Notes Printer" in links[0].text
+    assert "app.example" in links[0].text
+
+
+def test_the_root_offers_to_sign_in_and_leads_developers_on() -> None:
+    links = [link.attributes["href"] for link in _read("home_nobody").all("a")]
+
+    assert links == ["/oauth/sign-in", "/.well-known/oauth-authorization-server", "/errors/"]
