@@ -120,7 +120,8 @@ class Events:
     def find(self, id: str) -> EventRecord | None:
         """One of them."""
         row = self.db.row(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events WHERE id = :id",
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
+            " WHERE id = :id",
             id=id,
         )
         return None if row is None else _event(row)
