@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Annotated
 
 from valetkey.config import rules
+from valetkey.config.mail import MailSettings
 from valetkey.config.rules import Network, text, whole
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
@@ -373,6 +374,7 @@ class Settings:
     passwords: PasswordSettings = PasswordSettings()
     limits: LimitSettings = LimitSettings()
     fetch: FetchSettings = FetchSettings()
+    mail: MailSettings = MailSettings()
     brand: BrandSettings = BrandSettings()
     log: LogSettings = LogSettings()
     source: Source = Source()

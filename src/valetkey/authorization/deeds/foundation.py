@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.registrations import SelfRegistrar
 from valetkey.authorization.deeds.resource_server import keep_registered
@@ -110,6 +111,11 @@ class Foundation:
     def accounts(self) -> AccountKeeper:
         """The keeper of people."""
         return AccountKeeper(self.runtime.random)
+
+    @property
+    def mailroom(self) -> Mailroom:
+        """Where letters to people are handed in."""
+        return Mailroom(self.settings.mail, self.keyring, self.runtime.random)
 
     async def require_own_keyring(self) -> None:
         """Raise Mistake unless this is the keyring that the database began with.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.storage.access_tokens import AccessTokens
 from valetkey.authorization.storage.grants import Consents, Grants
 from valetkey.authorization.storage.outbox.deliveries import Deliveries
+from valetkey.authorization.storage.outbox.mails import Mails
 from valetkey.authorization.storage.records import Decisions, Events
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.invitations import Invitations
@@ -62,6 +63,11 @@ class Transaction:
     def deliveries(self) -> Deliveries:
         """What apps must be told."""
         return Deliveries(self.db)
+
+    @property
+    def mails(self) -> Mails:
+        """Letters on their way."""
+        return Mails(self.db)
 
     @property
     def consents(self) -> Consents:

@@ -1,0 +1,110 @@
+"""The outbox of letters, each written with the change that it tells of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.letter import LetterKind, Mail
+from valetkey.authorization.model.account.user import Uid
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Mails:
+    """Rows that wait, are at somebody's hands for a while, and go when they are sent."""
+
+    db: Connection
+
+    def add(self, mail: Mail) -> None:
+        """Put it into the outbox."""
+        self.db.send(
+            "INSERT INTO mails (id, kind, uid, sealed, attempts, due_at, created_at, expires_at)"
+            " VALUES (:id, :kind, :uid, :sealed, :attempts, :due_at, :created_at, :expires_at)",
+            id=mail.id,
+            kind=mail.kind.value,
+            uid=mail.uid,
+            sealed=mail.sealed,
+            attempts=mail.attempts,
+            due_at=mail.due_at,
+            created_at=mail.created_at,
+            expires_at=mail.expires_at,
+        )
+
+    def is_any_due(self, now: Instant) -> bool:
+        """Whether there is anything to do: a look, so that idle processes write nothing."""
+        return self.db.row("SELECT id FROM mails WHERE due_at <= :now LIMIT 1", now=now) is not None
+
+    def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[Mail]:
+        """At most `limit` that are due, nobody else's before `until`: longest due first.
+
+        Of all who ask, one is given each; with it another attempt has begun.
+        """
+        rows = self.db.rows(
+            "UPDATE mails SET due_at = :until, attempts = attempts + 1"
+            " WHERE due_at <= :now AND id IN"
+            " (SELECT id FROM mails WHERE due_at <= :now ORDER BY due_at, id LIMIT :limit)"
+            " RETURNING id, kind, uid, sealed, attempts, due_at, created_at, expires_at",
+            now=now,
+            until=until,
+            limit=limit,
+        )
+        return [_mail(row) for row in rows]
+
+    def finish(self, mail_id: str) -> bool:
+        """It is sent, or never will be: take it out. Of all who try, exactly one is told True."""
+        return self.db.run("DELETE FROM mails WHERE id = :id", id=mail_id) == 1
+
+    def postpone(self, mail: Mail, due_at: Instant) -> bool:
+        """Let it wait until `due_at`. False if it has gone or somebody began another attempt."""
+        postponed = self.db.run(
+            "UPDATE mails SET due_at = :due_at WHERE id = :id AND attempts = :attempts",
+            id=mail.id,
+            attempts=mail.attempts,
+            due_at=due_at,
+        )
+        return postponed == 1
+
+    def kept(self, limit: int) -> Sequence[Mail]:
+        """At most `limit` of those that are not sent but kept, newest first."""
+        rows = self.db.rows(
+            "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
+            " WHERE due_at IS NULL ORDER BY created_at DESC, id DESC LIMIT :limit",
+            limit=limit,
+        )
+        return [_mail(row) for row in rows]
+
+    def find_kept(self, mail_id: str) -> Mail | None:
+        """One of those that are kept."""
+        row = self.db.row(
+            "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
+            " WHERE id = :id AND due_at IS NULL",
+            id=mail_id,
+        )
+        return None if row is None else _mail(row)
+
+    def waiting(self) -> int:
+        """How many are not sent yet."""
+        row = self.db.row("SELECT count(*) FROM mails WHERE due_at IS NOT NULL")
+        return 0 if row is None else int(row[0])
+
+    def sweep(self, before: Instant, limit: int) -> int:
+        """Delete at most `limit` that expired before `before`."""
+        return self.db.run(
+            "DELETE FROM mails WHERE expires_at <= :before AND id IN"
+            " (SELECT id FROM mails WHERE expires_at <= :before LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+
+
+def _mail(row: Row) -> Mail:
+    return Mail(
+        id=row[0],
+        kind=LetterKind(row[1]),
+        uid=None if row[2] is None else Uid(row[2]),
+        sealed=row[3],
+        attempts=row[4],
+        due_at=row[5],
+        created_at=Instant(row[6]),
+        expires_at=Instant(row[7]),
+    )
