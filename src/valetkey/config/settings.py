@@ -10,7 +10,10 @@ from types import MappingProxyType
 from typing import Annotated
 
 from valetkey.config import rules
+from valetkey.config.administration import AdministrationSettings
+from valetkey.config.federation import FederationSettings
 from valetkey.config.mail import MailSettings
+from valetkey.config.portal import PortalSettings
 from valetkey.config.rules import Network, text, whole
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
@@ -370,11 +373,14 @@ class Settings:
     tokens: TokenSettings = TokenSettings()
     clients: ClientSettings = ClientSettings()
     registration: RegistrationSettings = RegistrationSettings()
+    portal: PortalSettings = PortalSettings()
     sessions: SessionSettings = SessionSettings()
+    administration: AdministrationSettings = AdministrationSettings()
     passwords: PasswordSettings = PasswordSettings()
     limits: LimitSettings = LimitSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
+    federation: FederationSettings = FederationSettings()
     brand: BrandSettings = BrandSettings()
     log: LogSettings = LogSettings()
     source: Source = Source()

@@ -33,6 +33,9 @@ REMEMBERED = 5
 JSON = ("application/json",)
 """What most answers are."""
 
+ANYTHING = ("*/*",)
+"""For who only wants to know that it arrived."""
+
 _MOST_REMEMBERED = 1_000
 _NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate at all
 _HEADERS = {"accept-encoding": "identity", "connection": "close", "user-agent": "valetkey"}
@@ -113,9 +116,24 @@ class Door:
         # shield: who asked first may give up without taking the answer from the others.
         return await asyncio.shield(task)
 
-    async def post_form(self, url: str, fields: Mapping[str, str]) -> Fetched:
+    async def post_form(
+        self,
+        url: str,
+        fields: Mapping[str, str],
+        *,
+        accept: tuple[str, ...] = ANYTHING,
+        authorization: str = "",
+    ) -> Fetched:
         """Send `fields` as a form; any status is an answer. Raises Unfetchable."""
-        return await self._exchange("POST", url, ("*/*",), urlencode(fields).encode("ascii"))
+        body = urlencode(fields).encode("ascii")
+        return await self._exchange("POST", url, accept, body, authorization)
+
+    async def ask(self, url: str, *, authorization: str) -> Fetched:
+        """Read what `url` says to whoever holds this; any status is an answer, none is remembered.
+
+        Raises Unfetchable.
+        """
+        return await self._exchange("GET", url, JSON, None, authorization)
 
     async def _read(self, url: str, accept: tuple[str, ...]) -> Fetched:
         fetched = await self._exchange("GET", url, accept, None)
@@ -135,7 +153,12 @@ class Door:
             self._failed[key[0]] = (self._now(), error.check.removeprefix("fetch."))
 
     async def _exchange(
-        self, method: str, url: str, accept: tuple[str, ...], body: bytes | None
+        self,
+        method: str,
+        url: str,
+        accept: tuple[str, ...],
+        body: bytes | None,
+        authorization: str = "",
     ) -> Fetched:
         web = take_apart(url)
         if web is None:
@@ -143,7 +166,10 @@ class Door:
         try:
             async with asyncio.timeout(ANSWER_WITHIN), self._turns.take(web):
                 addresses = await self._vetted(web)
-                return await self._ask(method, web, addresses, accept, body)
+                headers = {"host": _host_field(web), "accept": ", ".join(accept)}
+                if authorization:
+                    headers["authorization"] = authorization
+                return await self._ask(method, web, addresses, headers, body)
         except TimeoutError:
             _refuse("slow")
 
@@ -173,10 +199,10 @@ class Door:
         method: str,
         web: Web,
         addresses: list[Address],
-        accept: tuple[str, ...],
+        headers: Mapping[str, str],
         body: bytes | None,
     ) -> Fetched:
-        headers = _HEADERS | {"host": _host_field(web), "accept": ", ".join(accept)}
+        headers = {**_HEADERS, **headers}
         if body is not None:
             headers |= _FORM
         async with httpx2.AsyncClient(

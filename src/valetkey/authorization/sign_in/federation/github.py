@@ -1,0 +1,127 @@
+"""GitHub, which speaks OAuth 2 and no OpenID: who somebody is, it says at its API."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+
+from valetkey.authorization.protocol.pkce import challenge_of
+from valetkey.authorization.sign_in.federation.provider import (
+    Claimed,
+    Journey,
+    Line,
+    address,
+    code_of,
+    fetched,
+    plain,
+    unusable,
+)
+from valetkey.config.federation import ProviderSettings
+from valetkey.fetch.door import JSON, Unfetchable
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.url import append_query
+
+_T = TypeVar("_T")
+_PUBLIC = "https://github.com"
+_PUBLIC_API = "https://api.github.com"
+_SCOPES = ("read:user", "user:email")
+_MOST_ADDRESSES = 200
+
+
+class _Token(msgspec.Struct, frozen=True):
+    access_token: str
+
+
+class _Person(msgspec.Struct, frozen=True):
+    id: int
+    login: str
+    name: str | None = None
+
+
+class _Address(msgspec.Struct, frozen=True):
+    email: str
+    primary: bool = False
+    verified: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubProvider:
+    """GitHub, or GitHub Enterprise at the address that the settings name."""
+
+    line: Line
+
+    @property
+    def settings(self) -> ProviderSettings:
+        """As the operator describes it."""
+        return self.line.settings
+
+    async def leave_for(self, journey: Journey) -> str:
+        """The authorization request; GitHub knows no way to ask for a fresh sign-in."""
+        pairs = {
+            "client_id": self.settings.client_id,
+            "redirect_uri": journey.callback,
+            "scope": " ".join(dict.fromkeys((*_SCOPES, *self.settings.scopes))),
+            "state": journey.state,
+            "code_challenge": challenge_of(journey.verifier),
+            "code_challenge_method": "S256",
+        }
+        if journey.fresh:
+            pairs["prompt"] = "select_account"
+        return append_query(f"{self.settings.issuer}/login/oauth/authorize", pairs.items())
+
+    async def read(self, answer: Mapping[str, str], journey: Journey, now: Instant) -> Claimed:
+        """Whose token the code gives; the number is the name that GitHub never gives twice."""
+        fields = {
+            "client_id": self.settings.client_id,
+            "client_secret": self.line.secret.reveal(),
+            "code": code_of(answer, self.settings),
+            "redirect_uri": journey.callback,
+            "code_verifier": journey.verifier,
+        }
+        url = f"{self.settings.issuer}/login/oauth/access_token"
+        asking = self.line.door.post_form(url, fields, accept=JSON)
+        token = self._decoded((await fetched(asking, self.settings, "token")).body, _Token)
+        authorization = f"Bearer {_one_line(token.access_token)}"
+        asking = self.line.door.ask(f"{self._api}/user", authorization=authorization)
+        person = self._decoded((await fetched(asking, self.settings, "user")).body, _Person)
+        if person.id <= 0:
+            raise unusable(self.settings, "user")
+        email = await self._address(authorization)
+        return Claimed(
+            issuer=self.settings.issuer,
+            subject=str(person.id),
+            email=email,
+            email_verified=bool(email),
+            name=plain(person.name),
+            username=plain(person.login),
+        )
+
+    async def _address(self, authorization: str) -> str:
+        asking = self.line.door.ask(f"{self._api}/user/emails", authorization=authorization)
+        try:
+            answered = await asking
+        except Unfetchable:
+            return ""
+        if answered.status != HTTPStatus.OK:
+            # They may keep their addresses to themselves.
+            return ""
+        found = self._decoded(answered.body, list[_Address])[:_MOST_ADDRESSES]
+        return next((address(one.email) for one in found if one.primary and one.verified), "")
+
+    @property
+    def _api(self) -> str:
+        issuer = self.settings.issuer
+        return _PUBLIC_API if issuer == _PUBLIC else f"{issuer}/api/v3"
+
+    def _decoded(self, body: bytes, kind: type[_T]) -> _T:
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except msgspec.MsgspecError:
+            raise unusable(self.settings, "answer") from None
+
+
+def _one_line(token: str) -> str:
+    # It goes into a header.
+    return token if token.isascii() and token.isprintable() and " " not in token else "-"

@@ -1,0 +1,223 @@
+"""Any OpenID provider, found by its issuer (OpenID Connect Core and Discovery)."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import msgspec
+
+from valetkey.authorization.protocol.pkce import challenge_of
+from valetkey.authorization.sign_in.federation.provider import (
+    LONGEST_SUBJECT,
+    Claimed,
+    Journey,
+    Line,
+    address,
+    code_of,
+    fetched,
+    plain,
+    unusable,
+)
+from valetkey.config.federation import ProviderSettings
+from valetkey.fetch.door import JSON
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet
+from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.secret import same
+from valetkey.kernel.url import append_query, take_apart
+
+LIFE = minutes(10)
+"""How long what a provider says about itself is believed without another look."""
+
+_CLOCKS = 60
+"""Seconds that the provider's clock and ours may be apart."""
+
+_KEY_TYPES = ("application/json", "application/jwk-set+json")
+_SCOPES = ("openid", "email", "profile")
+_BASIC, _POST = "client_secret_basic", "client_secret_post"
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """What we need of a discovery document (Discovery section 3); the rest is not read."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    token_endpoint_auth_methods_supported: tuple[str, ...] = (_BASIC,)
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    id_token: str
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the provider said about itself, and when."""
+
+    metadata: _Metadata | None = None
+    metadata_at: Instant = Instant(0)
+    keys: KeySet = field(default_factory=KeySet)
+    keys_at: Instant = Instant(0)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIdProvider:
+    """Asks for a code with PKCE and a nonce, and believes the ID token that the code gives."""
+
+    line: Line
+    _known: _Known = field(default_factory=_Known, repr=False)
+
+    @property
+    def settings(self) -> ProviderSettings:
+        """As the operator describes it."""
+        return self.line.settings
+
+    async def leave_for(self, journey: Journey) -> str:
+        """The authorization request (Core section 3.1.2.1)."""
+        metadata = await self._metadata()
+        pairs = {
+            "response_type": "code",
+            "client_id": self.settings.client_id,
+            "redirect_uri": journey.callback,
+            "scope": " ".join(dict.fromkeys((*_SCOPES, *self.settings.scopes))),
+            "state": journey.state,
+            "nonce": journey.nonce,
+            "code_challenge": challenge_of(journey.verifier),
+            "code_challenge_method": "S256",
+        }
+        if journey.fresh:
+            pairs["prompt"] = "login"
+        return append_query(metadata.authorization_endpoint, pairs.items())
+
+    async def read(self, answer: Mapping[str, str], journey: Journey, now: Instant) -> Claimed:
+        """Who the ID token names (Core section 3.1.3.7)."""
+        metadata = await self._metadata()
+        # RFC 9207: an answer of another server must not be taken for this one's.
+        said = answer.get("iss")
+        if said is None and metadata.authorization_response_iss_parameter_supported:
+            raise unusable(self.settings, "iss")
+        if said is not None and said != metadata.issuer:
+            raise unusable(self.settings, "iss")
+        token = await self._redeem(code_of(answer, self.settings), journey, metadata)
+        claims = await self._verified(token, metadata, now)
+        nonce = claims.get("nonce")
+        if not isinstance(nonce, str) or not same(nonce, journey.nonce):
+            raise unusable(self.settings, "nonce")
+        several = isinstance(claims.get("aud"), list)
+        if claims.get("azp", None if several else self.settings.client_id) not in {
+            self.settings.client_id,
+            None,
+        }:
+            raise unusable(self.settings, "azp")
+        subject = claims.get("sub")
+        if not isinstance(subject, str) or not subject.isprintable():
+            raise unusable(self.settings, "sub")
+        if not 0 < len(subject) <= LONGEST_SUBJECT:
+            raise unusable(self.settings, "sub")
+        return Claimed(
+            issuer=metadata.issuer,
+            subject=subject,
+            email=address(claims.get("email")),
+            # True and nothing like it: some say "true", and one said it of unchecked addresses.
+            email_verified=claims.get("email_verified") is True,
+            name=plain(claims.get("name")),
+            username=plain(claims.get("preferred_username")),
+        )
+
+    async def _redeem(self, code: str, journey: Journey, metadata: _Metadata) -> str:
+        fields = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": journey.callback,
+            "code_verifier": journey.verifier,
+        }
+        authorization = ""
+        methods = metadata.token_endpoint_auth_methods_supported
+        if _BASIC in methods or _POST not in methods:
+            authorization = basic(self.settings.client_id, self.line.secret.reveal())
+        else:
+            secret = self.line.secret.reveal()
+            fields |= {"client_id": self.settings.client_id, "client_secret": secret}
+        answered = await fetched(
+            self.line.door.post_form(
+                metadata.token_endpoint, fields, accept=JSON, authorization=authorization
+            ),
+            self.settings,
+            "token",
+        )
+        try:
+            return msgspec.json.decode(answered.body, type=_Tokens).id_token
+        except msgspec.MsgspecError:
+            raise unusable(self.settings, "token") from None
+
+    async def _verified(self, token: str, metadata: _Metadata, now: Instant) -> jwt.Claims:
+        for newest in (False, True):
+            keys = await self._keys(metadata, newest=newest)
+            try:
+                return jwt.verify(
+                    token,
+                    keys,
+                    typ={"jwt", ""},
+                    algorithms=tuple(Algorithm),
+                    issuer=metadata.issuer,
+                    audience=self.settings.client_id,
+                    now=now,
+                    leeway=_CLOCKS,
+                )
+            except Refused as refused:
+                # A provider may have changed its keys a moment ago.
+                if refused.refusal.check != jwt.UNKNOWN_KEY or newest:
+                    raise unusable(self.settings, refused.refusal.check) from None
+        raise unusable(self.settings, jwt.UNKNOWN_KEY)
+
+    async def _metadata(self) -> _Metadata:
+        known, now = self._known, self.line.now()
+        if known.metadata is not None and later(known.metadata_at, LIFE) > now:
+            return known.metadata
+        issuer = self.settings.issuer
+        url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+        try:
+            answered = await fetched(self.line.door.get(url), self.settings, "discovery")
+        except Refused:
+            if known.metadata is not None:
+                # It does not answer at the moment: what it said last still holds.
+                return known.metadata
+            raise
+        try:
+            found = msgspec.json.decode(answered.body, type=_Metadata)
+        except msgspec.MsgspecError:
+            raise unusable(self.settings, "discovery") from None
+        # Discovery section 4.3: else one server could speak for another.
+        if found.issuer != issuer:
+            raise unusable(self.settings, "discovery_issuer")
+        for endpoint in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
+            web = take_apart(endpoint)
+            if web is None or (web.scheme != "https" and not web.is_loopback()):
+                raise unusable(self.settings, "discovery_endpoint")
+        known.metadata, known.metadata_at = found, now
+        return found
+
+    async def _keys(self, metadata: _Metadata, *, newest: bool) -> KeySet:
+        known, now = self._known, self.line.now()
+        if not newest and known.keys_at and later(known.keys_at, LIFE) > now:
+            return known.keys
+        answered = await fetched(
+            self.line.door.get(metadata.jwks_uri, accept=_KEY_TYPES), self.settings, "keys"
+        )
+        try:
+            known.keys = KeySet.parse(answered.body, ignore_unknown=True)
+        except Refused:
+            raise unusable(self.settings, "keys") from None
+        known.keys_at = now
+        return known.keys
+
+
+def basic(client_id: str, secret: str) -> str:
+    """The Authorization field of a client (RFC 6749 section 2.3.1)."""
+    pair = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
+    return f"Basic {base64.b64encode(pair.encode('ascii')).decode('ascii')}"

@@ -1,0 +1,189 @@
+"""Other servers at which people may sign in: each a provider, described in one table of the file.
+
+```toml
+[[federation.providers]]
+id = "google"
+name = "Google"
+issuer = "https://accounts.google.com"
+client_id = "1234.apps.googleusercontent.com"
+secret_file = "google.secret"
+```
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Annotated, cast
+
+import msgspec
+
+from valetkey.config.rules import SECRET, Rule, Wrong, quoted
+from valetkey.kernel.secret import Secret
+from valetkey.kernel.url import take_apart
+
+MOST = 12
+"""Providers: more buttons than that nobody reads."""
+
+_ID = re.compile(r"[a-z][a-z0-9-]{0,30}", re.ASCII)
+_SCOPE = re.compile(r"[!#-\[\]-~]{1,100}", re.ASCII)
+_LONGEST = 400
+
+
+class ProviderKind(StrEnum):
+    """How a provider is spoken to."""
+
+    OPENID = "openid"  # OpenID Connect, found by its issuer
+    GITHUB = "github"  # GitHub's OAuth 2, and GitHub Enterprise at its own address
+
+
+_ISSUERS: Mapping[ProviderKind, str] = MappingProxyType(
+    {ProviderKind.OPENID: "", ProviderKind.GITHUB: "https://github.com"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """One provider, as the operator describes it."""
+
+    id: str
+    """Part of the callback's address, and how the environment names its secret."""
+
+    name: str
+    """What the button says."""
+
+    kind: ProviderKind
+    issuer: str
+    """The issuer (OpenID Connect Discovery), or GitHub's address."""
+
+    client_id: str
+    secret_file: str = ""
+    """File with the client secret; "" where it comes by the environment."""
+
+    scopes: tuple[str, ...] = ()
+    """What is asked for beyond who it is."""
+
+    sign_up: bool = True
+    """Whether somebody who has no account yet may make one, where sign-up is allowed at all."""
+
+
+def _read(value: object) -> tuple[ProviderSettings, ...]:
+    if not isinstance(value, list):
+        raise Wrong(f"{quoted(value)} is not a list of tables")
+    found = tuple(_provider(each) for each in cast("list[object]", value))
+    if len({each.id for each in found}) != len(found):
+        raise Wrong("two of them have the same id")
+    # Whoever somebody is at an issuer is looked up by the issuer: two names of it would be one.
+    if len({(each.kind, each.issuer) for each in found}) != len(found):
+        raise Wrong("two of them have the same issuer")
+    if len(found) > MOST:
+        raise Wrong(f"there are {len(found)}, {MOST} are allowed")
+    return found
+
+
+def _provider(value: object) -> ProviderSettings:
+    if not isinstance(value, dict):
+        raise Wrong(f"{quoted(value)} is not a table")
+    said = cast("dict[str, object]", value)
+    if unknown := said.keys() - set(ProviderSettings.__slots__):
+        raise Wrong(f"{quoted(min(unknown))} is not something a provider has")
+    id_, kind = _text(said, "id"), _kind(said)
+    if _ID.fullmatch(id_) is None:
+        raise Wrong(f"the id {quoted(id_)} is not lower-case letters, digits and hyphens")
+    issuer = _text(said, "issuer", _ISSUERS[kind])
+    web = take_apart(issuer)
+    fine = web is not None and not issuer.endswith(("?", "#"))
+    if not fine or web is None or (web.scheme != "https" and not web.is_loopback()):
+        raise Wrong(f"the issuer of {quoted(id_)} is not an https address")
+    client_id = _text(said, "client_id")
+    if not client_id:
+        raise Wrong(f"{quoted(id_)} has no client_id")
+    return ProviderSettings(
+        id=id_,
+        name=_text(said, "name", id_.capitalize()),
+        kind=kind,
+        issuer=issuer,
+        client_id=client_id,
+        secret_file=_text(said, "secret_file"),
+        scopes=_scopes(said),
+        sign_up=_flag(said, "sign_up"),
+    )
+
+
+def _text(said: Mapping[str, object], name: str, default: str = "") -> str:
+    value = said.get(name, default)
+    if not isinstance(value, str) or len(value) > _LONGEST or not value.isprintable():
+        raise Wrong(f"{name} is not a short text")
+    return value
+
+
+def _kind(said: Mapping[str, object]) -> ProviderKind:
+    value = said.get("kind", ProviderKind.OPENID)
+    if value not in tuple(ProviderKind):
+        raise Wrong(f"the kind {quoted(value)} is unknown")
+    return ProviderKind(cast("str", value))
+
+
+def _flag(said: Mapping[str, object], name: str) -> bool:
+    value = said.get(name, True)
+    if not isinstance(value, bool):
+        raise Wrong(f"{name} is neither true nor false")
+    return value
+
+
+def _scopes(said: Mapping[str, object]) -> tuple[str, ...]:
+    value = said.get("scopes", [])
+    if not isinstance(value, list):
+        raise Wrong("scopes is not a list")
+    names = cast("list[object]", value)
+    found = tuple(each for each in names if isinstance(each, str) and _SCOPE.fullmatch(each))
+    if len(found) != len(names):
+        raise Wrong("scopes holds what is no name of a scope")
+    return found
+
+
+def _from_text(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return text
+
+
+def _show(value: object) -> list[dict[str, object]]:
+    return [
+        {
+            "id": each.id,
+            "name": each.name,
+            "kind": each.kind.value,
+            "issuer": each.issuer,
+            "client_id": each.client_id,
+            "secret_file": each.secret_file,
+            "scopes": list(each.scopes),
+            "sign_up": each.sign_up,
+        }
+        for each in cast("tuple[ProviderSettings, ...]", value)
+    ]
+
+
+PROVIDERS = Rule(
+    "tables [[federation.providers]] with id, name, issuer, client_id and secret_file, and "
+    'kind = "github" for GitHub',
+    _read,
+    _from_text,
+    _show,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FederationSettings:
+    """Other servers at which people may sign in: Google, GitHub, any OpenID provider."""
+
+    providers: Annotated[tuple[ProviderSettings, ...], PROVIDERS] = ()
+    """Each has a button on the sign-in page. Give it the callback
+    `<authorization.url>/oauth/sign-in/with/<id>/callback`. An account is connected by its owner,
+    or made with the address that the provider has verified; never found by an address alone."""
+
+    secrets: Annotated[Secret | None, SECRET] = None
+    """The client secrets by id, such as `google=…,github=…`, for places where secrets come by the
+    environment instead of files."""

@@ -1,0 +1,55 @@
+"""The settings of the developer portal: who may register apps there, and which."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from valetkey.config import rules
+from valetkey.config.rules import whole
+
+
+class Registrants(StrEnum):
+    """Who may register apps in the developer portal."""
+
+    EVERYONE = "everyone"
+    VERIFIED = "verified"
+    INVITED = "invited"
+    NOBODY = "nobody"
+
+
+class PortalGrantType(StrEnum):
+    """What an app of the portal may be given there; the rest is an administrator's to give."""
+
+    AUTHORIZATION_CODE = "authorization_code"
+    REFRESH_TOKEN = "refresh_token"
+    CLIENT_CREDENTIALS = "client_credentials"
+
+
+class PortalProfile(StrEnum):
+    """The profile that the portal proposes for a new app."""
+
+    CLASSIC = "classic"
+    MODERN = "modern"
+
+
+@dataclass(frozen=True, slots=True)
+class PortalSettings:
+    """The developer portal, where people register apps and look after them."""
+
+    who: Annotated[Registrants, rules.choice(Registrants)] = Registrants.VERIFIED
+    """Who may register apps: `everyone` with an account, those whose e-mail address is `verified`,
+    those whom an administrator `invited`, or `nobody`. Whoever has an app keeps it."""
+
+    apps_per_person: Annotated[int, whole(1, 10_000, "apps")] = 20
+    """Apps that one person may own before an administrator has to help: names are looked at by
+    people, and nobody looks at thousands."""
+
+    grant_types: Annotated[tuple[str, ...], rules.choices(PortalGrantType)] = tuple(PortalGrantType)
+    """What such an app may use. `implicit` and `password` are never a developer's to choose: an
+    administrator turns them on for one app (RFC 9700 sections 2.1.2 and 2.4)."""
+
+    scopes: Annotated[tuple[str, ...], rules.SCOPE_NAMES] = ()
+    """Scopes of your API that such an app may ask people for; empty for all of them."""
+
+    default_profile: Annotated[PortalProfile, rules.choice(PortalProfile)] = PortalProfile.MODERN
+    """What is chosen in the form until a developer chooses something else."""
