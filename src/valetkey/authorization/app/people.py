@@ -32,4 +32,5 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
             foundation.outgoing,
         ),
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
+        portal=settings.portal,
     )

@@ -10,6 +10,7 @@ from valetkey.authorization.storage.outbox.mails import Mails
 from valetkey.authorization.storage.records import Decisions, Events
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.invitations import Invitations
+from valetkey.authorization.storage.register.members import Members
 from valetkey.authorization.storage.register.registrations import Registrations
 from valetkey.authorization.storage.revocations import Revocations
 from valetkey.authorization.storage.sign_in.participants import Participants
@@ -43,6 +44,11 @@ class Transaction:
     def invitations(self) -> Invitations:
         """Who may register an application."""
         return Invitations(self.db)
+
+    @property
+    def members(self) -> Members:
+        """Whose applications are."""
+        return Members(self.db)
 
     @property
     def users(self) -> Users:

@@ -20,7 +20,9 @@ class Users:
         """The user, disabled or not."""
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims, role FROM users WHERE uid = :uid",
+            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " FROM users WHERE uid = :uid",
             uid=uid,
         )
         return None if row is None else _user(row)
@@ -34,7 +36,9 @@ class Users:
         """The user with this username or e-mail address, however it is spelt."""
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims, role FROM users WHERE username_key = :key OR email_key = :key",
+            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " FROM users WHERE username_key = :key OR email_key = :key",
             key=fold(name),
         )
         return None if row is None else _user(row)
@@ -43,7 +47,9 @@ class Users:
         """At most `limit` users in the order of their uids, beginning after `after`."""
         rows = self.db.rows(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims, role FROM users WHERE uid > :after ORDER BY uid LIMIT :limit",
+            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " FROM users WHERE uid > :after ORDER BY uid LIMIT :limit",
             after=after,
             limit=limit,
         )
@@ -170,4 +176,5 @@ def _user(row: Row) -> User:
         disabled_at=row[7],
         claims=StandardClaims.decode(row[8]),
         role=None if row[9] is None else Role(row[9]),
+        develops=bool(row[10]),
     )

@@ -33,6 +33,7 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
+from valetkey.config.portal import PortalSettings
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, Lifetime
@@ -55,6 +56,7 @@ END_APPS = "/account/apps/end-all"
 SESSIONS = "/account/sessions"
 SECURITY = "/account/security"
 ACTIVITY = "/account/activity"
+DEVELOPER = "/developer"
 
 _NO_REFERRER = ("referrer-policy", "no-referrer")
 
@@ -76,6 +78,7 @@ class Site:
     scopes: Mapping[str, str]
     requests: RequestObjects
     hints: IdTokenHints
+    portal: PortalSettings = PortalSettings()
 
     @property
     def subjects(self) -> Subjects:
@@ -107,7 +110,7 @@ class Site:
             returns_to=returns_to,
             scripts=bool(scripts_of(page)),
         )
-        viewer = viewer_of(request, user)
+        viewer = viewer_of(request, user, self.portal)
         body = render(page, brand=self.brand, viewer=viewer)
         return html_response(body, status, policy, headers)
 

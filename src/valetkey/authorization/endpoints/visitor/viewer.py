@@ -2,9 +2,24 @@
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.looks.viewer import Viewer
+from valetkey.config.portal import PortalSettings, Registrants
 from valetkey.web.exchange import Request
 
 
-def viewer_of(request: Request, user: User | None = None) -> Viewer:
+def viewer_of(
+    request: Request, user: User | None = None, portal: PortalSettings | None = None
+) -> Viewer:
     """Whoever looks; `user` is who is signed in, where the page is theirs."""
-    return Viewer(administers=user is not None and user.role is not None)
+    return Viewer(
+        develops=user is not None and portal is not None and develops(user, portal),
+        administers=user is not None and user.role is not None,
+    )
+
+
+def develops(user: User, portal: PortalSettings) -> bool:
+    """Whether the developer portal has something for this person: an app, or the way to one."""
+    if portal.who is Registrants.EVERYONE:
+        return True
+    if portal.who is Registrants.VERIFIED and user.email_verified_at is not None:
+        return True
+    return user.develops

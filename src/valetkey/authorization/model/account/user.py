@@ -28,6 +28,8 @@ class User:
     disabled_at: Instant | None
     claims: StandardClaims = StandardClaims.NOTHING
     role: Role | None = None
+    develops: bool = False
+    """Has an app, or was let register some: read with the account, kept elsewhere."""
 
     @property
     def subject(self) -> str:

@@ -142,6 +142,8 @@ class Clients:
         self.db.send("DELETE FROM consents WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM participants WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM query_sightings WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM registrations WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM clients WHERE id = :id", id=client_id)

@@ -1,0 +1,1 @@
+"""What developers do with their apps: register, change, share, delete."""

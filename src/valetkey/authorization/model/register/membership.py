@@ -1,0 +1,29 @@
+"""Memberships: whose an app is."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.kernel.moment import Instant
+
+
+class TeamRole(StrEnum):
+    """What a person may do with an app."""
+
+    OWNER = "owner"  # everything
+    MEMBER = "member"  # everything but the team, and deleting the app
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One person in the team of one app."""
+
+    client_id: str
+    uid: Uid
+    role: TeamRole
+    since: Instant
+
+    @property
+    def owns(self) -> bool:
+        """Whether they may change the team, and delete the app."""
+        return self.role is TeamRole.OWNER

@@ -1,0 +1,109 @@
+"""Whose apps are: the teams of apps, and who may register some where that is by invitation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """One row for each person in the team of an app."""
+
+    db: Connection
+
+    def find(self, client_id: str, uid: Uid) -> Membership | None:
+        """What this person is to that app; None for a stranger."""
+        row = self.db.row(
+            "SELECT client_id, uid, role, since FROM memberships"
+            " WHERE client_id = :client_id AND uid = :uid",
+            client_id=client_id,
+            uid=uid,
+        )
+        return None if row is None else _membership(row)
+
+    def team(self, client_id: str) -> Sequence[Membership]:
+        """Everybody in the team of an app, who came first first."""
+        rows = self.db.rows(
+            "SELECT client_id, uid, role, since FROM memberships"
+            " WHERE client_id = :client_id ORDER BY since, uid",
+            client_id=client_id,
+        )
+        return [_membership(row) for row in rows]
+
+    def team_to_change(self, client_id: str) -> Sequence[Membership]:
+        """The team as it will still be when this transaction changes it: others wait."""
+        # Two owners who leave at one time would each find the other still there.
+        self.db.run("UPDATE clients SET changed_at = changed_at WHERE id = :id", id=client_id)
+        return self.team(client_id)
+
+    def of(self, uid: Uid) -> Sequence[Membership]:
+        """The memberships of one person, oldest first."""
+        rows = self.db.rows(
+            "SELECT client_id, uid, role, since FROM memberships"
+            " WHERE uid = :uid ORDER BY since, client_id",
+            uid=uid,
+        )
+        return [_membership(row) for row in rows]
+
+    def add(self, membership: Membership) -> bool:
+        """Take somebody into the team. False if they are in it."""
+        added = self.db.run(
+            "INSERT INTO memberships (client_id, uid, role, since)"
+            " VALUES (:client_id, :uid, :role, :since) ON CONFLICT (client_id, uid) DO NOTHING",
+            client_id=membership.client_id,
+            uid=membership.uid,
+            role=membership.role.value,
+            since=membership.since,
+        )
+        return added == 1
+
+    def give(self, client_id: str, uid: Uid, role: TeamRole) -> bool:
+        """Let a member have another role. False if they are no member, or have it."""
+        given = self.db.run(
+            "UPDATE memberships SET role = :role"
+            " WHERE client_id = :client_id AND uid = :uid AND role <> :role",
+            client_id=client_id,
+            uid=uid,
+            role=role.value,
+        )
+        return given == 1
+
+    def remove(self, client_id: str, uid: Uid) -> bool:
+        """Take somebody out of the team. False if they are not in it."""
+        removed = self.db.run(
+            "DELETE FROM memberships WHERE client_id = :client_id AND uid = :uid",
+            client_id=client_id,
+            uid=uid,
+        )
+        return removed == 1
+
+    def leave_all(self, uid: Uid) -> int:
+        """Take a person who goes out of every team, and their mark away; how many teams."""
+        self.db.run("DELETE FROM developers WHERE uid = :uid", uid=uid)
+        return self.db.run("DELETE FROM memberships WHERE uid = :uid", uid=uid)
+
+    def is_developer(self, uid: Uid) -> bool:
+        """Whether an administrator let this person register apps."""
+        return self.db.row("SELECT uid FROM developers WHERE uid = :uid", uid=uid) is not None
+
+    def mark(self, uid: Uid, now: Instant) -> bool:
+        """Let this person register apps. False if they may."""
+        marked = self.db.run(
+            "INSERT INTO developers (uid, since) VALUES (:uid, :now)"
+            " ON CONFLICT (uid) DO NOTHING",
+            uid=uid,
+            now=now,
+        )
+        return marked == 1
+
+    def unmark(self, uid: Uid) -> bool:
+        """Take that back; their apps stay. False if they might not."""
+        return self.db.run("DELETE FROM developers WHERE uid = :uid", uid=uid) == 1
+
+
+def _membership(row: Row) -> Membership:
+    return Membership(row[0], Uid(row[1]), TeamRole(row[2]), Instant(row[3]))
