@@ -29,6 +29,7 @@ class Prefix(StrEnum):
     CLIENT_SECRET = "vk_cs"
     SESSION = "vk_se"
     BROWSER = "vk_br"
+    ADMINISTRATION = "vk_am"
     LINK = "vk_ln"
     REGISTRATION = "vk_rg"
     INVITATION = "vk_in"

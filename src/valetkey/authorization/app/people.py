@@ -32,5 +32,6 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
             foundation.outgoing,
         ),
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
+        administration=settings.administration,
         portal=settings.portal,
     )

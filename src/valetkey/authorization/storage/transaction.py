@@ -13,6 +13,7 @@ from valetkey.authorization.storage.register.invitations import Invitations
 from valetkey.authorization.storage.register.members import Members
 from valetkey.authorization.storage.register.registrations import Registrations
 from valetkey.authorization.storage.revocations import Revocations
+from valetkey.authorization.storage.sign_in.administrations import Administrations
 from valetkey.authorization.storage.sign_in.participants import Participants
 from valetkey.authorization.storage.sign_in.sessions import Sessions
 from valetkey.authorization.storage.sign_in.throttles import Throttles
@@ -59,6 +60,11 @@ class Transaction:
     def sessions(self) -> Sessions:
         """Browsers in which someone is signed in."""
         return Sessions(self.db)
+
+    @property
+    def administrations(self) -> Administrations:
+        """Who entered the pages of administration."""
+        return Administrations(self.db)
 
     @property
     def participants(self) -> Participants:

@@ -40,6 +40,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.access_tokens.sweep(now, BATCH),
     lambda tx, now: tx.grants.sweep(Instant(now - _GRANT_MEMORY), BATCH),
     lambda tx, now: tx.sessions.sweep(now, BATCH),
+    lambda tx, now: tx.administrations.sweep(now, BATCH),
     lambda tx, now: tx.participants.sweep(now, BATCH),
     lambda tx, now: tx.revocations.sweep(now, BATCH),
     lambda tx, now: tx.decisions.sweep(now, BATCH),

@@ -34,6 +34,7 @@ from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.config.portal import PortalSettings
+from valetkey.config.administration import AdministrationSettings
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, Lifetime
@@ -78,6 +79,7 @@ class Site:
     scopes: Mapping[str, str]
     requests: RequestObjects
     hints: IdTokenHints
+    administration: AdministrationSettings = AdministrationSettings()
     portal: PortalSettings = PortalSettings()
 
     @property

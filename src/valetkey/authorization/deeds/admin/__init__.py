@@ -1,0 +1,1 @@
+"""What people with a role do to others, and to this server; without HTTP."""

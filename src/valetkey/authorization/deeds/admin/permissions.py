@@ -1,0 +1,143 @@
+"""Who may do what: one table, asked inside the transaction that acts (security 36)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Protocol
+
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+
+class Permission(StrEnum):
+    """What a role can allow; each page, each deed and each call of the API names one."""
+
+    READ = "read"  # see people, apps, events, settings and the overview
+    RESET = "reset"  # help people back in: reset factors, send a reset mail, sign them out
+    PEOPLE = "people"  # switch people off and on, change, delete them
+    CLIENTS = "clients"  # change, switch off and verify apps, and who may register them
+    KEYS = "keys"  # rotate keys, make tokens of the admin API
+    SETTINGS = "settings"  # name, logo, colours, a mail to try it
+    ROLES = "roles"  # give and take roles
+
+
+MAY: Mapping[Role, frozenset[Permission]] = MappingProxyType(
+    {
+        Role.OWNER: frozenset(Permission),
+        Role.ADMINISTRATOR: frozenset(Permission) - {Permission.ROLES},
+        Role.SUPPORT: frozenset({Permission.READ, Permission.RESET}),
+        Role.AUDITOR: frozenset({Permission.READ}),
+    }
+)
+"""The whole of it."""
+
+_RANK: Mapping[Role | None, int] = MappingProxyType(
+    {Role.OWNER: 4, Role.ADMINISTRATOR: 3, Role.SUPPORT: 2, Role.AUDITOR: 1, None: 0}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """What somebody may do at this moment, and to whom: nobody acts on a higher role."""
+
+    role: Role | None
+    permissions: frozenset[Permission]
+
+    def allow(self, permission: Permission, about: User | None = None) -> bool:
+        """Whether this may be done, to this person."""
+        if permission not in self.permissions:
+            return False
+        return about is None or _RANK[about.role] <= _RANK[self.role]
+
+
+NOTHING = Powers(None, frozenset())
+"""What most people may do."""
+
+
+class Actor(Protocol):
+    """Whoever acts on others: a person with a role, the command line, a token of the admin API."""
+
+    @property
+    def done_by(self) -> str:
+        """How events name them."""
+        ...
+
+    def powers(self, tx: Transaction) -> Powers:
+        """What they may do as this transaction sees it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who is signed in: their role and their session count as they are now."""
+
+    uid: Uid
+    session_id: str
+
+    @property
+    def done_by(self) -> str:
+        """`user 17`."""
+        return f"user {self.uid}"
+
+    def powers(self, tx: Transaction) -> Powers:
+        """Those of their role; none once they are switched off, or their session has ended."""
+        user = tx.users.find(self.uid)
+        session = tx.sessions.find_by_id(self.session_id)
+        if user is None or user.disabled_at is not None or user.role is None:
+            return NOTHING
+        if session is None or session.ended_at is not None or session.uid != user.uid:
+            return NOTHING
+        return powers_of(user.role)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """Whoever can read the keyring and the database: no page can keep anything from them."""
+
+    @property
+    def done_by(self) -> str:
+        """`cli`."""
+        return "cli"
+
+    def powers(self, tx: Transaction) -> Powers:
+        """All."""
+        del tx
+        return powers_of(Role.OWNER)
+
+
+def powers_of(role: Role | None) -> Powers:
+    """What the table says of this role."""
+    return NOTHING if role is None else Powers(role, MAY[role])
+
+
+def require(
+    tx: Transaction, actor: Actor, permission: Permission, about: User | None = None
+) -> Powers:
+    """What the actor may do; raises Refused (forbidden) unless this, to this person, is of it.
+
+    Ask it in the transaction that acts: a role that was taken away a moment ago is none.
+    """
+    powers = actor.powers(tx)
+    if powers.allow(permission, about):
+        return powers
+    if permission in powers.permissions:
+        raise Refused(
+            Refusal(
+                ErrorCode.FORBIDDEN,
+                "this person has a higher role than yours",
+                "admin.rank",
+                "the same role or a lower one",
+            )
+        )
+    raise Refused(
+        Refusal(
+            ErrorCode.FORBIDDEN,
+            "your role does not allow this",
+            "admin.permission",
+            permission.value,
+            powers.role.value if powers.role else "no role",
+        )
+    )

@@ -1,0 +1,1 @@
+"""What people with a role see: people, apps, keys, events, settings."""
