@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -13,6 +13,7 @@ from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.language import Language, translations
 from valetkey.authorization.pages.looks.viewer import ANYBODY, Viewer
+from valetkey.authorization.pages.looks.written import day, number
 from valetkey.authorization.pages.who import AskingApp
 
 # No character that could end an attribute, a header's value or a directive in it.
@@ -42,7 +43,7 @@ class Page(Protocol):
     """A frozen dataclass whose fields are what its template may say; nothing else reaches it.
 
     A page that needs a script of ours names it in a class variable `scripts`: its file under
-    looks/assets. Whatever such a page does must work without, but for passkeys.
+    looks/assets/scripts. Whatever such a page does must work without, but for passkeys.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -180,6 +181,8 @@ def _environment(language: Language) -> Environment:
     environment.filters["exact"] = exact
     # For sentences that are values: `_` would take a percent sign in them for a place to fill.
     environment.filters["translated"] = words.gettext
+    environment.filters["number"] = partial(number, language=language)
+    environment.filters["day"] = partial(day, gettext=words.gettext)
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
     # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is

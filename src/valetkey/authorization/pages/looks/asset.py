@@ -17,7 +17,15 @@ DARK_CARD = "#191c20"
 """The grounds the accent is computed for; the same values stand in style.css."""
 
 _SCRIPTS = ("copy.js",)
-_STYLES = ("style.css", "controls.css", "visitor.css", "account.css", "errors.css")
+_STYLES = (
+    "style.css",
+    "controls.css",
+    "parts.css",
+    "visitor.css",
+    "account.css",
+    "errors.css",
+)
+"""In this order, files under assets/styles; scripts are under assets/scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +62,17 @@ def assets(brand: Brand) -> Assets:
         f":root{{--fill:{dark.fill};--on-fill:{dark.on_fill};"
         f"--edge:{dark.edge};--accent:{dark.text}}}}}\n"
     )
-    own = "\n".join(map(_read, _STYLES))
+    own = "\n".join(_read("styles", name) for name in _STYLES)
     icon = _read("icon.svg").replace("FILL", light.fill).replace("INK", light.on_fill)
     return Assets(
         style=_asset("style", "css", "text/css; charset=utf-8", colours + own),
         icon=_asset("icon", "svg", "image/svg+xml", icon),
         scripts={
             name: _asset(
-                name.removesuffix(".js"), "js", "text/javascript; charset=utf-8", _read(name)
+                name.removesuffix(".js"),
+                "js",
+                "text/javascript; charset=utf-8",
+                _read("scripts", name),
             )
             for name in _SCRIPTS
         },
@@ -74,7 +85,6 @@ def _asset(name: str, ending: str, content_type: str, text: str) -> Asset:
     return Asset(f"/assets/{name}-{digest}.{ending}", content_type, body)
 
 
-def _read(name: str) -> str:
-    return (resources.files("valetkey.authorization.pages.looks") / "assets" / name).read_text(
-        encoding="utf-8"
-    )
+def _read(*names: str) -> str:
+    folder = resources.files("valetkey.authorization.pages.looks") / "assets"
+    return folder.joinpath(*names).read_text(encoding="utf-8")

@@ -1,8 +1,11 @@
-"""The languages that the pages speak, and the words of each."""
+"""The languages that the pages speak, the words of each, and how it writes numbers and days."""
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from gettext import NullTranslations
+from gettext import GNUTranslations, NullTranslations
+from importlib import resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,13 +15,68 @@ class Language:
     tag: str
     name: str
     direction: str = "ltr"
+    #: What stands between the thousands of a number.
+    thousands: str = ","
 
 
 ENGLISH = Language("en", "English")
-LANGUAGES: tuple[Language, ...] = (ENGLISH,)
+GERMAN = Language("de", "Deutsch", thousands=".")
+LANGUAGES: tuple[Language, ...] = (ENGLISH, GERMAN)
+
+_MOST = 32
+"""Ranges that are looked at; browsers send five or so."""
+
+_LONGEST = 1_000
+_RANGE = re.compile(
+    r"(\*|[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,7})"
+    r"(?:[ \t]*;[ \t]*[qQ]=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?"
+)
 
 
 @cache
 def translations(language: Language) -> NullTranslations:
     """The words of this language; a sentence without a translation stays English."""
-    return NullTranslations()
+    folder = resources.files("valetkey.authorization.pages") / "translations"
+    compiled = folder / f"{language.tag}.mo"
+    if not compiled.is_file():
+        return NullTranslations()
+    with compiled.open("rb") as file:
+        return GNUTranslations(file)
+
+
+def accepted(header: str | None) -> tuple[str, ...]:
+    """The ranges of an Accept-Language field, the most wanted first (RFC 9110 section 12.5.4).
+
+    Whatever is not written as the specification says is passed over, and so is what nobody wants
+    (a quality of 0). A field of more than 1,000 characters says nothing.
+    """
+    if header is None or len(header) > _LONGEST:
+        return ()
+    wanted: list[tuple[float, str]] = []
+    for part in header.split(",", _MOST)[:_MOST]:
+        match = _RANGE.fullmatch(part.strip(" \t"))
+        if match is not None and (quality := float(match[2] or "1")) > 0:
+            wanted.append((quality, match[1]))
+    return tuple(tag for _, tag in sorted(wanted, key=lambda one: -one[0]))
+
+
+def listed(ui_locales: str | None) -> tuple[str, ...]:
+    """The tags of a `ui_locales` parameter, in its order (OpenID Connect Core section 3.1.2.1)."""
+    if ui_locales is None or len(ui_locales) > _LONGEST:
+        return ()
+    return tuple(ui_locales.split(" ", _MOST)[:_MOST])
+
+
+def chosen(ranges: Iterable[str], languages: Sequence[Language] = LANGUAGES) -> Language | None:
+    """The first of ours that a range names or is more exact than (RFC 4647 section 3.4).
+
+    `de-AT` finds `de`. None where there is no such language; `*` finds none.
+    """
+    known = {language.tag.lower(): language for language in languages}
+    for text in ranges:
+        tag = text.lower()
+        while tag:
+            if tag in known:
+                return known[tag]
+            tag = tag.rpartition("-")[0]
+    return None

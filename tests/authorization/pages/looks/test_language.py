@@ -1,0 +1,67 @@
+"""Which language somebody gets."""
+
+import pytest
+
+from valetkey.authorization.pages.looks.language import (
+    ENGLISH,
+    GERMAN,
+    LANGUAGES,
+    accepted,
+    chosen,
+    listed,
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "tags"),
+    [
+        (None, ()),
+        ("", ()),
+        ("de", ("de",)),
+        ("de-AT, de;q=0.8, en;q=0.5", ("de-AT", "de", "en")),
+        ("en;q=0.1 ,\tde;q=0.9", ("de", "en")),
+        ("en;q=0, de;q=0.001", ("de",)),
+        ("de;Q=0.5,en", ("en", "de")),
+        ("fr;q=1.5, en;q=-1, de;q=0.5", ("de",)),
+        ("*, de;q=0.2", ("*", "de")),
+        ("de;level=1, e\u0301, toolonglanguage, en", ("en",)),
+        ("de;q=0.1234, de;q=", ()),
+        ("de," * 400, ()),
+    ],
+)
+def test_reads_accept_language_as_it_is_specified_and_no_more(
+    header: str | None, tags: tuple[str, ...]
+) -> None:
+    assert accepted(header) == tags
+
+
+def test_reads_no_more_than_thirty_two_ranges() -> None:
+    assert accepted(",".join(["fr"] * 32 + ["de"])) == ("fr",) * 32
+
+
+@pytest.mark.parametrize(
+    ("tags", "language"),
+    [
+        (("de",), GERMAN),
+        (("de-AT-1996",), GERMAN),
+        (("DE-ch", "en"), GERMAN),
+        (("fr", "en-GB", "de"), ENGLISH),
+        (("fr",), None),
+        (("*",), None),
+        (("", "-", "--", "\x00", "d" * 900), None),
+        ((), None),
+    ],
+)
+def test_finds_the_first_of_ours(tags: tuple[str, ...], language: object) -> None:
+    assert chosen(tags) is language
+
+
+def test_reads_ui_locales_in_its_order() -> None:
+    assert listed("fr-CA fr de") == ("fr-CA", "fr", "de")
+    assert listed(None) == ()
+    assert listed("de " * 500) == ()
+
+
+def test_every_language_has_a_tag_of_its_own() -> None:
+    assert len({language.tag for language in LANGUAGES}) == len(LANGUAGES)
+    assert LANGUAGES[0] is ENGLISH
