@@ -12,8 +12,10 @@ from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.invitations import Invitations
 from valetkey.authorization.storage.register.members import Members
 from valetkey.authorization.storage.register.registrations import Registrations
+from valetkey.authorization.storage.register.usage import Usage
 from valetkey.authorization.storage.revocations import Revocations
 from valetkey.authorization.storage.sign_in.administrations import Administrations
+from valetkey.authorization.storage.sign_in.identities import Identities
 from valetkey.authorization.storage.sign_in.participants import Participants
 from valetkey.authorization.storage.sign_in.sessions import Sessions
 from valetkey.authorization.storage.sign_in.throttles import Throttles
@@ -52,6 +54,11 @@ class Transaction:
         return Members(self.db)
 
     @property
+    def usage(self) -> Usage:
+        """What applications were used for."""
+        return Usage(self.db)
+
+    @property
     def users(self) -> Users:
         """People and their credentials."""
         return Users(self.db)
@@ -65,6 +72,11 @@ class Transaction:
     def administrations(self) -> Administrations:
         """Who entered the pages of administration."""
         return Administrations(self.db)
+
+    @property
+    def identities(self) -> Identities:
+        """Who people are at other servers."""
+        return Identities(self.db)
 
     @property
     def participants(self) -> Participants:

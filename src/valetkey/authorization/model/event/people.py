@@ -45,3 +45,22 @@ class PasswordChanged(Event):
 
     name: ClassVar[str] = "password.changed"
     uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityLinked(Event):
+    """A person connected their account at another server and can sign in from there."""
+
+    name: ClassVar[str] = "identity.linked"
+    uid: int
+    issuer: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityUnlinked(Event):
+    """Such an account was disconnected; `because` says why."""
+
+    name: ClassVar[str] = "identity.unlinked"
+    uid: int
+    issuer: str
+    because: str

@@ -36,6 +36,8 @@ from valetkey.authorization.model.event.keys import (
     SigningKeyWithdrawn,
 )
 from valetkey.authorization.model.event.people import (
+    IdentityLinked,
+    IdentityUnlinked,
     PasswordChanged,
     UserChanged,
     UserDisabled,
@@ -43,6 +45,7 @@ from valetkey.authorization.model.event.people import (
     UserRegistered,
 )
 from valetkey.authorization.model.event.sessions import (
+    IdentityConfirmed,
     LogoutTokenDelivered,
     LogoutTokenGivenUp,
     SessionEnded,
@@ -63,6 +66,8 @@ _OF_CLIENTS: tuple[type[Event], ...] = (
     ClientSecretIssued,
 )
 _OF_PEOPLE: tuple[type[Event], ...] = (
+    IdentityLinked,
+    IdentityUnlinked,
     UserRegistered,
     UserChanged,
     UserDisabled,
@@ -73,6 +78,7 @@ _OF_SESSIONS: tuple[type[Event], ...] = (
     SignInFailed,
     SessionStarted,
     SessionRenewed,
+    IdentityConfirmed,
     SessionEnded,
     LogoutTokenDelivered,
     LogoutTokenGivenUp,

@@ -36,6 +36,16 @@ class SessionRenewed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class IdentityConfirmed(Event):
+    """Someone who is signed in proved again who they are, before something that matters."""
+
+    name: ClassVar[str] = "identity.confirmed"
+    uid: int
+    session_id: str
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SessionEnded(Event):
     """Someone signed out, or was signed out; `because` says which."""
 

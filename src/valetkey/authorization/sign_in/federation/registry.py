@@ -1,0 +1,76 @@
+"""The providers of one server, in the order of its file."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from valetkey.authorization.sign_in.federation.github import GitHubProvider
+from valetkey.authorization.sign_in.federation.openid import OpenIdProvider
+from valetkey.authorization.sign_in.federation.provider import Line, Provider
+from valetkey.config.federation import ProviderKind
+from valetkey.config.settings import Settings
+from valetkey.fetch.door import Door
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.secret import Secret
+
+_KINDS: dict[ProviderKind, Callable[[Line], Provider]] = {
+    ProviderKind.OPENID: OpenIdProvider,
+    ProviderKind.GITHUB: GitHubProvider,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """Where people may sign in but here."""
+
+    all: tuple[Provider, ...] = ()
+
+    def find(self, id: str) -> Provider | None:
+        """The provider of this id."""
+        return next((each for each in self.all if each.settings.id == id), None)
+
+    def of_issuer(self, issuer: str) -> Provider | None:
+        """The provider that vouches for identities of this issuer."""
+        return next((each for each in self.all if each.settings.issuer == issuer), None)
+
+    def __iter__(self) -> Iterator[Provider]:
+        """Each of them."""
+        return iter(self.all)
+
+
+def providers(settings: Settings, door: Door, now: Callable[[], Instant]) -> Providers:
+    """Those of the settings. Raises Mistake for one that has no secret."""
+    told = _by_environment(settings)
+    lines = [
+        Line(each, _secret(settings, each.id, each.secret_file, told), door, now)
+        for each in settings.federation.providers
+    ]
+    if unknown := told.keys() - {line.settings.id for line in lines}:
+        raise Mistake(f'no provider is called "{min(unknown)}"', "federation.secrets")
+    return Providers(tuple(_KINDS[line.settings.kind](line) for line in lines))
+
+
+def _by_environment(settings: Settings) -> dict[str, str]:
+    text = settings.federation.secrets
+    if text is None:
+        return {}
+    pairs = [pair.partition("=") for pair in text.reveal().split(",")]
+    if not all(name.strip() and equals and value.strip() for name, equals, value in pairs):
+        raise Mistake("write id=secret for each, with commas between them", "federation.secrets")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _secret(settings: Settings, id: str, file: str, told: dict[str, str]) -> Secret:
+    if id in told:
+        return Secret(told[id])
+    if not file:
+        message = f'"{id}" has no secret: name its secret_file'
+        raise Mistake(message, "federation.providers")
+    path = settings.source.directory / file
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise Mistake(f"{path} cannot be read", "federation.providers") from None
+    if not text or not text.isascii() or not text.isprintable():
+        raise Mistake(f"{path} does not hold a secret", "federation.providers")
+    return Secret(text)

@@ -1,0 +1,146 @@
+"""What apps are used for: so much of each kind on each day, who was active, and what was last."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+
+EVERY_CLIENT = ""
+"""The client under whose name everything is counted once more, for all of them together."""
+
+_DAY = 86_400
+
+
+def day_of(at: Instant) -> int:
+    """The day in UTC, counted from 1970."""
+    return at // _DAY
+
+
+def start_of(day: int) -> Instant:
+    """The first second of a day in UTC."""
+    return Instant(day * _DAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """So much of one kind on one day."""
+
+    day: int
+    kind: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Counters that only what runs behind the requests adds to."""
+
+    db: Connection
+
+    def cursor(self) -> tuple[Instant, str]:
+        """Time and id of the last event that was counted."""
+        row = self.db.row("SELECT at, event_id FROM usage_cursor WHERE name = 'events'")
+        return (Instant(0), "") if row is None else (Instant(row[0]), row[1])
+
+    def advance(self, before: tuple[Instant, str], after: tuple[Instant, str]) -> bool:
+        """Move the cursor. Of all who found it at `before`, exactly one is told True."""
+        moved = self.db.run(
+            "UPDATE usage_cursor SET at = :at, event_id = :id"
+            " WHERE name = 'events' AND at = :before AND event_id = :before_id",
+            at=after[0],
+            id=after[1],
+            before=before[0],
+            before_id=before[1],
+        )
+        return moved == 1
+
+    def count(self, client_id: str, day: int, kind: str, amount: int) -> None:
+        """So much more of it."""
+        self.db.send(
+            "INSERT INTO usage_counts (client_id, day, kind, amount)"
+            " VALUES (:client_id, :day, :kind, :amount)"
+            " ON CONFLICT (client_id, day, kind) DO UPDATE"
+            " SET amount = usage_counts.amount + :amount",
+            client_id=client_id,
+            day=day,
+            kind=kind,
+            amount=amount,
+        )
+
+    def was_active(self, client_id: str, uid: int, day: int) -> bool:
+        """Note that a person was there. True the first time on each day, for days in order."""
+        noted = self.db.run(
+            "INSERT INTO usage_people (client_id, uid, last_day) VALUES (:client_id, :uid, :day)"
+            " ON CONFLICT (client_id, uid) DO UPDATE SET last_day = :day"
+            " WHERE usage_people.last_day < :day",
+            client_id=client_id,
+            uid=uid,
+            day=day,
+        )
+        return noted == 1
+
+    def note(self, client_id: str, what: str, at: Instant) -> None:
+        """Remember when it last did that, unless something later is known."""
+        self.db.send(
+            "INSERT INTO usage_latest (client_id, what, at) VALUES (:client_id, :what, :at)"
+            " ON CONFLICT (client_id, what) DO UPDATE SET at = :at"
+            " WHERE usage_latest.at < :at",
+            client_id=client_id,
+            what=what,
+            at=at,
+        )
+
+    def since(self, client_id: str, day: int) -> Sequence[Counted]:
+        """What was counted for a client on that day and later, in the order of days and kinds."""
+        rows = self.db.rows(
+            "SELECT day, kind, amount FROM usage_counts"
+            " WHERE client_id = :client_id AND day >= :day ORDER BY day, kind",
+            client_id=client_id,
+            day=day,
+        )
+        return [Counted(row[0], row[1], row[2]) for row in rows]
+
+    def active_since(self, client_id: str, day: int) -> int:
+        """How many different people were active on that day or later."""
+        row = self.db.row(
+            "SELECT count(*) FROM usage_people WHERE client_id = :client_id AND last_day >= :day",
+            client_id=client_id,
+            day=day,
+        )
+        return 0 if row is None else int(row[0])
+
+    def latest(self, client_id: str) -> Mapping[str, Instant]:
+        """When it last did what."""
+        rows = self.db.rows(
+            "SELECT what, at FROM usage_latest WHERE client_id = :client_id", client_id=client_id
+        )
+        return {row[0]: Instant(row[1]) for row in rows}
+
+    def forget_client(self, client_id: str) -> None:
+        """Nothing of it is known any more; what all clients did together stays."""
+        self.db.send("DELETE FROM usage_counts WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM usage_people WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM usage_latest WHERE client_id = :id", id=client_id)
+
+    def forget_person(self, uid: Uid) -> None:
+        """Nobody can tell any more where this person was active."""
+        self.db.send("DELETE FROM usage_people WHERE uid = :uid", uid=uid)
+
+    def sweep_counts(self, before_day: int, limit: int) -> int:
+        """Delete at most `limit` numbers of earlier days."""
+        return self.db.run(
+            "DELETE FROM usage_counts WHERE (client_id, day, kind) IN"
+            " (SELECT client_id, day, kind FROM usage_counts WHERE day < :day LIMIT :limit)",
+            day=before_day,
+            limit=limit,
+        )
+
+    def sweep_people(self, before_day: int, limit: int) -> int:
+        """Forget at most `limit` people who were not active since that day."""
+        return self.db.run(
+            "DELETE FROM usage_people WHERE (client_id, uid) IN"
+            " (SELECT client_id, uid FROM usage_people WHERE last_day < :day LIMIT :limit)",
+            day=before_day,
+            limit=limit,
+        )
