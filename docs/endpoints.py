@@ -45,6 +45,8 @@ SENTENCES = {
     "/account/sessions": "Where one is signed in; signs out one other browser, or all others.",
     "/account/security": "Changes the password; the current one is asked.",
     "/account/activity": "What happened to the account, newest first.",
+    "/developer": "The apps that a person registered, or helps to look after.",
+    "/developer/apps/{client_id}": "One of them: its id, where it stands, what is to be done.",
     "/": "Who runs this, and who is signed in.",
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",

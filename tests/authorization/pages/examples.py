@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tests.authorization.pages.account_examples import account_examples
+from tests.authorization.pages.developer_examples import developer_examples
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
@@ -88,6 +89,7 @@ SIGN_IN = SignInPage("/oauth/sign-in?interaction=1", "csrf-value", PRINTER)
 
 EXAMPLES: Mapping[str, Page] = {
     **account_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
+    **developer_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
     "sign_in": SIGN_IN,
     "sign_in_alone": SignInPage("/oauth/sign-in", "csrf-value"),
     "sign_in_failed": SignInPage("/oauth/sign-in", "csrf-value", PRINTER, "ada", failed=True),

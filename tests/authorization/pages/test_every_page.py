@@ -55,7 +55,10 @@ def test_is_well_formed_and_says_where_one_is(page: Page) -> None:
 def test_holds_no_script_and_no_style_of_its_own(page: Page) -> None:
     reading = Reading(render(page, brand=BRAND))
 
-    assert not list(reading.all("script", "style", "iframe", "object", "base"))
+    ours = {script.path for script in assets(BRAND).scripts.values()}
+    assert not list(reading.all("style", "iframe", "object", "base"))
+    assert all(script.attributes["src"] in ours for script in reading.all("script"))
+    assert not any(script.text.strip() for script in reading.all("script"))
     for element in reading.elements:
         assert not [n for n in element.attributes if n.startswith("on") or n == "style"]
         for name in ("href", "src", "action"):

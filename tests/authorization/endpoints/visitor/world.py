@@ -14,6 +14,7 @@ from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.endpoints.visitor.routes import routes
@@ -233,6 +234,7 @@ async def world(
             *routes(site, password, minter, refuse),
             *logout_routes(site, deed, refuse),
             *account_routes(site, deed, change, refuse),
+            *developer_routes(site, refuse),
         ),
         runtime=runtime,
         refuse=refuse,

@@ -1,0 +1,58 @@
+"""/developer: the apps in whose teams a person is."""
+
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.deeds.developer.ownership import OwnApp, own_apps
+from valetkey.authorization.endpoints.account.visit import visit
+from valetkey.authorization.endpoints.developer.member import head_of, own_app
+from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.pages.developer.apps import OwnAppLine, OwnAppsPage
+from valetkey.authorization.pages.developer.overview import OverviewPage
+from valetkey.web.exchange import Request, Response
+
+_LOGOS = 20
+"""Logos shown: each adds its origin to a header, and what more there is has its initial."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppsEndpoint:
+    """The list, and one app at a glance."""
+
+    site: Site
+
+    async def get(self, request: Request) -> Response:
+        """The list."""
+        seen = await visit(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        uid = seen.signed_in.user.uid
+        apps = await self.site.store.scan(lambda tx: own_apps(tx, uid))
+        page = OwnAppsPage(tuple(_line(app, place) for place, app in enumerate(apps)))
+        logos = [line.head.logo_url for line in page.apps]
+        return self.site.page(
+            request, page, user=seen.signed_in.user, logos=logos, headers=seen.headers
+        )
+
+    async def overview(self, request: Request) -> Response:
+        """One app. Refused with `not_found` for all but its team."""
+        seen = await visit(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        app = await own_app(self.site, request, seen)
+        page = OverviewPage(
+            head_of(app),
+            self.site.issuer,
+            app.client.profile_name.value,
+            app.client.redirect_uris,
+            app.client.description,
+        )
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
+
+
+def _line(app: OwnApp, place: int) -> OwnAppLine:
+    head = head_of(app)
+    return OwnAppLine(
+        head if place < _LOGOS else replace(head, logo_url=""),
+        app.client.domain,
+        app.client.profile_name.value,
+    )
