@@ -103,6 +103,12 @@ STATUS: Mapping[ErrorCode, int] = MappingProxyType(
 """The HTTP status of each code, where the answer is not a redirect."""
 
 
+def title(code: ErrorCode) -> str:
+    """The name of the error: "Invalid Token Error" for `invalid_token`."""
+    words = code.replace("_", " ").title()
+    return words if words.endswith("Error") else f"{words} Error"
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """An answer of no: `code` and `description` go to the client, the rest to the record.

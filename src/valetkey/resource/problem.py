@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, title
 from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.preconditions import OTHER_BODY
 from valetkey.resource.requests.representation import NOT_ACCEPTABLE
@@ -90,12 +90,6 @@ class Problems:
             headers.append(("retry-after", str(refusal.retry_after)))
         response = Response(status, msgspec.json.encode(problem), tuple(headers))
         return self.cors.opened(request, response)
-
-
-def title(code: ErrorCode) -> str:
-    """The name of the error: "Invalid Token Error" for `invalid_token`."""
-    words = code.replace("_", " ").title()
-    return words if words.endswith("Error") else f"{words} Error"
 
 
 def _with_versions(request: Request, refusal: Refusal) -> Refusal:

@@ -1,0 +1,90 @@
+"""Preconditions: no update is lost (RFC 9110 section 13)."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import to_base64url
+
+_ETAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
+_ETAGS = re.compile(rf"[ \t]*{_ETAG}(?:[ \t]*,[ \t]*{_ETAG})*[ \t]*", re.ASCII)
+_EACH = re.compile(_ETAG, re.ASCII)
+_LONGEST = 4_096
+
+FAILED = Refusal(
+    ErrorCode.PRECONDITION_FAILED,
+    "it was changed since you read it: read it again, then repeat your change",
+    "precondition.failed",
+    "the current ETag",
+    "another one",
+)
+REQUIRED = Refusal(
+    ErrorCode.PRECONDITION_REQUIRED,
+    "say in If-Match which state you change: the ETag of what you read",
+    "precondition.missing",
+    "If-Match",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditions:
+    """What the caller demands of the current state; None where nothing is demanded.
+
+    The tags stand as they were sent; an empty tuple means `*`.
+    """
+
+    match: tuple[str, ...] | None = None
+    none_match: tuple[str, ...] | None = None
+
+    def check(self, etag: str | None) -> None:
+        """Raise Refused (412) unless a change may be made to what has `etag`; None is nothing."""
+        # Strong comparison: a weak tag promises nothing about the next byte.
+        if self.match is not None and (
+            etag is None or (self.match != () and etag not in self.match)
+        ):
+            raise Refused(FAILED)
+        if self.none_match is not None and etag is not None and self.has(etag):
+            raise Refused(FAILED)
+
+    def has(self, etag: str) -> bool:
+        """Whether the caller says in If-None-Match that it has this; weak tags count (304)."""
+        if self.none_match is None:
+            return False
+        return not self.none_match or etag in {tag.removeprefix("W/") for tag in self.none_match}
+
+
+NO_PRECONDITIONS = Preconditions()
+
+
+def preconditions(match: Sequence[str], none_match: Sequence[str]) -> Preconditions:
+    """What the fields If-Match and If-None-Match demand, as they were sent.
+
+    Raises Refused (400) for what is no list of tags.
+    """
+    if not match and not none_match:
+        return NO_PRECONDITIONS
+    return Preconditions(_tags("If-Match", match), _tags("If-None-Match", none_match))
+
+
+def etag_of(content: bytes) -> str:
+    """A strong tag for what has no version of its own."""
+    return f'"{to_base64url(sha256(content).digest()[:16])}"'
+
+
+def _tags(name: str, fields: Sequence[str]) -> tuple[str, ...] | None:
+    if not fields:
+        return None
+    text = ", ".join(fields)
+    if text.strip(" \t") == "*":
+        return ()
+    if len(text) > _LONGEST or _ETAGS.fullmatch(text) is None:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"{name} must be * or a list of entity tags in double quotes",
+                "precondition.malformed",
+            )
+        )
+    return tuple(_EACH.findall(text))
