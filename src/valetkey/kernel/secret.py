@@ -30,6 +30,7 @@ class Prefix(StrEnum):
     SESSION = "vk_se"
     BROWSER = "vk_br"
     ADMINISTRATION = "vk_am"
+    API_TOKEN = "vka"
     LINK = "vk_ln"
     REGISTRATION = "vk_rg"
     INVITATION = "vk_in"

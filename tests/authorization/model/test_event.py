@@ -12,11 +12,17 @@ import pytest
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
 from valetkey.authorization.deeds.account.connected_apps import end_apps
+from valetkey.authorization.deeds.admin import api_tokens
+from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.deeds.admin.events import begin_export
+from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.registrations import adopt, invite, withdraw
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.endpoints.registration.register import draw
 from valetkey.authorization.model import event as package
+from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.delivery import Delivery
 from valetkey.authorization.model.event.event import Event
@@ -68,6 +74,7 @@ async def _pages(it: Service, told: set[str]) -> None:
     page = await browser.sign_in(page, "ada", _WORD)
     page = await browser.sign_in(await browser.ask(**asked, prompt="login"), "ada", _WORD)
     assert (await browser.deny(page)).told["error"] == "access_denied"
+    await browser.submit(await browser.get("/account/confirm"), "confirm", password=_WORD)
     answer = await browser.allow(await browser.ask(**asked))
     code = answer.told["code"]
     told |= {code, *browser.cookies.values()}
@@ -156,6 +163,24 @@ async def _desk(it: Service, told: set[str]) -> None:
     told.add(secret.reveal())
 
 
+async def _programs(it: Service, told: set[str]) -> None:
+    """Everything about programs that administer, and copies of the log."""
+    fresh, now = FreshToken("at_1", fresh_secret(Prefix.API_TOKEN, SYSTEM.random)), it.clock.now
+    wanted = WantedToken("Nightly report", ("read",), days(1), ADA)
+
+    def work(tx: Transaction) -> None:
+        ada = tx.users.find(ADA)
+        assert ada is not None
+        assert tx.users.change(replace(ada, role=Role.AUDITOR))
+        key, by = it.foundation.keyring.fingerprint_key, CommandLine()
+        assert isinstance(api_tokens.issue(tx, by, key, wanted, fresh, now), ApiToken)
+        assert api_tokens.end(tx, by, "at_1", now)
+        begin_export(tx, by, "csv", now)
+
+    await it.write(work)
+    told.add(fresh.secret.reveal())
+
+
 async def _account(it: Service) -> None:
     """Everything a person does who looks after their account."""
     assert await it.write(lambda tx: end_apps(tx, ADA, it.clock.now))
@@ -198,6 +223,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await _account(it)
         await _registered(it, told)
         await _desk(it, told)
+        await _programs(it, told)
         records = await it.read(lambda tx: tx.events.page(Instant(0), "", 10_000))
         assert {record.name for record in records} == {event.name for event in EVENTS}
         known = {event.name: {each.name for each in fields(event)} for event in EVENTS}

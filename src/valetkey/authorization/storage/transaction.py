@@ -4,6 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from valetkey.authorization.storage.access_tokens import AccessTokens
+from valetkey.authorization.storage.administration.api_tokens import ApiTokens
+from valetkey.authorization.storage.administration.client_search import ClientSearch
+from valetkey.authorization.storage.administration.event_search import EventSearch
+from valetkey.authorization.storage.administration.people import People
 from valetkey.authorization.storage.grants import Consents, Grants
 from valetkey.authorization.storage.outbox.deliveries import Deliveries
 from valetkey.authorization.storage.outbox.mails import Mails
@@ -64,6 +68,11 @@ class Transaction:
         return Users(self.db)
 
     @property
+    def people(self) -> People:
+        """The same people, for those who look after many."""
+        return People(self.db)
+
+    @property
     def sessions(self) -> Sessions:
         """Browsers in which someone is signed in."""
         return Sessions(self.db)
@@ -77,6 +86,21 @@ class Transaction:
     def identities(self) -> Identities:
         """Who people are at other servers."""
         return Identities(self.db)
+
+    @property
+    def api_tokens(self) -> ApiTokens:
+        """With which programs administer this server."""
+        return ApiTokens(self.db)
+
+    @property
+    def client_search(self) -> ClientSearch:
+        """The register of clients, by filters."""
+        return ClientSearch(self.db)
+
+    @property
+    def event_search(self) -> EventSearch:
+        """The log of events, by filters."""
+        return EventSearch(self.db)
 
     @property
     def participants(self) -> Participants:

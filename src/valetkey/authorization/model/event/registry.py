@@ -1,5 +1,10 @@
 """Every event there is, in the order of its page."""
 
+from valetkey.authorization.model.event.administration import (
+    ApiTokenEnded,
+    ApiTokenIssued,
+    EventsExported,
+)
 from valetkey.authorization.model.event.clients import (
     ClientAdopted,
     ClientChanged,
@@ -104,6 +109,11 @@ _OF_KEYS: tuple[type[Event], ...] = (
     SigningKeyWithdrawn,
     KeyringRotated,
 )
+_OF_ADMINISTRATION: tuple[type[Event], ...] = (
+    ApiTokenIssued,
+    ApiTokenEnded,
+    EventsExported,
+)
 
 EVENTS: tuple[type[Event], ...] = (
     *_OF_CLIENTS,
@@ -111,4 +121,5 @@ EVENTS: tuple[type[Event], ...] = (
     *_OF_SESSIONS,
     *_OF_GRANTS,
     *_OF_KEYS,
+    *_OF_ADMINISTRATION,
 )

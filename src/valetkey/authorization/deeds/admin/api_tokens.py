@@ -1,0 +1,159 @@
+"""Tokens of the admin API: made, found and ended, never worth more than their maker (AD-09)."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.deeds.admin.permissions import (
+    NOTHING,
+    Actor,
+    Permission,
+    Powers,
+    powers_of,
+    require,
+)
+from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
+from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime, days, later
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, well_formed
+
+LONGEST_LIFETIME = days(365)
+"""The longest that a token works."""
+
+LONGEST_NAME = 80
+MOST = 50
+"""Tokens of one person that work at a time."""
+
+_PURPOSE = "api token"
+Faults = tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Whoever holds a token: it counts, and its maker's role, as they are now."""
+
+    token_id: str
+    uid: Uid
+    expires_at: Instant
+    now: Instant
+
+    @property
+    def done_by(self) -> str:
+        """`user 17 token at_…`."""
+        return f"user {self.uid} token {self.token_id}"
+
+    def powers(self, tx: Transaction) -> Powers:
+        """What both the token and its maker's role allow; nothing once one of them has ended."""
+        token, user = tx.api_tokens.find(self.token_id), tx.users.find(self.uid)
+        if token is None or not token.is_live(self.now) or token.uid != self.uid:
+            return NOTHING
+        if user is None or user.disabled_at is not None or user.role is None:
+            return NOTHING
+        may = powers_of(user.role)
+        return Powers(may.role, may.permissions & permissions_of(token))
+
+
+@dataclass(frozen=True, slots=True)
+class WantedToken:
+    """What somebody asks for, unchecked. `maker` is in whose name it works."""
+
+    name: str
+    permissions: Collection[str]
+    lifetime: Lifetime
+    maker: Uid
+
+
+@dataclass(frozen=True, slots=True)
+class FreshToken:
+    """What chance gives a token, drawn before the transaction."""
+
+    id: str
+    secret: Secret
+
+
+def issue(
+    tx: Transaction,
+    actor: Actor,
+    key: FingerprintKey,
+    wanted: WantedToken,
+    fresh: FreshToken,
+    now: Instant,
+) -> ApiToken | Faults:
+    """The new token, or what is wrong with it.
+
+    It gives what its maker's role gives, and what the actor may do, and no more; a token made
+    with a token ends with it. Raises Refused (forbidden).
+    """
+    powers = require(tx, actor, Permission.KEYS)
+    maker = tx.users.find(wanted.maker)
+    if maker is None or maker.disabled_at is not None or maker.role is None:
+        return (Fault("maker", "somebody with a role, whose account is on"),)
+    require(tx, actor, Permission.KEYS, maker)
+    faults = list(_faults(wanted))
+    most = powers.permissions & powers_of(maker.role).permissions
+    asked = frozenset(wanted.permissions)
+    if not asked or not asked <= {each.value for each in most}:
+        names = ", ".join(each.value for each in Permission if each in most)
+        faults.append(Fault("permissions", f"at least one, and only of: {names}"))
+    if tx.api_tokens.count_live(wanted.maker, now) >= MOST:
+        faults.append(Fault("name", f"one of at most {MOST} that work: end another first"))
+    until = later(now, wanted.lifetime)
+    if isinstance(actor, Program) and until > actor.expires_at:
+        faults.append(Fault("lifetime", "no longer than the token it is made with"))
+    if faults:
+        return tuple(faults)
+    token = ApiToken(fresh.id, maker.uid, wanted.name, asked, now, until)
+    tx.api_tokens.issue(key.of(_PURPOSE, fresh.secret.reveal()), token)
+    given = tuple(sorted(asked))
+    tx.events.add(ApiTokenIssued(maker.uid, token.id, given, until), now)
+    return token
+
+
+def authenticate(
+    tx: Transaction, key: FingerprintKey, text: str, now: Instant
+) -> tuple[ApiToken, Program, Powers] | None:
+    """Whose token this is and what it may do now; None if it may do nothing."""
+    if not well_formed(Prefix.API_TOKEN, text):
+        return None
+    token = tx.api_tokens.find_by_print(key.of(_PURPOSE, text))
+    if token is None:
+        return None
+    program = Program(token.id, token.uid, token.expires_at, now)
+    powers = program.powers(tx)
+    return (token, program, powers) if powers.permissions else None
+
+
+def page(tx: Transaction, actor: Actor, before: Place, limit: int) -> Sequence[ApiToken]:
+    """At most `limit`, newest first. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.READ)
+    return tx.api_tokens.page(before.at, before.id, limit)
+
+
+def end(tx: Transaction, actor: Actor, id: str, now: Instant) -> bool:
+    """Let it work no more; False if there is none that works. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.KEYS)
+    token = tx.api_tokens.find(id)
+    if token is None:
+        return False
+    require(tx, actor, Permission.KEYS, tx.users.find(token.uid))
+    if not tx.api_tokens.end(id, now):
+        return False
+    tx.events.add(ApiTokenEnded(token.uid, id), now)
+    return True
+
+
+def permissions_of(token: ApiToken) -> frozenset[Permission]:
+    """What it was given, of what there still is."""
+    return frozenset(each for each in Permission if each.value in token.permissions)
+
+
+def _faults(wanted: WantedToken) -> Faults:
+    name, found = wanted.name, list[Fault]()
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name.strip() != name:
+        found.append(Fault("name", f"1 to {LONGEST_NAME} printable characters"))
+    if not 0 < wanted.lifetime <= LONGEST_LIFETIME:
+        found.append(Fault("lifetime", "from one second to one year"))
+    return tuple(found)

@@ -1,0 +1,118 @@
+"""Tokens of programs that administer this server."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.authorization.model.account.user import Uid
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.secret import Fingerprint
+
+_NOTED_EVERY = 60
+_KEPT = days(90)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiTokens:
+    """Issue, find, end; they are kept for a while after their end, to be looked up."""
+
+    db: Connection
+
+    def issue(self, print_: Fingerprint, token: ApiToken) -> None:
+        """Keep it."""
+        self.db.send(
+            "INSERT INTO api_tokens (id, token_print, uid, name, permissions, created_at,"
+            " expires_at) VALUES (:id, :print, :uid, :name, :permissions, :created_at,"
+            " :expires_at)",
+            id=token.id,
+            print=print_,
+            uid=token.uid,
+            name=token.name,
+            permissions=" ".join(sorted(token.permissions)),
+            created_at=token.created_at,
+            expires_at=token.expires_at,
+        )
+
+    def find_by_print(self, print_: Fingerprint) -> ApiToken | None:
+        """The token of this fingerprint, live or not."""
+        row = self.db.row(
+            "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
+            " FROM api_tokens WHERE token_print = :print",
+            print=print_,
+        )
+        return None if row is None else _token(row)
+
+    def find(self, id: str) -> ApiToken | None:
+        """The token of this id, live or not."""
+        row = self.db.row(
+            "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
+            " FROM api_tokens WHERE id = :id",
+            id=id,
+        )
+        return None if row is None else _token(row)
+
+    def page(self, before: Instant, before_id: str, limit: int) -> Sequence[ApiToken]:
+        """At most `limit`, newest first, beginning before that place."""
+        rows = self.db.rows(
+            "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
+            " FROM api_tokens WHERE created_at < :before"
+            " OR (created_at = :before AND id < :before_id)"
+            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+            before=before,
+            before_id=before_id,
+            limit=limit,
+        )
+        return [_token(row) for row in rows]
+
+    def count_live(self, uid: Uid, now: Instant) -> int:
+        """How many of a person's still work."""
+        row = self.db.row(
+            "SELECT count(*) FROM api_tokens"
+            " WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now",
+            uid=uid,
+            now=now,
+        )
+        return 0 if row is None else int(row[0])
+
+    def end(self, id: str, now: Instant) -> bool:
+        """Let it work no more. Of all who try, exactly one is told True."""
+        ended = self.db.run(
+            "UPDATE api_tokens SET ended_at = :now"
+            " WHERE id = :id AND ended_at IS NULL AND expires_at > :now",
+            id=id,
+            now=now,
+        )
+        return ended == 1
+
+    def note_use(self, id: str, now: Instant) -> None:
+        """Remember that it was used; at most once a minute."""
+        self.db.send(
+            "UPDATE api_tokens SET last_used_at = :now"
+            " WHERE id = :id AND (last_used_at IS NULL OR last_used_at <= :before)",
+            id=id,
+            now=now,
+            before=now - _NOTED_EVERY,
+        )
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` that were over 90 days ago."""
+        return self.db.run(
+            "DELETE FROM api_tokens WHERE id IN"
+            " (SELECT id FROM api_tokens WHERE expires_at <= :before LIMIT :limit)",
+            before=now - _KEPT,
+            limit=limit,
+        )
+
+
+def _token(row: Row) -> ApiToken:
+    return ApiToken(
+        id=row[0],
+        uid=Uid(row[1]),
+        name=row[2],
+        permissions=frozenset(row[3].split()),
+        created_at=Instant(row[4]),
+        expires_at=Instant(row[5]),
+        last_used_at=row[6],
+        ended_at=row[7],
+    )

@@ -1,0 +1,141 @@
+"""The register of clients as administrators look through it: newest first, by filters."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.model.register.client import ClientType, GrantTypeName
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+
+MOST_LOOKED_AT = 2_000
+"""Clients that one search looks at; it goes on from there when it is asked again."""
+
+_BATCH = 200
+_LEGACY = frozenset({GrantTypeName.IMPLICIT.value, GrantTypeName.PASSWORD.value})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a list goes on: before that moment, or at it and before that id."""
+
+    at: Instant
+    id: str
+
+
+END = Place(Instant(1 << 53), "")
+"""Before everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLine:
+    """What a list says of a client."""
+
+    id: str
+    name: str
+    type: ClientType
+    profile: ProfileName
+    grant_types: tuple[str, ...]
+    created_at: Instant
+    disabled_at: Instant | None
+    verified_at: Instant | None
+    self_registered: bool
+
+    @property
+    def place(self) -> Place:
+        """Where the list goes on behind it."""
+        return Place(self.created_at, self.id)
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it may use a grant of old, implicit or password."""
+        return not _LEGACY.isdisjoint(self.grant_types)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFilter:
+    """Which clients; None and "" for all. `text` is a part of the name, or how the id begins."""
+
+    text: str = ""
+    type: str | None = None
+    profile: str | None = None
+    disabled: bool | None = None
+    verified: bool | None = None
+    self_registered: bool | None = None
+    legacy: bool | None = None
+
+    def takes(self, line: ClientLine) -> bool:
+        """Whether this one is meant."""
+        wanted = (
+            (self.type, line.type.value),
+            (self.profile, line.profile.value),
+            (self.disabled, line.disabled_at is not None),
+            (self.verified, line.verified_at is not None),
+            (self.self_registered, line.self_registered),
+            (self.legacy, line.is_legacy),
+        )
+        if any(asked is not None and asked != is_ for asked, is_ in wanted):
+            return False
+        return not self.text or line.id.startswith(self.text) or fold(self.text) in fold(line.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some of what was looked for, and where it goes on, if it does."""
+
+    lines: Sequence[ClientLine]
+    after: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSearch:
+    """Looks through the register."""
+
+    db: Connection
+
+    def page(self, wanted: ClientFilter, before: Place, limit: int) -> Found:
+        """At most `limit`; fewer, with a place to go on, where too many had to be looked at."""
+        found: list[ClientLine] = []
+        last = before
+        for looked_at, line in enumerate(self._lines(before)):
+            if looked_at == MOST_LOOKED_AT:
+                return Found(found, last)
+            if wanted.takes(line):
+                if len(found) == limit:
+                    return Found(found, last)
+                found.append(line)
+            last = line.place
+        return Found(found, None)
+
+    def _lines(self, before: Place) -> Iterator[ClientLine]:
+        while True:
+            rows = self.db.rows(
+                "SELECT id, name, type, profile, grant_types, created_at, disabled_at,"
+                " verified_at, EXISTS (SELECT 1 FROM registrations WHERE client_id = clients.id)"
+                " FROM clients WHERE created_at < :at OR (created_at = :at AND id < :id)"
+                " ORDER BY created_at DESC, id DESC LIMIT :limit",
+                at=before.at,
+                id=before.id,
+                limit=_BATCH,
+            )
+            for row in rows:
+                yield _line(row)
+            if len(rows) < _BATCH:
+                return
+            before = _line(rows[-1]).place
+
+
+def _line(row: Row) -> ClientLine:
+    return ClientLine(
+        id=row[0],
+        name=row[1],
+        type=ClientType(row[2]),
+        profile=ProfileName(row[3]),
+        grant_types=tuple(json.loads(row[4])),
+        created_at=Instant(row[5]),
+        disabled_at=row[6],
+        verified_at=row[7],
+        self_registered=bool(row[8]),
+    )

@@ -1,0 +1,112 @@
+"""The log of events as administrators look through it: newest first, by filters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+
+_LATEST = Instant(1 << 53)
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events; None and "" for all. `since` is the first moment, `until` the last."""
+
+    uid: int | None = None
+    client_id: str = ""
+    name: str = ""
+    done_by: str = ""
+    since: Instant = Instant(0)
+    until: Instant = _LATEST
+
+
+@dataclass(frozen=True, slots=True)
+class EventSearch:
+    """Looks through the log, by the narrowest of what is said."""
+
+    db: Connection
+
+    def page(self, wanted: EventFilter, before: Place, limit: int) -> Sequence[EventRecord]:
+        """At most `limit`, newest first, beginning before that place."""
+        said: dict[str, object] = {
+            "uid": wanted.uid if wanted.uid is not None else -1,
+            "client_id": wanted.client_id,
+            "name": wanted.name,
+            "done_by": wanted.done_by,
+            "since": wanted.since,
+            "until": wanted.until,
+            "at": before.at,
+            "id": before.id,
+            "limit": limit,
+        }
+        if wanted.uid is not None:
+            rows = self._of_person(said)
+        elif wanted.client_id:
+            rows = self._of_client(said)
+        elif wanted.done_by:
+            rows = self._done_by(said)
+        elif wanted.name:
+            rows = self._of_name(said)
+        else:
+            rows = self._all(said)
+        return [EventRecord(row[0], Instant(row[1]), *row[2:]) for row in rows]
+
+    def _of_person(self, said: dict[str, object]) -> Sequence[Row]:
+        return self.db.rows(
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
+            " WHERE uid = :uid AND uid IS NOT NULL AND at >= :since AND at <= :until"
+            " AND (at < :at OR (at = :at AND id < :id))"
+            " AND (:client_id = '' OR client_id = :client_id)"
+            " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by)"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
+            **said,
+        )
+
+    def _of_client(self, said: dict[str, object]) -> Sequence[Row]:
+        said.pop("uid")
+        return self.db.rows(
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
+            " WHERE client_id = :client_id AND client_id IS NOT NULL"
+            " AND at >= :since AND at <= :until"
+            " AND (at < :at OR (at = :at AND id < :id))"
+            " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by)"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
+            **said,
+        )
+
+    def _done_by(self, said: dict[str, object]) -> Sequence[Row]:
+        for name in ("uid", "client_id"):
+            said.pop(name)
+        return self.db.rows(
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
+            " WHERE done_by = :done_by AND done_by <> '' AND at >= :since AND at <= :until"
+            " AND (at < :at OR (at = :at AND id < :id))"
+            " AND (:name = '' OR name = :name)"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
+            **said,
+        )
+
+    def _of_name(self, said: dict[str, object]) -> Sequence[Row]:
+        for name in ("uid", "client_id", "done_by"):
+            said.pop(name)
+        return self.db.rows(
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
+            " WHERE name = :name AND at >= :since AND at <= :until"
+            " AND (at < :at OR (at = :at AND id < :id))"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
+            **said,
+        )
+
+    def _all(self, said: dict[str, object]) -> Sequence[Row]:
+        for name in ("uid", "client_id", "done_by", "name"):
+            said.pop(name)
+        return self.db.rows(
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
+            " WHERE at >= :since AND at <= :until"
+            " AND (at < :at OR (at = :at AND id < :id))"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
+            **said,
+        )

@@ -1,0 +1,216 @@
+"""People as those see them who look after them: found by the beginning of a word, listed, counted.
+
+A word is a username, an e-mail address, the domain of one, or a part of a name.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+
+_KEPT = 40
+"""Bytes of a word that count."""
+
+_WORDS = 12
+"""Words of one name that are found."""
+
+_SPACES = re.compile(r"[\s.,;()\"'<>/-]+")
+
+
+class Filter(StrEnum):
+    """Which of them."""
+
+    ALL = "all"
+    ROLE = "role"
+    DISABLED = "disabled"
+    UNVERIFIED = "unverified"
+
+    def fits(self, user: User) -> bool:
+        """Whether this person is one of them."""
+        match self:
+            case Filter.ALL:
+                return True
+            case Filter.ROLE:
+                return user.role is not None
+            case Filter.DISABLED:
+                return user.disabled_at is not None
+            case Filter.UNVERIFIED:
+                return user.email_verified_at is None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a page of a search begins: after this word and uid."""
+
+    word: str
+    uid: int
+
+
+START = Place("", 0)
+
+
+def words_of(username: str, email: str, name: str) -> Sequence[str]:
+    """Every word by which such a person is found, as they are stored, in order."""
+    return sorted({_hex(word) for word in _words(username, email, name)} - {""})
+
+
+def word_range(text: str) -> tuple[str, str]:
+    """From where to where the words stand that begin like this text."""
+    start = _hex(fold(text))
+    return start, f"{start}g"  # g is the first letter that no number has
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """The register of people, for reading many."""
+
+    db: Connection
+
+    def put(self, uid: Uid, username: str, email: str, name: str) -> None:
+        """Let this person be found by what their record says now, and by nothing of before."""
+        self.db.send("DELETE FROM people_words WHERE uid = :uid", uid=uid)
+        for word in words_of(username, email, name):
+            self.db.send(
+                "INSERT INTO people_words (word, uid) VALUES (:word, :uid)"
+                " ON CONFLICT (word, uid) DO NOTHING",
+                word=word,
+                uid=uid,
+            )
+
+    def find(self, text: str, after: Place, limit: int) -> Sequence[tuple[str, Uid]]:
+        """At most `limit` words that begin so, with whose they are, in order, after that place.
+
+        Who has several such words comes up for each.
+        """
+        start, end = word_range(text)
+        place = max(after, Place(start, 0))
+        rows = self.db.rows(
+            "SELECT word, uid FROM people_words WHERE (word, uid) > (:word, :uid) AND word < :end"
+            " ORDER BY word, uid LIMIT :limit",
+            word=place.word,
+            uid=place.uid,
+            end=end,
+            limit=limit,
+        )
+        return [(row[0], Uid(row[1])) for row in rows]
+
+    def newest(self, chosen: Filter, before: Instant, before_uid: int, limit: int) -> Sequence[Uid]:
+        """At most `limit` of those who are so, newest first, beginning before that place."""
+        rows = self.db.rows(_NEWEST[chosen], before=before, before_uid=before_uid, limit=limit)
+        return [Uid(row[0]) for row in rows]
+
+    def with_roles(self, limit: int) -> Sequence[Uid]:
+        """At most `limit` people who have a role."""
+        rows = self.db.rows(
+            "SELECT uid FROM users WHERE role IS NOT NULL ORDER BY role, uid LIMIT :limit",
+            limit=limit,
+        )
+        return [Uid(row[0]) for row in rows]
+
+    def set_role(self, uid: Uid, role: Role | None, now: Instant) -> bool:
+        """Give it, or take away what there was; False if there is no such person."""
+        changed = self.db.run(
+            "UPDATE users SET role = :role, changed_at = :now WHERE uid = :uid",
+            uid=uid,
+            role=None if role is None else role.value,
+            now=now,
+        )
+        return changed == 1
+
+    def take_turn(self) -> None:
+        """Wait until nobody else changes who the owners are; nobody may until the end of this."""
+        self.db.run("UPDATE turns SET taken = taken + 1 WHERE name = 'owners'")
+
+    def has_owner(self, but: int = 0) -> bool:
+        """Whether somebody else than `but` is an owner who is not switched off."""
+        row = self.db.row(
+            "SELECT uid FROM users WHERE role = 'owner' AND disabled_at IS NULL"
+            " AND uid <> :uid LIMIT 1",
+            uid=but,
+        )
+        return row is not None
+
+    def put_more(self, limit: int) -> int:
+        """Let at most `limit` people of long ago be found; how many it were, 0 once all are."""
+        row = self.db.row("SELECT taken FROM turns WHERE name = 'people_words'")
+        last = 0 if row is None else int(row[0])
+        rows = self.db.rows(
+            "SELECT uid, username, email, name FROM users WHERE uid > :uid ORDER BY uid"
+            " LIMIT :limit",
+            uid=last,
+            limit=limit,
+        )
+        if not rows:
+            return 0
+        moved = self.db.run(
+            "UPDATE turns SET taken = :uid WHERE name = 'people_words' AND taken = :last",
+            uid=rows[-1][0],
+            last=last,
+        )
+        if not moved:
+            return 0
+        for found in rows:
+            self.put(Uid(found[0]), found[1], found[2], found[3])
+        return len(rows)
+
+    def count(self, most: int) -> int:
+        """How many people there are, counted up to `most`."""
+        return self._count("SELECT count(*) FROM (SELECT uid FROM users LIMIT :most) AS some", most)
+
+    def count_clients(self, most: int) -> int:
+        """How many apps there are, counted up to `most`."""
+        return self._count(
+            "SELECT count(*) FROM (SELECT id FROM clients LIMIT :most) AS some", most
+        )
+
+    def count_grants(self, most: int) -> int:
+        """How many grants have not been ended, counted up to `most`."""
+        return self._count(
+            "SELECT count(*) FROM (SELECT uid FROM grants WHERE revoked_at IS NULL LIMIT :most)"
+            " AS some",
+            most,
+        )
+
+    def _count(self, statement: str, most: int) -> int:
+        row = self.db.row(statement, most=most)
+        return 0 if row is None else int(row[0])
+
+
+_NEWEST = {
+    Filter.ALL: (
+        "SELECT uid FROM users WHERE (created_at, uid) < (:before, :before_uid)"
+        " ORDER BY created_at DESC, uid DESC LIMIT :limit"
+    ),
+    Filter.ROLE: (
+        "SELECT uid FROM users WHERE role IS NOT NULL AND (created_at, uid) < (:before, :before_uid)"
+        " ORDER BY created_at DESC, uid DESC LIMIT :limit"
+    ),
+    Filter.DISABLED: (
+        "SELECT uid FROM users WHERE disabled_at IS NOT NULL AND (created_at, uid) < (:before, :before_uid)"
+        " ORDER BY created_at DESC, uid DESC LIMIT :limit"
+    ),
+    Filter.UNVERIFIED: (
+        "SELECT uid FROM users WHERE email_verified_at IS NULL AND (created_at, uid) < (:before, :before_uid)"
+        " ORDER BY created_at DESC, uid DESC LIMIT :limit"
+    ),
+}
+
+
+def _words(username: str, email: str, name: str) -> Iterator[str]:
+    yield fold(username)
+    email = fold(email)
+    yield email
+    local, at, domain = email.rpartition("@")
+    if at:
+        yield f"@{domain}"
+        yield from _SPACES.split(local)
+    yield from [word for word in _SPACES.split(fold(name)) if word][:_WORDS]
+
+
+def _hex(word: str) -> str:
+    return word.encode("utf-8", "replace")[:_KEPT].hex()
