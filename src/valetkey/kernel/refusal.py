@@ -114,7 +114,8 @@ class Refusal:
     """An answer of no: `code` and `description` go to the client, the rest to the record.
 
     `check` names the rule ("code.replayed"); `expected` and `received` are redacted by whoever
-    fills them and never reach the client. `retry_after` is in seconds, 0 for none.
+    fills them and never reach the client. `retry_after` is in seconds, 0 for none. `about` is the
+    id of a registered client that the request named, proven or not, for the record.
     """
 
     code: ErrorCode
@@ -123,6 +124,7 @@ class Refusal:
     expected: str = ""
     received: str = ""
     retry_after: int = 0
+    about: str = ""
 
 
 class Refused(Exception):

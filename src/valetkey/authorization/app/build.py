@@ -116,6 +116,12 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         trusted_proxies=settings.authorization.trusted_proxies,
         tls_proxy=settings.authorization.tls_proxy,
         hsts=foundation.issuer.startswith("https://"),
-        background=(upkeep.write_decisions, upkeep.sweep, upkeep.keep_keys, courier.deliver),
+        background=(
+            upkeep.write_decisions,
+            upkeep.count_usage,
+            upkeep.sweep,
+            upkeep.keep_keys,
+            courier.deliver,
+        ),
         on_close=close,
     )

@@ -94,7 +94,9 @@ class ClientAuthentication:
         if isinstance(verdict, Refusal) or client is None:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
             wait = self._count(client_id, place, now)
-            raise Refused(wait or self._recorded(refusal, client))
+            told = wait or self._recorded(refusal, client)
+            # Whoever looks after the client may read what was tried in its name.
+            raise Refused(told if client is None else replace(told, about=client.id))
         return Authenticated(client, method.name, verdict)
 
     async def _judge(

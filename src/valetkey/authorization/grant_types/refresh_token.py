@@ -105,7 +105,9 @@ def _use(
     if not won:
         return _lost(tx, request, presented, scope)
     granted = _grant_again(tx, request, presented, scope, successor)
-    event = RefreshTokenUsed(grant.uid, grant.client_id, grant.id, granted.token_id, rotates)
+    event = RefreshTokenUsed(
+        grant.uid, grant.client_id, grant.id, granted.token_id, rotates, str(granted.scope)
+    )
     tx.events.add(event, now)
     return granted
 

@@ -9,14 +9,19 @@ import msgspec
 from valetkey.authorization.model.decision import Decision
 from valetkey.authorization.model.event.event import Event
 from valetkey.database.engine import Connection, Row
-from valetkey.kernel.moment import Instant, days, later
+from valetkey.kernel.moment import Instant, days, hours, later
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.secret import fresh_id, fresh_reference
+from valetkey.web.rate_limit import Buckets
 
 DECISION_LIFETIME = days(7)
 """How long the reasons of a refusal can be read."""
 
 _QUEUED = 10_000
+_CLAIMED = (60, hours(2))
+_PROVEN = (500, hours(1))
+"""Records that name one client: so many at once, and as many again over that time. Anybody can be
+refused in the name of any client, and what a client itself does must not be hidden by that."""
 _LONGEST = 1_000
 
 
@@ -161,6 +166,27 @@ class Decisions:
         )
         return None if row is None else Decision(*row)
 
+    def of_client(
+        self, client_id: str, before: Instant, before_reference: str, limit: int, code: str = ""
+    ) -> Sequence[Decision]:
+        """At most `limit` of one client, newest first, beginning before that place.
+
+        With a `code` only those of that error.
+        """
+        rows = self.db.rows(
+            "SELECT reference, at, endpoint, code, checked, description, expected, received,"
+            " client_id, expires_at FROM decisions WHERE client_id = :client_id"
+            " AND (at < :before OR (at = :before AND reference < :before_reference))"
+            " AND (:code = '' OR code = :code)"
+            " ORDER BY at DESC, reference DESC LIMIT :limit",
+            client_id=client_id,
+            before=before,
+            before_reference=before_reference,
+            code=code,
+            limit=limit,
+        )
+        return [Decision(*row) for row in rows]
+
     def sweep_beyond(self, keep: int, limit: int) -> int:
         """Delete at most `limit` of the records beyond the newest `keep` that name a client."""
         return self.db.run(
@@ -200,15 +226,32 @@ class DecisionQueue:
     """Decisions on their way to the database: a refusal does not wait for a disk.
 
     At most 10,000 wait; under a flood of refusals the oldest records are lost, not the answers.
+    Of one client so many are kept as its developers can read; what a flood brings beyond that is
+    nobody's: only the operator finds it, by its reference.
     """
 
     random: Callable[[int], bytes]
     waiting: deque[Decision] = field(default_factory=lambda: deque(maxlen=_QUEUED))
+    claimed: Buckets = field(default_factory=lambda: Buckets(*_CLAIMED))
+    proven: Buckets = field(default_factory=lambda: Buckets(*_PROVEN))
 
     def put(
-        self, refusal: Refusal, *, endpoint: str, at: Instant, client_id: str | None = None
+        self,
+        refusal: Refusal,
+        *,
+        endpoint: str,
+        at: Instant,
+        client_id: str | None = None,
+        proven: bool = False,
     ) -> str:
-        """The reference that the refusal is to carry, such as VK-7F3K-9QXM-2RTD."""
+        """The reference that the refusal is to carry, such as VK-7F3K-9QXM-2RTD.
+
+        `client_id`, or else what the refusal is about, is whose record it is; `proven` says that
+        this client sent the request, and nobody in its name.
+        """
+        whose: str | None = client_id or refusal.about or None
+        if whose and (self.proven if proven else self.claimed).take(whose, at):
+            whose = None
         reference = fresh_reference(self.random)
         self.waiting.append(
             Decision(
@@ -220,7 +263,7 @@ class DecisionQueue:
                 description=_kept(refusal.description),
                 expected=_kept(refusal.expected),
                 received=_kept(refusal.received),
-                client_id=client_id,
+                client_id=whose,
                 expires_at=later(at, DECISION_LIFETIME),
             )
         )

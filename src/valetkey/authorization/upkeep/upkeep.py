@@ -5,6 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from valetkey.authorization.deeds.developer.usage import (
+    count_refusals,
+    roll_up,
+    sweep_counts,
+    sweep_people,
+)
 from valetkey.authorization.model.decision import Decision
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -22,6 +28,7 @@ _COUNTED_BATCH = 500
 _WRITE_EVERY = 0.1
 _SWEEP_EVERY = 10.0
 _KEYS_EVERY = 30.0
+_COUNT_EVERY = 10.0
 _REPLAY_MEMORY = hours(1)
 """So long after its end a code is known as used, and its replay ends the grant."""
 
@@ -50,6 +57,8 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),
     lambda tx, now: tx.invitations.sweep(now, BATCH),
+    lambda tx, now: sweep_counts(tx, now, BATCH),
+    lambda tx, now: sweep_people(tx, now, BATCH),
 )
 """Every table whose rows end. Events end when the operator says so."""
 
@@ -95,6 +104,12 @@ class Upkeep:
     def _sweep_events(self, tx: Transaction, now: Instant) -> int:
         return tx.events.sweep(Instant(now - self.keep_events), BATCH)
 
+    async def count_usage(self) -> None:
+        """Count what apps were used for, a little at a time."""
+        while True:
+            await asyncio.sleep(_COUNT_EVERY)
+            await sweep_all(self.store, self.runtime.now(), (roll_up,))
+
     async def keep_keys(self) -> None:
         """Publish and retire signing keys when it is time."""
         while True:
@@ -103,8 +118,12 @@ class Upkeep:
 
 
 def _write_down(waiting: Sequence[Decision], tx: Transaction) -> None:
+    if tx.decisions.find(waiting[0].reference) is not None:
+        # The database went away while it wrote them, and had written them.
+        waiting = [each for each in waiting if tx.decisions.find(each.reference) is None]
     for decision in waiting:
         tx.decisions.add(decision)
+    count_refusals(tx, waiting)
 
 
 def _sweep(sweep: Sweep, now: Instant, tx: Transaction) -> int:

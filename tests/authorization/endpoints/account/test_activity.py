@@ -23,7 +23,9 @@ def test_events_are_told_in_words_and_only_to_whom_they_concern(database_url: st
             tx.events.add(ConsentGiven(ALICE.uid, "web1", "read"), it.clock.now)
             tx.events.add(CodeRedeemed(ALICE.uid, "nat1", "gr_1", "at_1", "read"), it.clock.now)
             tx.events.add(GrantRevoked(ALICE.uid, "gone", "gr_1", "x"), it.clock.now)
-            tx.events.add(RefreshTokenUsed(ALICE.uid, "web1", "gr", "at", True), it.clock.now)
+            tx.events.add(
+                RefreshTokenUsed(ALICE.uid, "web1", "gr", "at", True, "read"), it.clock.now
+            )
 
         await it.store.write(happen)
         it.clock.forward(minutes(2))
@@ -76,7 +78,9 @@ def test_looking_changes_nothing_and_wrong_places_are_refused(sqlite_url: str) -
         assert knows(await browser.get("/account/activity", before="1.ev"), "nothing more")
         assert (await browser.send("HEAD", "/account/activity")).status == 200
         assert (await browser.post("/account/activity", {})).status == 405
-        assert (await it.browser().get("/account/activity")).location == "/oauth/sign-in"
+        assert (await it.browser().get("/account/activity")).location == (
+            "/oauth/sign-in?to=/account/activity"
+        )
         assert await it.events() == before
 
     run(sqlite_url, story)

@@ -304,7 +304,8 @@ def _code(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) ->
             expires_at=later(now, site.code_lifetime),
         )
     )
-    tx.events.add(CodeIssued(user.uid, yes.client.id, drawn.grant_id), now)
+    event = CodeIssued(user.uid, yes.client.id, drawn.grant_id, pkce=bool(asked.code_challenge))
+    tx.events.add(event, now)
     return drawn.code
 
 

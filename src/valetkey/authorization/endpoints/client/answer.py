@@ -44,10 +44,14 @@ class ClientRefusal:
     def __call__(
         self, request: Request, refusal: Refusal, client_id: str | None = None
     ) -> Response:
-        """The answer; its reason is kept behind the reference."""
+        """The answer; its reason is kept behind the reference. `client_id` is who proved to ask."""
         endpoint = request.path if self.keeps_path else ""
         reference = self.decisions.put(
-            refusal, endpoint=endpoint, at=request.at, client_id=client_id
+            refusal,
+            endpoint=endpoint,
+            at=request.at,
+            client_id=client_id,
+            proven=client_id is not None,
         )
         body = {
             "error": refusal.code.value,

@@ -37,12 +37,13 @@ class ConsentWithdrawn(Event):
 
 @dataclass(frozen=True, slots=True)
 class CodeIssued(Event):
-    """An authorization code went to a client."""
+    """An authorization code went to a client; `pkce` says whether a code challenge came with it."""
 
     name: ClassVar[str] = "code.issued"
     uid: int
     client_id: str
     grant_id: str
+    pkce: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class RefreshTokenUsed(Event):
     grant_id: str
     token_id: str
     rotated: bool
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)

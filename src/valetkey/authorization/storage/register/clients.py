@@ -14,6 +14,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.storage.register.usage import Usage
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, Lifetime
@@ -144,6 +145,7 @@ class Clients:
         self.db.send("DELETE FROM query_sightings WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)
+        Usage(self.db).forget_client(client_id)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM registrations WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM clients WHERE id = :id", id=client_id)

@@ -1,0 +1,212 @@
+"""Usage: events counted behind the requests' back, and what the counts say."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import msgspec
+
+from valetkey.authorization.model.decision import Decision
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, minutes
+
+LAG = minutes(2)
+"""So old an event must be to be counted.
+
+It bears the time at which its request came, and is there when that has committed: whoever counted
+up to now would pass by what commits a moment later. No request takes that long: its deadlines end
+it before.
+"""
+
+DAYS_KEPT = 400
+"""Days after which a number is forgotten: a year can be compared with the one before."""
+
+PEOPLE_DAYS = 90
+"""Days without activity after which nobody remembers that a person was there."""
+
+BATCH = 250
+"""Events counted in one transaction: a few milliseconds in which nobody else writes to SQLite."""
+
+PEOPLE = "people"
+"""The kind under which people are counted, each once a day."""
+
+SIGN_INS = "sign_ins"
+FAILED_SIGN_INS = "sign_ins_failed"
+_TOKENS = "tokens."
+_ERRORS = "errors."
+
+# Events by which an access token came into being; `access_token.issued` says how by itself.
+_ISSUED: Mapping[str, str] = MappingProxyType(
+    {
+        "code.redeemed": "authorization_code",
+        "refresh_token.used": "refresh_token",
+        "refresh_token.repeated": "refresh_token",
+    }
+)
+
+
+class _Said(msgspec.Struct):
+    """What is looked at in an event beyond its columns."""
+
+    grant_type: str = ""
+    scope: str = ""
+    pkce: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One day of one client, or of all of them."""
+
+    day: int
+    tokens: Mapping[str, int]
+    """Access tokens by the grant type that gave them."""
+    people: int
+    """Different people for whom tokens were issued."""
+    errors: Mapping[str, int]
+    """Refusals by their code."""
+    sign_ins: int = 0
+    failed_sign_ins: int = 0
+    """Of the whole server: no client signs anybody in."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a batch of events comes to."""
+
+    counts: Counter[tuple[str, int, str]] = field(default_factory=Counter[tuple[str, int, str]])
+    people: dict[tuple[int, str, int], None] = field(
+        default_factory=dict[tuple[int, str, int], None]
+    )
+    latest: dict[tuple[str, str], Instant] = field(default_factory=dict[tuple[str, str], Instant])
+
+    def add(self, client_id: str, day: int, kind: str) -> None:
+        self.counts[client_id, day, kind] += 1
+        self.counts[EVERY_CLIENT, day, kind] += 1
+
+    def note(self, client_id: str, what: str, at: Instant) -> None:
+        self.latest[client_id, what] = at
+
+
+def roll_up(tx: Transaction, now: Instant) -> int:
+    """Count at most `BATCH` events that nobody has counted; how many there were.
+
+    Any number of processes may do this at once: the cursor is moved in the same transaction, and
+    who does not win counts nothing.
+    """
+    before = tx.usage.cursor()
+    # What is forgotten anyway is not counted first.
+    start = max(before, (Instant(now - DAYS_KEPT * 86_400), ""))
+    events = [event for event in tx.events.page(*start, limit=BATCH) if event.at < now - LAG]
+    if not events or not tx.usage.advance(before, (events[-1].at, events[-1].id)):
+        return 0
+    tally = _Tally()
+    for event in events:
+        _count(tally, event)
+    # In one order everywhere: no two transactions wait for each other's rows.
+    for day, client_id, uid in sorted(tally.people):
+        if tx.usage.was_active(client_id, uid, day):
+            tally.counts[client_id, day, PEOPLE] += 1
+    for (client_id, day, kind), amount in sorted(tally.counts.items()):
+        tx.usage.count(client_id, day, kind, amount)
+    for (client_id, what), at in sorted(tally.latest.items()):
+        tx.usage.note(client_id, what, at)
+    return len(events)
+
+
+def count_refusals(tx: Transaction, decisions: Sequence[Decision]) -> None:
+    """Count refusals, in the transaction that writes them down."""
+    counts: Counter[tuple[str, int, str]] = Counter()
+    for decision in decisions:
+        day, kind = day_of(decision.at), _ERRORS + decision.code
+        counts[EVERY_CLIENT, day, kind] += 1
+        if decision.client_id is not None:
+            counts[decision.client_id, day, kind] += 1
+    for (client_id, day, kind), amount in sorted(counts.items()):
+        tx.usage.count(client_id, day, kind, amount)
+
+
+def usage_of(tx: Transaction, client_id: str | None, since: Instant) -> Sequence[Day]:
+    """The days since then on which anything was counted, oldest first.
+
+    `client_id` None is for all clients together, with the sign-ins of the server. Numbers are at
+    most two minutes and a round of upkeep behind.
+    """
+    days: dict[int, list[tuple[str, int]]] = {}
+    for counted in tx.usage.since(client_id or EVERY_CLIENT, day_of(since)):
+        days.setdefault(counted.day, []).append((counted.kind, counted.amount))
+    return [_day(day, dict(kinds)) for day, kinds in days.items()]
+
+
+def sweep_counts(tx: Transaction, now: Instant, limit: int) -> int:
+    """Forget at most `limit` numbers that are too old."""
+    return tx.usage.sweep_counts(day_of(now) - DAYS_KEPT, limit)
+
+
+def sweep_people(tx: Transaction, now: Instant, limit: int) -> int:
+    """Forget at most `limit` people who stayed away."""
+    return tx.usage.sweep_people(day_of(now) - PEOPLE_DAYS, limit)
+
+
+def _count(tally: _Tally, event: EventRecord) -> None:
+    day = day_of(event.at)
+    if event.name in {"session.started", "session.renewed"}:
+        tally.counts[EVERY_CLIENT, day, SIGN_INS] += 1
+    elif event.name == "sign_in.failed":
+        tally.counts[EVERY_CLIENT, day, FAILED_SIGN_INS] += 1
+    elif event.client_id:
+        _count_of_client(tally, event, event.client_id, day)
+
+
+def _count_of_client(tally: _Tally, event: EventRecord, client_id: str, day: int) -> None:
+    issued = event.name == "access_token.issued"
+    if not issued and event.name not in {*_ISSUED, "code.issued"}:
+        return
+    said = msgspec.json.decode(event.data, type=_Said)
+    if event.name == "code.issued":
+        if said.pkce is not None:
+            tally.note(client_id, PKCE_USED if said.pkce else PKCE_MISSING, event.at)
+        return
+    grant_type = said.grant_type if issued else _ISSUED[event.name]
+    tally.add(client_id, day, _TOKENS + grant_type)
+    tally.note(client_id, grant_used(grant_type), event.at)
+    for name in said.scope.split():
+        tally.note(client_id, scope_used(name), event.at)
+    if event.uid is not None:
+        tally.people[day, client_id, event.uid] = None
+        tally.people[day, EVERY_CLIENT, event.uid] = None
+
+
+PKCE_USED = "pkce used"
+PKCE_MISSING = "pkce missing"
+"""What a client last did with an authorization request that gave a code."""
+
+
+def grant_used(grant_type: str) -> str:
+    """The name under which the last token of a grant type is noted."""
+    return f"grant {grant_type}"
+
+
+def scope_used(name: str) -> str:
+    """The name under which the last token with a scope is noted."""
+    return f"scope {name}"
+
+
+def _day(day: int, kinds: Mapping[str, int]) -> Day:
+    def below(start: str) -> Mapping[str, int]:
+        return {
+            kind.removeprefix(start): amount
+            for kind, amount in kinds.items()
+            if kind.startswith(start)
+        }
+
+    return Day(
+        day=day,
+        tokens=below(_TOKENS),
+        people=kinds.get(PEOPLE, 0),
+        errors=below(_ERRORS),
+        sign_ins=kinds.get(SIGN_INS, 0),
+        failed_sign_ins=kinds.get(FAILED_SIGN_INS, 0),
+    )
