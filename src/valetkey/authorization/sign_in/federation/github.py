@@ -15,6 +15,7 @@ from valetkey.authorization.sign_in.federation.provider import (
     address,
     code_of,
     fetched,
+    one_line,
     plain,
     unusable,
 )
@@ -83,7 +84,7 @@ class GitHubProvider:
         url = f"{self.settings.issuer}/login/oauth/access_token"
         asking = self.line.door.post_form(url, fields, accept=JSON)
         token = self._decoded((await fetched(asking, self.settings, "token")).body, _Token)
-        authorization = f"Bearer {_one_line(token.access_token)}"
+        authorization = f"Bearer {one_line(token.access_token)}"
         asking = self.line.door.ask(f"{self._api}/user", authorization=authorization)
         person = self._decoded((await fetched(asking, self.settings, "user")).body, _Person)
         if person.id <= 0:
@@ -120,8 +121,3 @@ class GitHubProvider:
             return msgspec.json.decode(body, type=kind)
         except msgspec.MsgspecError:
             raise unusable(self.settings, "answer") from None
-
-
-def _one_line(token: str) -> str:
-    # It goes into a header.
-    return token if token.isascii() and token.isprintable() and " " not in token else "-"

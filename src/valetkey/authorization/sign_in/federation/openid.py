@@ -16,6 +16,7 @@ from valetkey.authorization.sign_in.federation.provider import (
     address,
     code_of,
     fetched,
+    one_line,
     plain,
     unusable,
 )
@@ -27,6 +28,7 @@ from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import same
+from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query, take_apart
 
 LIFE = minutes(10)
@@ -48,11 +50,13 @@ class _Metadata(msgspec.Struct, frozen=True):
     token_endpoint: str
     jwks_uri: str
     token_endpoint_auth_methods_supported: tuple[str, ...] = (_BASIC,)
+    userinfo_endpoint: str = ""
     authorization_response_iss_parameter_supported: bool = False
 
 
 class _Tokens(msgspec.Struct, frozen=True):
     id_token: str
+    access_token: str = ""
 
 
 @dataclass(slots=True)
@@ -98,13 +102,13 @@ class OpenIdProvider:
         """Who the ID token names (Core section 3.1.3.7)."""
         metadata = await self._metadata()
         # RFC 9207: an answer of another server must not be taken for this one's.
-        said = answer.get("iss")
-        if said is None and metadata.authorization_response_iss_parameter_supported:
+        named = answer.get("iss")
+        if named is None and metadata.authorization_response_iss_parameter_supported:
             raise unusable(self.settings, "iss")
-        if said is not None and said != metadata.issuer:
+        if named is not None and named != metadata.issuer:
             raise unusable(self.settings, "iss")
-        token = await self._redeem(code_of(answer, self.settings), journey, metadata)
-        claims = await self._verified(token, metadata, now)
+        tokens = await self._redeem(code_of(answer, self.settings), journey, metadata)
+        claims = await self._verified(tokens.id_token, metadata, now)
         nonce = claims.get("nonce")
         if not isinstance(nonce, str) or not same(nonce, journey.nonce):
             raise unusable(self.settings, "nonce")
@@ -119,17 +123,37 @@ class OpenIdProvider:
             raise unusable(self.settings, "sub")
         if not 0 < len(subject) <= LONGEST_SUBJECT:
             raise unusable(self.settings, "sub")
+        said = claims
+        if "email" not in claims:
+            # Core section 5.4: where there is an access token, scopes speak at the UserInfo endpoint.
+            said = await self._userinfo(tokens.access_token, subject, metadata)
         return Claimed(
             issuer=metadata.issuer,
             subject=subject,
-            email=address(claims.get("email")),
+            email=address(said.get("email")),
             # True and nothing like it: some say "true", and one said it of unchecked addresses.
-            email_verified=claims.get("email_verified") is True,
-            name=plain(claims.get("name")),
-            username=plain(claims.get("preferred_username")),
+            email_verified=said.get("email_verified") is True,
+            name=plain(said.get("name")),
+            username=plain(said.get("preferred_username")),
         )
 
-    async def _redeem(self, code: str, journey: Journey, metadata: _Metadata) -> str:
+    async def _userinfo(
+        self, token: str, subject: str, metadata: _Metadata
+    ) -> Mapping[str, object]:
+        if not metadata.userinfo_endpoint or not token:
+            return {}
+        authorization = f"Bearer {one_line(token)}"
+        asking = self.line.door.ask(metadata.userinfo_endpoint, authorization=authorization)
+        try:
+            answered = await fetched(asking, self.settings, "userinfo")
+        except Refused:
+            # Who it is, is proven; what else is known of them, nobody needs.
+            return {}
+        said = read_object(answered.body) or {}
+        # Core section 5.3.2: another's answer must not be taken for this person's.
+        return said if said.get("sub") == subject else {}
+
+    async def _redeem(self, code: str, journey: Journey, metadata: _Metadata) -> _Tokens:
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -151,7 +175,7 @@ class OpenIdProvider:
             "token",
         )
         try:
-            return msgspec.json.decode(answered.body, type=_Tokens).id_token
+            return msgspec.json.decode(answered.body, type=_Tokens)
         except msgspec.MsgspecError:
             raise unusable(self.settings, "token") from None
 

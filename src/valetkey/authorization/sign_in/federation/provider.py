@@ -129,3 +129,8 @@ async def fetched(asking: Awaitable[Fetched], provider: ProviderSettings, what: 
     if answered.status != HTTPStatus.OK:
         raise unusable(provider, what, f"status {answered.status}")
     return answered
+
+
+def one_line(token: str) -> str:
+    """A token of theirs as a header can carry it; what could not is replaced, and gives nothing."""
+    return token if token.isascii() and token.isprintable() and " " not in token else "-"
