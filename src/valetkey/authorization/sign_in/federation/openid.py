@@ -123,9 +123,9 @@ class OpenIdProvider:
             raise unusable(self.settings, "sub")
         if not 0 < len(subject) <= LONGEST_SUBJECT:
             raise unusable(self.settings, "sub")
-        said = claims
+        said: Mapping[str, object] = claims
         if "email" not in claims:
-            # Core section 5.4: where there is an access token, scopes speak at the UserInfo endpoint.
+            # Core section 5.4: with an access token, scopes speak at the UserInfo endpoint.
             said = await self._userinfo(tokens.access_token, subject, metadata)
         return Claimed(
             issuer=metadata.issuer,
