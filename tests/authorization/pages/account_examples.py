@@ -11,11 +11,12 @@ from valetkey.authorization.pages.account.apps import (
     EndAppPage,
     EndAppsPage,
 )
-from valetkey.authorization.pages.account.security import SecurityPage
+from valetkey.authorization.pages.account.security.confirm import ConfirmPage
+from valetkey.authorization.pages.account.security.password import PasswordPage
 from valetkey.authorization.pages.account.sessions import SessionLine, SessionsPage
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import AskingApp
+from valetkey.authorization.pages.who import AskingApp, SignedInPerson
 from valetkey.kernel.moment import Instant
 
 NOW = Instant(1_800_000_000)
@@ -60,6 +61,9 @@ def line(app: AskingApp, client_id: str = "app 1&x=2") -> AppLine:
     )
 
 
+ADA = SignedInPerson("ada", "Ada Lovelace", "ada@example.com")
+
+
 def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
     """The account pages with these apps on them."""
     lines = tuple(map(line, apps))
@@ -93,13 +97,19 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
         "activity_hostile": ActivityPage(
             (ActivityLine("consent.given", ago(5), hostile.name),), later=True
         ),
-        "security": SecurityPage(security, "csrf-value", "ada", 8, ago(4_000_000)),
-        "security_changed": SecurityPage(security, "csrf-value", "ada", 8, ago(5), changed=True),
-        "security_wrong": SecurityPage(security, "csrf-value", "ada", 8, ago(50), wrong=True),
-        "security_wait": SecurityPage(security, "csrf-value", "ada", 8, ago(50), wait=240),
-        "security_none": SecurityPage(security, "csrf-value", "ada", 8, None),
+        "confirm": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada"),
+        "confirm_wrong": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada", failed=True),
+        "confirm_wait": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada", wait=240),
+        "confirm_no_password": ConfirmPage(
+            "/account/confirm", "csrf-value", ADA, "ada", by_password=False
+        ),
+        "security": PasswordPage(security, "csrf-value", "ada", 8, ago(4_000_000)),
+        "security_changed": PasswordPage(security, "csrf-value", "ada", 8, ago(5), changed=True),
+        "security_wrong": PasswordPage(security, "csrf-value", "ada", 8, ago(50), wrong=True),
+        "security_wait": PasswordPage(security, "csrf-value", "ada", 8, ago(50), wait=240),
+        "security_none": PasswordPage(security, "csrf-value", "ada", 8, None),
         **{
-            f"security_{fault}": SecurityPage(
+            f"security_{fault}": PasswordPage(
                 security, "csrf-value", "ada", 8, ago(50), fault=fault
             )
             for fault in NewPasswordFault

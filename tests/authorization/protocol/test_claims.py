@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.protocol.claims import (
-    ACRS,
     CLAIMS_OF,
     IDENTITY_SCOPES,
     PERSONAL_CLAIMS,
     SIGN_IN_CLAIMS,
+    Acr,
     ClaimsRequest,
     Wish,
     acr_of,
@@ -159,5 +159,16 @@ def test_sentences_of_scopes_follow_the_name_of_an_app() -> None:
 
 
 def test_a_sign_in_has_the_class_of_its_methods() -> None:
-    assert acr_of(("pwd",)) in ACRS.values()
-    assert acr_of(()) == acr_of(("sms",)) == "0"
+    assert acr_of(("pwd",)) == Acr.PASSWORD
+    assert acr_of(("pwd", "otp", "mfa")) == Acr.TWO_FACTORS
+    assert acr_of(("swk", "user", "mfa")) == Acr.PASSKEY
+    assert acr_of(("pwd", "hwk", "user", "mfa")) == Acr.PASSKEY
+    # A key that asked for nothing is something that one has, and no more.
+    assert acr_of(("pwd", "hwk", "mfa")) == Acr.TWO_FACTORS
+    assert acr_of(()) == acr_of(("sms",)) == acr_of(("hwk",)) == "0"
+
+
+def test_the_class_is_the_one_that_was_wanted_where_the_sign_in_is_in_it() -> None:
+    assert acr_of(("pwd", "otp", "mfa"), (Acr.PASSWORD,)) == Acr.PASSWORD
+    assert acr_of(("swk", "user", "mfa"), ("x", Acr.TWO_FACTORS)) == Acr.TWO_FACTORS
+    assert acr_of(("pwd",), (Acr.PASSKEY,)) == Acr.PASSWORD

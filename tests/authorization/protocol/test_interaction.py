@@ -9,7 +9,7 @@ from tests.authorization.protocol.samples import IMPLICIT, NATIVE, NOW, PKCE, WE
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
-from valetkey.authorization.protocol.claims import ACRS
+from valetkey.authorization.protocol.claims import Acr
 from valetkey.authorization.protocol.interaction import (
     Ask,
     Interaction,
@@ -61,7 +61,7 @@ OPENID_ALLOWED = replace(
 MEANT_OTHER = replace(OPENID_ALLOWED.person or Person("", NOW), is_meant=False)
 OTHER = replace(OPENID_ALLOWED, person=MEANT_OTHER)
 UNKNOWN_WAY = replace(OPENID_ALLOWED.person or Person("", NOW), methods=("otp",))
-(ACR,) = ACRS.values()
+ACR = Acr.PASSWORD.value
 
 
 def openid(**changed: str) -> AuthorizationRequest:

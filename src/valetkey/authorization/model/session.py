@@ -8,7 +8,12 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One signed-in browser; `id` is public (`sid`), of its cookie only a fingerprint is kept."""
+    """One signed-in browser; `id` is public (`sid`), of its cookie only a fingerprint is kept.
+
+    `methods` is how its person signed in at `auth_time`. `proved_by` is how they last proved who
+    they are, at `proved_at`: then, or since, before something that matters. `device_id` names the
+    remembered device that spared them the second factor, "" for none.
+    """
 
     id: str
     uid: Uid
@@ -19,3 +24,6 @@ class Session:
     last_seen_at: Instant
     expires_at: Instant
     ended_at: Instant | None
+    proved_at: Instant = Instant(0)
+    proved_by: tuple[str, ...] = ()
+    device_id: str = ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar, NoReturn, cast
 
@@ -67,11 +68,28 @@ SIGN_IN_CLAIMS = ("sub", "auth_time", "acr", "amr")
 LONGEST = 4_096
 """Characters in a `claims` parameter."""
 
-PASSWORD = "pwd"
-"""The method of who typed a password (RFC 8176 section 2)."""
 
-ACRS: Mapping[tuple[str, ...], str] = MappingProxyType({(PASSWORD,): "urn:valetkey:acr:password"})
-"""The authentication context class of each way to sign in; `acr_values_supported` is derived."""
+class Method(StrEnum):
+    """How a person proved who they are, one word each (RFC 8176 section 2)."""
+
+    PASSWORD = "pwd"
+    ONE_TIME_CODE = "otp"  # of an authenticator app, or a recovery code
+    HARDWARE_KEY = "hwk"  # a passkey that stays in its device
+    SOFTWARE_KEY = "swk"  # a passkey that is synchronised
+    USER_VERIFIED = "user"  # the device asked for its PIN, a finger or a face
+    SEVERAL = "mfa"  # two factors or more
+
+
+class Acr(StrEnum):
+    """The authentication context classes, weakest first: what an app can insist on."""
+
+    PASSWORD = "urn:valetkey:acr:password"
+    TWO_FACTORS = "urn:valetkey:acr:two_factors"
+    PASSKEY = "urn:valetkey:acr:passkey"
+
+
+PASSWORD = Method.PASSWORD.value
+"""The method of who typed a password."""
 
 NO_ACR = "0"
 """The class of a sign-in that belongs to no other: nobody should rely on it (Core section 2)."""
@@ -172,9 +190,27 @@ def user_claims(user: User, names: Collection[str]) -> dict[str, object]:
     return found
 
 
-def acr_of(methods: tuple[str, ...]) -> str:
-    """The authentication context class of a sign-in by these methods."""
-    return ACRS.get(methods, NO_ACR)
+def acrs_of(methods: Collection[str]) -> tuple[Acr, ...]:
+    """Every authentication context class that a sign-in by these methods is in, best first.
+
+    A passkey that asked for a PIN or a finger is two factors by itself.
+    """
+    found: list[Acr] = []
+    by_key = not {Method.HARDWARE_KEY, Method.SOFTWARE_KEY}.isdisjoint(methods)
+    if by_key and Method.USER_VERIFIED in methods:
+        found.append(Acr.PASSKEY)
+    if Method.SEVERAL in methods:
+        found.append(Acr.TWO_FACTORS)
+    if Method.PASSWORD in methods:
+        found.append(Acr.PASSWORD)
+    return tuple(found)
+
+
+def acr_of(methods: Collection[str], wanted: Collection[str] = ()) -> str:
+    """The class to name for it: the best that is among `wanted`, else the best there is."""
+    classes = acrs_of(methods)
+    best = classes[0].value if classes else NO_ACR
+    return next((each.value for each in classes if each in wanted), best)
 
 
 def _text(name: str) -> Callable[[User], object]:

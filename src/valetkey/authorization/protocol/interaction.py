@@ -16,7 +16,7 @@ from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
     Prompt,
 )
-from valetkey.authorization.protocol.claims import ACRS, OPENID, acr_of, claims_of_scope
+from valetkey.authorization.protocol.claims import OPENID, Acr, acrs_of, claims_of_scope
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -164,7 +164,7 @@ def next_step(request: AuthorizationRequest, known: Known, now: Instant) -> Step
     if known.denied:
         return Refuse(DENIED)
     person, needed = known.person, request.needed_acrs
-    if needed and not set(needed).intersection(ACRS.values()):
+    if needed and not set(needed).intersection(Acr):
         return Refuse(_UNMET)
     if person is None:
         return SignIn() if request.may_interact else Refuse(_LOGIN_REQUIRED)
@@ -189,7 +189,7 @@ def _sign_in_problem(
     """Why this sign-in will not do for this request; None where it does."""
     if not person.is_meant:
         return _SOMEBODY_ELSE
-    if request.needed_acrs and acr_of(person.methods) not in request.needed_acrs:
+    if request.needed_acrs and not set(request.needed_acrs).intersection(acrs_of(person.methods)):
         return _UNMET
     if known.signed_in_here or not request.wants_fresh_sign_in(person.auth_time, now):
         return None

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from valetkey.authorization.protocol.claims import ACRS, CLAIMS_OF, SIGN_IN_CLAIMS
+from valetkey.authorization.protocol.claims import CLAIMS_OF, SIGN_IN_CLAIMS, Acr
 
 _ENDPOINTS: Mapping[str, str] = MappingProxyType(
     {
@@ -20,7 +20,6 @@ _ENDPOINTS: Mapping[str, str] = MappingProxyType(
     }
 )
 _CODE = "code"
-_LANGUAGES = ("en",)
 _DISPLAYS = ("page",)
 
 
@@ -33,7 +32,7 @@ class ServerFacts:
     `password` the same. `response_types` are those that the authorization endpoint knows. The
     algorithms are those with which somebody signs: `id_token_algorithms` this server for clients,
     `assertion_algorithms` clients for themselves, `request_object_algorithms` clients in their
-    requests, empty where no request object is read.
+    requests, empty where no request object is read. `languages` are those of the pages.
     """
 
     issuer: str
@@ -55,6 +54,7 @@ class ServerFacts:
     registration: bool = False
     implicit: bool = False
     password: bool = False
+    languages: Collection[str] = ("en",)
 
 
 def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
@@ -67,7 +67,7 @@ def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
         **_about_clients(facts),
         **_about_logout(facts),
         "service_documentation": f"{facts.issuer}/errors/",
-        "ui_locales_supported": list(_LANGUAGES),
+        "ui_locales_supported": list(facts.languages),
         **{
             name: uri
             for name, uri in (("op_policy_uri", facts.policy_uri), ("op_tos_uri", facts.tos_uri))
@@ -112,7 +112,7 @@ def _about_people(facts: ServerFacts) -> dict[str, object]:
     personal = (name for names in CLAIMS_OF.values() for name in names)
     said: dict[str, object] = {
         "subject_types_supported": list(facts.subject_types),
-        "acr_values_supported": list(ACRS.values()),
+        "acr_values_supported": [each.value for each in Acr],
         "claim_types_supported": ["normal"],
         "claims_supported": [*SIGN_IN_CLAIMS, "sid", *personal],
         "id_token_signing_alg_values_supported": list(facts.id_token_algorithms),

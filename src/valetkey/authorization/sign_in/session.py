@@ -5,9 +5,14 @@ from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.grants import GrantRevoked
-from valetkey.authorization.model.event.sessions import SessionEnded, SessionRenewed, SessionStarted
+from valetkey.authorization.model.event.sessions import (
+    IdentityConfirmed,
+    SessionEnded,
+    SessionRenewed,
+    SessionStarted,
+)
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.protocol.claims import PASSWORD
+from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.farewell import leave_word
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
@@ -25,7 +30,11 @@ PURPOSE = "session"
 """The purpose under which session cookies are fingerprinted."""
 
 _SEEN_EVERY = minutes(1)
-_METHODS = (PASSWORD,)
+
+PROOF_LASTS = minutes(10)
+"""So long a proof of who it is does for what matters."""
+
+_SECOND_FACTORS = frozenset({Method.ONE_TIME_CODE, Method.HARDWARE_KEY, Method.SOFTWARE_KEY})
 _LONGEST_AGENT = 200
 
 
@@ -39,6 +48,16 @@ class SignedIn:
     def is_stale(self, now: Instant) -> bool:
         """Whether its last use should be noted again; at most once a minute."""
         return self.session.last_seen_at + _SEEN_EVERY <= now
+
+    def has_proved(self, now: Instant, *, second_factor: bool) -> bool:
+        """Whether they proved who they are within the last ten minutes.
+
+        With `second_factor` the account has one, and a password alone is no proof.
+        """
+        session = self.session
+        if later(session.proved_at, PROOF_LASTS) <= now:
+            return False
+        return not second_factor or not _SECOND_FACTORS.isdisjoint(session.proved_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +112,14 @@ def sign_in(
     key: FingerprintKey,
     settings: SessionSettings,
     now: Instant,
+    *,
+    methods: tuple[str, ...],
+    device_id: str = "",
 ) -> str:
-    """Sign `user` in by password where `cookie` was the browser's; the id of their session.
+    """Sign `user` in where `cookie` was the browser's; the id of their session.
+
+    `methods` is how they just proved who they are, in the words of RFC 8176: `Method` has them.
+    `device_id` is the remembered device that spared them the second factor.
 
     If it is their own session that still lives, it goes on under the new cookie: apps that were
     told of it see one person who signed in again. Anybody else's ends first.
@@ -104,10 +129,13 @@ def sign_in(
         renewed = replace(
             old,
             auth_time=now,
-            methods=_METHODS,
+            methods=methods,
             user_agent=new.user_agent,
             last_seen_at=now,
             expires_at=later(now, settings.lifetime),
+            proved_at=now,
+            proved_by=methods,
+            device_id=device_id,
         )
         before, after = key.of(PURPOSE, cookie), key.of(PURPOSE, new.cookie.reveal())
         if tx.sessions.renew(renewed, before, after):
@@ -116,8 +144,35 @@ def sign_in(
             return old.id
     elif old is not None:
         end_session(tx, old, now, "signed_in_again")
-    start_session(tx, new, user, key, settings, now)
+    start_session(tx, new, user, key, settings, now, methods=methods, device_id=device_id)
     return new.id
+
+
+def prove(
+    tx: Transaction,
+    cookie: str,
+    new: NewSession,
+    signed_in: SignedIn,
+    key: FingerprintKey,
+    now: Instant,
+    *,
+    methods: tuple[str, ...],
+) -> bool:
+    """Note that whoever is signed in just proved by `methods` who they are.
+
+    The session goes on under the new cookie, with what it was begun with. Of all who try with one
+    cookie, exactly one is told True; nobody, once it has ended.
+    """
+    proved = replace(signed_in.session, last_seen_at=now)
+    # A password does not lengthen, or take away, what a second factor proved.
+    by_password = _SECOND_FACTORS.isdisjoint(methods)
+    if not (by_password and signed_in.has_proved(now, second_factor=True)):
+        proved = replace(proved, proved_at=now, proved_by=methods)
+    before, after = key.of(PURPOSE, cookie), key.of(PURPOSE, new.cookie.reveal())
+    if not tx.sessions.renew(proved, before, after):
+        return False
+    tx.events.add(IdentityConfirmed(proved.uid, proved.id, methods), now)
+    return True
 
 
 def start_session(
@@ -127,18 +182,24 @@ def start_session(
     key: FingerprintKey,
     settings: SessionSettings,
     now: Instant,
+    *,
+    methods: tuple[str, ...],
+    device_id: str = "",
 ) -> None:
-    """Sign `user` in by password, in a session of its own."""
+    """Sign `user` in by these methods, in a session of its own."""
     session = Session(
         id=new.id,
         uid=user.uid,
         auth_time=now,
-        methods=_METHODS,
+        methods=methods,
         user_agent=new.user_agent,
         created_at=now,
         last_seen_at=now,
         expires_at=later(now, settings.lifetime),
         ended_at=None,
+        proved_at=now,
+        proved_by=methods,
+        device_id=device_id,
     )
     tx.sessions.start(session, key.of(PURPOSE, new.cookie.reveal()))
     tx.events.add(SessionStarted(user.uid, new.id, session.methods), now)

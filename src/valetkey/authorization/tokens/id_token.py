@@ -104,7 +104,7 @@ class IdTokens:
             "iat": now,
             "exp": later(now, self.lifetime),
             "auth_time": identity.auth_time,
-            "acr": acr_of(identity.methods),
+            "acr": acr_of(identity.methods, _wanted_acrs(identity)),
         }
         if identity.methods:
             claims["amr"] = list(identity.methods)
@@ -123,6 +123,11 @@ def half_hash(text: str, algorithm: str) -> str:
     hashed = sha512 if algorithm == Algorithm.EDDSA else sha256
     digest = hashed(text.encode()).digest()
     return to_base64url(digest[: len(digest) // 2])
+
+
+def _wanted_acrs(identity: Identity) -> Collection[str]:
+    wish = identity.claims.id_token.get("acr")
+    return () if wish is None else wish.accepted
 
 
 def _asked(identity: Identity) -> Collection[str]:

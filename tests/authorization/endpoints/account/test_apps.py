@@ -127,7 +127,7 @@ def test_looking_changes_nothing_and_no_address_can_claim_that_something_ended(
 def test_who_is_not_signed_in_is_sent_to_sign_in(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         for path in ("/account/apps", "/account/apps/end", "/account/apps/end-all"):
-            assert (await it.browser().get(path)).location == "/oauth/sign-in"
+            assert (await it.browser().get(path)).location == f"/oauth/sign-in?to={path}"
         for path in ("/account/apps/end", "/account/apps/end-all"):
             answer = await it.browser().post(path, {"app": "web1"})
             assert answer.location == "/oauth/sign-in"

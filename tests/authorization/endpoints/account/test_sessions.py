@@ -151,6 +151,8 @@ def test_no_link_and_no_form_of_another_site_signs_anybody_out(sqlite_url: str) 
         assert (await browser.post(action, {})).status == 403
         assert (await browser.post(action, fields, {"sec-fetch-site": "cross-site"})).status == 403
         assert await is_in(phone)
-        assert (await it.browser().get("/account/sessions")).location == "/oauth/sign-in"
+        assert (await it.browser().get("/account/sessions")).location == (
+            "/oauth/sign-in?to=/account/sessions"
+        )
 
     run(sqlite_url, story)

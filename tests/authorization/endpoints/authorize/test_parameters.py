@@ -18,7 +18,7 @@ from tests.authorization.endpoints.authorize.openid import (
 )
 from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.claims import ACRS
+from valetkey.authorization.protocol.claims import Acr
 from valetkey.authorization.protocol.logout import session_state
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -26,7 +26,7 @@ from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import days, minutes
 from valetkey.kernel.scope import Scope
 
-(ACR,) = ACRS.values()
+ACR = Acr.PASSWORD.value
 
 
 def test_silently_the_sign_in_is_as_old_as_it_was(sqlite_url: str) -> None:

@@ -17,10 +17,10 @@ from tests.authorization.endpoints.authorize.openid import (
     wish,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
-from valetkey.authorization.protocol.claims import ACRS
+from valetkey.authorization.protocol.claims import Acr
 from valetkey.kernel.moment import Instant
 
-(ACR,) = ACRS.values()
+ACR = Acr.PASSWORD.value
 
 
 def test_a_subject_in_claims_is_the_only_one_that_will_do(sqlite_url: str) -> None:

@@ -6,13 +6,14 @@ from enum import StrEnum
 
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.account.user import User, fold
+from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import SHORTEST, hash_prepared, prepare
 from valetkey.authorization.sign_in.session import (
     NewSession,
     SignedIn,
     find_still_signed_in,
-    sign_in,
+    prove,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
@@ -104,7 +105,8 @@ class PasswordChange:
             if tx.users.password_hash(user.uid) != stored[-1]:
                 return False
             self.accounts.set_password(tx, user, data, now, keep=asking.session.id)
-            sign_in(tx, cookie, new, user, self.passwords.key, self.sessions, now)
+            key = self.passwords.key
+            prove(tx, cookie, new, asking, key, now, methods=(Method.PASSWORD,))
             return True
 
         if await self.passwords.store.write(work):

@@ -1,11 +1,14 @@
 """The account area's routes: which address is whose."""
 
+from dataclasses import replace
+
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.activity import ActivityEndpoint
 from valetkey.authorization.endpoints.account.apps import AppsEndpoint
 from valetkey.authorization.endpoints.account.security import SecurityEndpoint
 from valetkey.authorization.endpoints.account.sessions import SessionsEndpoint
+from valetkey.authorization.endpoints.account.step_up import CONFIRM, ConfirmEndpoint
 from valetkey.authorization.endpoints.visitor.site import (
     ACTIVITY,
     APPS,
@@ -26,6 +29,7 @@ def routes(
     apps, sessions = AppsEndpoint(site), SessionsEndpoint(site, sign_out)
     activity = ActivityEndpoint(site)
     security = SecurityEndpoint(site, password)
+    confirm = ConfirmEndpoint(site, replace(password.passwords, door="confirm"))
 
     def form(path: str, get: Endpoint, post: Endpoint) -> Route:
         return Route(path, {"GET": get, "HEAD": get, "POST": post}, refuse, Body.FORM)
@@ -36,5 +40,6 @@ def routes(
         form(END_APPS, apps.ask_all, apps.end_all),
         form(SESSIONS, sessions.get, sessions.post),
         form(SECURITY, security.get, security.post),
+        form(CONFIRM, confirm.get, confirm.post),
         Route(ACTIVITY, {"GET": activity.get, "HEAD": activity.get}, refuse),
     )

@@ -9,7 +9,7 @@ from valetkey.authorization.deeds.account.password_change import (
 )
 from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
-from valetkey.authorization.pages.account.security import SecurityPage
+from valetkey.authorization.pages.account.security.password import PasswordPage
 from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.sign_in.password import SHORTEST
 from valetkey.authorization.sign_in.session import NewSession
@@ -69,7 +69,7 @@ class SecurityEndpoint:
         since = await self.site.store.read(lambda tx: tx.users.password_set_at(user.uid))
         refusal = fault if isinstance(fault, Refusal) else None
         wait = 0 if refusal is None else refusal.retry_after
-        page = SecurityPage(
+        page = PasswordPage(
             action=SECURITY,
             csrf=seen.csrf,
             username=user.username,

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -11,6 +12,8 @@ from valetkey.web.form import Form, read_form
 
 PURPOSE = "account"
 """The purpose of the forms' token."""
+
+_READS = frozenset({"GET", "HEAD"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,9 @@ async def visit(site: Site, request: Request) -> Visit | Response:
     """The visit, or where nobody is signed in, the way to the sign-in page."""
     signed_in = await site.signed_in(request)
     if signed_in is None:
-        return site.goes_to(SIGN_IN)
+        # What a form wanted to do is not done later; what somebody wanted to see is shown.
+        to = own_place(request.path) if request.method in _READS else ""
+        return site.goes_to(f"{SIGN_IN}?to={to}" if to else SIGN_IN)
     browser, headers = site.browser(request)
     return Visit(signed_in, site.csrf(browser, PURPOSE, signed_in.session.id), headers)
 

@@ -20,9 +20,9 @@ class Sessions:
         """Remember a session."""
         self.db.send(
             "INSERT INTO sessions (id, fingerprint, uid, auth_time, methods, user_agent,"
-            " created_at, last_seen_at, expires_at)"
+            " created_at, last_seen_at, expires_at, proved_at, proved_by, device_id)"
             " VALUES (:id, :fingerprint, :uid, :auth_time, :methods, :user_agent, :created_at,"
-            " :last_seen_at, :expires_at)",
+            " :last_seen_at, :expires_at, :proved_at, :proved_by, :device_id)",
             id=session.id,
             fingerprint=fingerprint,
             uid=session.uid,
@@ -32,13 +32,17 @@ class Sessions:
             created_at=session.created_at,
             last_seen_at=session.last_seen_at,
             expires_at=session.expires_at,
+            proved_at=session.proved_at,
+            proved_by=" ".join(session.proved_by),
+            device_id=session.device_id,
         )
 
     def find(self, fingerprint: Fingerprint) -> Session | None:
         """The session behind a cookie, ended or not."""
         row = self.db.row(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at FROM sessions WHERE fingerprint = :fingerprint",
+            " ended_at, proved_at, proved_by, device_id FROM sessions"
+            " WHERE fingerprint = :fingerprint",
             fingerprint=fingerprint,
         )
         return None if row is None else _session(row)
@@ -47,7 +51,7 @@ class Sessions:
         """The session with this public id, ended or not."""
         row = self.db.row(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at FROM sessions WHERE id = :id",
+            " ended_at, proved_at, proved_by, device_id FROM sessions WHERE id = :id",
             id=session_id,
         )
         return None if row is None else _session(row)
@@ -56,7 +60,8 @@ class Sessions:
         """The user's sessions that have not ended."""
         rows = self.db.rows(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at FROM sessions WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
+            " ended_at, proved_at, proved_by, device_id FROM sessions"
+            " WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
             " ORDER BY created_at, id",
             uid=uid,
             now=now,
@@ -78,7 +83,8 @@ class Sessions:
         """
         renewed = self.db.run(
             "UPDATE sessions SET fingerprint = :after, auth_time = :auth_time, methods = :methods,"
-            " user_agent = :user_agent, last_seen_at = :last_seen_at, expires_at = :expires_at"
+            " user_agent = :user_agent, last_seen_at = :last_seen_at, expires_at = :expires_at,"
+            " proved_at = :proved_at, proved_by = :proved_by, device_id = :device_id"
             " WHERE id = :id AND fingerprint = :before AND ended_at IS NULL",
             id=session.id,
             before=before,
@@ -88,6 +94,9 @@ class Sessions:
             user_agent=session.user_agent,
             last_seen_at=session.last_seen_at,
             expires_at=session.expires_at,
+            proved_at=session.proved_at,
+            proved_by=" ".join(session.proved_by),
+            device_id=session.device_id,
         )
         return renewed == 1
 
@@ -121,4 +130,7 @@ def _session(row: Row) -> Session:
         last_seen_at=Instant(row[6]),
         expires_at=Instant(row[7]),
         ended_at=row[8],
+        proved_at=Instant(row[9]),
+        proved_by=tuple(row[10].split()),
+        device_id=row[11],
     )

@@ -9,15 +9,17 @@ from valetkey.authorization.endpoints.authorize.pending import (
     open_pending,
     sealed_in,
 )
+from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import HOME, SIGN_IN, Site, asking_app
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
+from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.session import NewSession, sign_in
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.exchange import Pairs, Request, Response
-from valetkey.web.form import read_form
+from valetkey.web.form import read_form, read_query
 
 PURPOSE = "sign-in"
 """The purpose of the form's token."""
@@ -44,7 +46,7 @@ class SignInEndpoint:
             browser = self.site.cookies.browser(request)
             return self._page(request, browser, pending, pending.asked.login_hint)
         if await self.site.signed_in(request) is not None:
-            return self.site.goes_to(HOME)
+            return self.site.goes_to(_to(request) or HOME)
         browser, headers = self.site.browser(request)
         return self._page(request, browser, None, "", headers=headers)
 
@@ -79,13 +81,14 @@ class SignInEndpoint:
         session_id = begun[-1]
         cookies = self.site.cookies.begin(new.cookie, session_id)
         if pending is None:
-            return self.site.goes_to(HOME, *cookies)
+            return self.site.goes_to(_to(request) or HOME, *cookies)
         signed_in = replace(pending.interaction, signed_in=session_id, decided="", allowed=())
         return self.site.goes_to(decides_again(self.site, signed_in), *cookies)
 
     def _begin(self, tx: Transaction, request: Request, new: NewSession, user: User) -> str:
         cookie, key = self.site.cookies.session(request), self.site.keyring.fingerprint_key
-        return sign_in(tx, cookie, new, user, key, self.site.sessions, request.at)
+        sessions, now = self.site.sessions, request.at
+        return sign_in(tx, cookie, new, user, key, sessions, now, methods=(Method.PASSWORD,))
 
     def _page(
         self,
@@ -100,7 +103,7 @@ class SignInEndpoint:
         sealed = sealed_in(request)
         wait = 0 if refusal is None else refusal.retry_after
         page = SignInPage(
-            action=f"{SIGN_IN}?interaction={quote(sealed, safe='')}" if sealed else SIGN_IN,
+            action=_action(sealed, _to(request)),
             csrf=self.site.csrf(browser, PURPOSE, _about(pending)),
             app=app,
             username=username,
@@ -114,6 +117,16 @@ class SignInEndpoint:
         return self.site.page(
             request, page, status, app=app, returns_to=returns_to, headers=headers
         )
+
+
+def _to(request: Request) -> str:
+    return own_place(read_query(request.query).get("to"))
+
+
+def _action(sealed: str, to: str) -> str:
+    if sealed:
+        return f"{SIGN_IN}?interaction={quote(sealed, safe='')}"
+    return f"{SIGN_IN}?to={to}" if to else SIGN_IN
 
 
 def _about(pending: Pending | None) -> str:

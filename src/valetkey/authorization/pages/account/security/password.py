@@ -8,14 +8,14 @@ from valetkey.authorization.pages.visitor.when import When
 
 
 @dataclass(frozen=True, slots=True)
-class SecurityPage:
+class PasswordPage:
     """Ask for the current password and twice for another.
 
     Posts `csrf`, `current`, `new` and `again`. Nothing that was typed is shown again: all of it is
     secret.
     """
 
-    template: ClassVar[str] = "account/security.html"
+    template: ClassVar[str] = "account/security/password.html"
 
     action: str
     csrf: str

@@ -1,0 +1,1 @@
+"""How an account is secured: the pages on which its person looks after that."""

@@ -1,0 +1,69 @@
+"""Before something that matters: who is it, again."""
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.visitor.browser import PASSWORD
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.authorization.sign_in.session import PROOF_LASTS, find_signed_in
+
+
+async def proof(it: World, cookie: str) -> tuple[int, tuple[str, ...]]:
+    key, settings, now = it.site.keyring.fingerprint_key, it.site.sessions, it.clock.now
+    found = await it.store.read(lambda tx: find_signed_in(tx, cookie, key, settings, now))
+    assert found is not None
+    return now - found.session.proved_at, found.session.proved_by
+
+
+def test_the_page_asks_judges_and_leads_back(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await signed_in(it)
+        it.clock.forward(PROOF_LASTS)
+        page = await alice.get("/account/confirm?to=/account/apps")
+        assert page.status == 200
+        assert knows(page, "Confirm that it is you")
+        wrong = await alice.submit(page, "confirm", password="wrong")
+        assert wrong.status == 401
+        assert knows(wrong, "This is not your password")
+        before = alice.cookies["__Host-session"]
+        assert await proof(it, before) == (PROOF_LASTS, ("pwd",))
+        done = await alice.submit(wrong, "confirm", password=PASSWORD)
+        assert done.location == "/account/apps"
+        assert alice.cookies["__Host-session"] != before
+        assert await proof(it, alice.cookies["__Host-session"]) == (0, ("pwd",))
+        assert (await it.events())[-1] == "identity.confirmed"
+        # The old cookie is worth nothing now.
+        thief = it.browser({"__Host-session": before})
+        assert (await thief.get("/account/apps")).location == "/oauth/sign-in?to=/account/apps"
+
+    run(database_url, story)
+
+
+def test_it_asks_nobody_who_is_not_signed_in(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        page = await it.browser().get("/account/confirm")
+        assert page.location == "/oauth/sign-in?to=/account/confirm"
+
+    run(sqlite_url, story)
+
+
+def test_another_persons_password_proves_nothing(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await signed_in(it)
+        await it.store.write(lambda tx: tx.users.set_password_hash(ALICE.uid, "cr_x", "x", 1))  # type: ignore[arg-type]
+        page = await alice.get("/account/confirm")
+        said = {"password": PASSWORD, "username": "bob"}
+        assert (await alice.submit(page, "confirm", **said)).status == 401
+
+    run(sqlite_url, story)
+
+
+def test_guesses_count_as_at_the_sign_in_page(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await signed_in(it)
+        page = await alice.get("/account/confirm")
+        for _ in range(it.password.limits.sign_in_failures):
+            assert (await alice.submit(page, "confirm", password="guess")).status == 401
+        waits = await alice.submit(page, "confirm", password=PASSWORD)
+        assert waits.status == 429
+        assert int(waits.header("retry-after")) > 0
+
+    run(sqlite_url, story)
