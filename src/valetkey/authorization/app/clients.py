@@ -19,6 +19,7 @@ from valetkey.authorization.endpoints.resource_server.identity import IdentityEn
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
 from valetkey.authorization.grant_types import client_credentials
 from valetkey.authorization.grant_types.grant_type import GrantType
+from valetkey.authorization.pages.looks.language import LANGUAGES
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
@@ -103,6 +104,7 @@ def metadata_routes(
         content_encryptions=tuple(jwe.ENCRYPTIONS),
         policy_uri=brand.privacy_url,
         tos_uri=brand.terms_url,
+        languages=tuple(language.tag for language in LANGUAGES),
         registration=registration.mode != RegistrationMode.OFF,
         implicit=registration.mode != RegistrationMode.OFF
         and RegistrableGrantType.IMPLICIT in registration.grant_types,

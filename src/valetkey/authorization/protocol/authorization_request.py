@@ -46,11 +46,12 @@ PARAMETERS = (
     "resource",
     "code_challenge",
     "code_challenge_method",
+    "ui_locales",
 )
-"""What changes the answer; any other parameter is ignored (RFC 6749 section 3.1).
+"""What changes the answer or the pages; any other is ignored (RFC 6749 section 3.1).
 
-Among them are `display`, `ui_locales` and `claims_locales`, because there is one kind of page, and
-`acr_values`, because there is one kind of sign-in and its name is always said.
+Ignored are `display` and `claims_locales`, because there is one kind of page, and `acr_values`,
+because there is one kind of sign-in and its name is always said.
 """
 
 UNSUPPORTED: Mapping[str, ErrorCode] = MappingProxyType(
@@ -61,6 +62,10 @@ UNSUPPORTED: Mapping[str, ErrorCode] = MappingProxyType(
     }
 )
 """What is refused, because ignoring it would answer another question than the one asked."""
+
+UI_LOCALES = "ui_locales"
+_LONGEST_WISH = 200
+"""Characters of it; nobody reads so many languages, and a wish is never a reason to refuse."""
 
 LONGEST_NONCE = 512
 _LONGEST_HINT = 320
@@ -137,7 +142,9 @@ def understood(parameters: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in parameters.items()
-        if (name in PARAMETERS or name in UNSUPPORTED) and (value or name == "redirect_uri")
+        if (name in PARAMETERS or name in UNSUPPORTED)
+        and (value or name == "redirect_uri")
+        and not (name == UI_LOCALES and len(value) > _LONGEST_WISH)
     }
 
 

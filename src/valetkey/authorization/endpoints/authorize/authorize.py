@@ -16,10 +16,12 @@ from valetkey.authorization.endpoints.authorize.pending import (
     judge,
     open_interaction,
 )
+from valetkey.authorization.endpoints.visitor.language import asked
 from valetkey.authorization.endpoints.visitor.site import CONSENT, SIGN_IN, Site
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
+    UI_LOCALES,
     UNSUPPORTED,
     understood,
 )
@@ -144,6 +146,10 @@ class Authorize:
         url = address(self.site, path, interaction)
         if len(url) > LONGEST:
             return self._told(request, pending, _TOO_LONG)
+        if not pending.interaction.browser:
+            # Once, as the way begins: what the person chooses on it counts for the rest of it.
+            wish = pending.interaction.parameters.get(UI_LOCALES)
+            headers = (*headers, *asked(wish, request, secure=self.site.cookies.secure))
         return self.site.goes_to(url, *headers)
 
     def _told(self, request: Request, pending: Pending, refusal: Refusal) -> Response:

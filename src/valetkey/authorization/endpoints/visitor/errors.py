@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.visitor.viewer import viewer_of
+from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
@@ -37,4 +37,6 @@ class ErrorPages:
 
     def _page(self, request: Request, page: Page) -> Response:
         policy = content_security_policy(brand=self.brand)
-        return html_response(render(page, brand=self.brand, viewer=viewer_of(request)), 200, policy)
+        viewer = viewer_of(request)
+        body = render(page, brand=self.brand, viewer=viewer)
+        return html_response(body, 200, policy, spoken(viewer))

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.visitor.viewer import viewer_of
+from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.errors.texts import TEXTS
 from valetkey.authorization.pages.looks.brand import Brand
@@ -30,8 +30,9 @@ class RefuseWithPage:
         reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
         page = ProblemPage(refusal.code, refusal.description, _mender(refusal), reference)
         policy = content_security_policy(brand=self.brand)
-        body = render(page, brand=self.brand, viewer=viewer_of(request))
-        return html_response(body, STATUS[refusal.code], policy)
+        viewer = viewer_of(request)
+        body = render(page, brand=self.brand, viewer=viewer)
+        return html_response(body, STATUS[refusal.code], policy, spoken(viewer))
 
 
 def _mender(refusal: Refusal) -> Mender:

@@ -5,11 +5,13 @@ from valetkey.authorization.endpoints.visitor.assets import asset_routes
 from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
 from valetkey.authorization.endpoints.visitor.errors import ErrorPages
 from valetkey.authorization.endpoints.visitor.home import HomeEndpoint
+from valetkey.authorization.endpoints.visitor.language import LanguageEndpoint
 from valetkey.authorization.endpoints.visitor.sign_in.sign_in import SignInEndpoint
 from valetkey.authorization.endpoints.visitor.site import (
     AUTHORIZE,
     CONSENT,
     HOME,
+    LANGUAGE,
     SIGN_IN,
     SWITCH_ACCOUNT,
     Site,
@@ -39,6 +41,7 @@ def routes(
         form(SIGN_IN, GET=sign_in.get, POST=sign_in.post),
         form(CONSENT, GET=consent.get, POST=consent.post),
         form(SWITCH_ACCOUNT, POST=consent.switch_account),
+        form(LANGUAGE, POST=LanguageEndpoint(site.issuer).post),
         page(HOME, home.get),
         page("/errors/", errors.index),
         page("/errors/{code}", errors.explanation),

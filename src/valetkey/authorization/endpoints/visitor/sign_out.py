@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.visitor.site import SIGN_OUT, Site, shown_person
-from valetkey.authorization.endpoints.visitor.viewer import viewer_of
+from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.pages.page import content_security_policy, render
 from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage, SignOutPage
@@ -125,9 +125,9 @@ class SignOutEndpoint:
             headers = (*headers, ("refresh", f"{_SHOWN}; url={way.returns_to}"))
         if frames:
             policy = f"{policy}; frame-src {' '.join(dict.fromkeys(map(origin, frames)))}"
-        return html_response(
-            render(page, brand=self.site.brand, viewer=viewer_of(request)), 200, policy, headers
-        )
+        viewer = viewer_of(request)
+        body = render(page, brand=self.site.brand, viewer=viewer)
+        return html_response(body, 200, policy, (*spoken(viewer), *headers))
 
 
 def csrf_to_sign_out(site: Site, browser: str, signed_in: SignedIn) -> str:

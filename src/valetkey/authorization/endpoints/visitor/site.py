@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
-from valetkey.authorization.endpoints.visitor.viewer import viewer_of
+from valetkey.authorization.endpoints.visitor.language import kept_wish
+from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.authorize.form_post import FormPostPage
@@ -33,8 +34,8 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.config.portal import PortalSettings
 from valetkey.config.administration import AdministrationSettings
+from valetkey.config.portal import PortalSettings
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, Lifetime
@@ -51,6 +52,7 @@ SWITCH_ACCOUNT = "/oauth/switch-account"
 SIGN_OUT = "/oauth/sign-out"
 START = "/oauth/start"
 HOME = "/"
+LANGUAGE = "/language"
 APPS = "/account/apps"
 END_APP = "/account/apps/end"
 END_APPS = "/account/apps/end-all"
@@ -114,7 +116,8 @@ class Site:
         )
         viewer = viewer_of(request, user, self.portal)
         body = render(page, brand=self.brand, viewer=viewer)
-        return html_response(body, status, policy, headers)
+        wish = kept_wish(request, secure=self.cookies.secure)
+        return html_response(body, status, policy, (*spoken(viewer), *wish, *headers))
 
     def goes_to(self, url: str, *headers: tuple[str, str]) -> Response:
         """The browser is sent there and tells nobody where it comes from."""

@@ -1,9 +1,10 @@
 """For whom a page is made, as far as a request tells."""
 
+from valetkey.authorization.endpoints.visitor.language import here, language_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.looks.viewer import Viewer
 from valetkey.config.portal import PortalSettings, Registrants
-from valetkey.web.exchange import Request
+from valetkey.web.exchange import Pairs, Request
 
 
 def viewer_of(
@@ -11,9 +12,16 @@ def viewer_of(
 ) -> Viewer:
     """Whoever looks; `user` is who is signed in, where the page is theirs."""
     return Viewer(
+        language=language_of(request, user),
+        here=here(request),
         develops=user is not None and portal is not None and develops(user, portal),
         administers=user is not None and user.role is not None,
     )
+
+
+def spoken(viewer: Viewer) -> Pairs:
+    """The header that says in which language the answer is."""
+    return (("content-language", viewer.language.tag),)
 
 
 def develops(user: User, portal: PortalSettings) -> bool:

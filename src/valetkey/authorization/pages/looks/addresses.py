@@ -16,6 +16,7 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "developer": "/developer",
         "admin": "/admin",
         "sign_out": "/oauth/sign-out",
+        "language": "/language",
         "metadata": "/.well-known/oauth-authorization-server",
     }
 )

@@ -1,0 +1,128 @@
+"""In which language somebody is answered, and POST /language, where they choose another."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote_plus
+
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.pages.looks.language import (
+    ENGLISH,
+    LANGUAGES,
+    Language,
+    accepted,
+    chosen,
+    listed,
+)
+from valetkey.authorization.protocol.csrf import check_origin
+from valetkey.kernel.url import origin
+from valetkey.web.exchange import Pairs, Request, Response, redirect
+from valetkey.web.form import read_form
+
+CHOICE = "valetkey-language"
+"""The cookie of who chose a language. What it says is no secret, and at worst a wrong language."""
+
+ASKED = "valetkey-ui-locales"
+"""The cookie of the way from one app and back: the language that the app asked for."""
+
+_YEAR = 31_536_000
+_HOUR = 3_600
+_LONGEST = 8_000
+_UI_LOCALES = re.compile(r"(?:^|&)ui_locales=([A-Za-z0-9+%-]{0,1000})(?=&|$)")
+# A path here with its query; a second slash or a backslash would make it another server's.
+_HERE = re.compile(r"/(?![/\\])[!-\[\]-~]*")
+
+
+def language_of(
+    request: Request, user: User | None = None, languages: Sequence[Language] = LANGUAGES
+) -> Language:
+    """What the app asked for, else what was chosen here, else the account's, else the browser's."""
+    for ranges in _wanted(request, user):
+        found = chosen(ranges, languages)
+        if found is not None:
+            return found
+    return ENGLISH
+
+
+def _wanted(request: Request, user: User | None) -> Iterator[Sequence[str]]:
+    yield _in_query(request)
+    yield _in_cookie(request, ASKED)
+    yield _in_cookie(request, CHOICE)
+    if user is not None and user.claims.locale:
+        yield (user.claims.locale,)
+    yield accepted(request.headers.get("accept-language"))
+
+
+def here(request: Request) -> str:
+    """The address of this page, to come back to; "" where it cannot be one."""
+    address = f"{request.path}?{request.query}" if request.query else request.path
+    return address if _is_here(address) else ""
+
+
+def asked(ui_locales: str | None, request: Request, *, secure: bool) -> Pairs:
+    """The header that keeps an app's wish for the pages on its way, or forgets an earlier one."""
+    language = chosen(listed(ui_locales))
+    if language is not None:
+        return (_cookie(ASKED, language.tag, "/oauth", _HOUR, secure=secure),)
+    if request.cookie(ASKED) is not None:
+        return (_forget(secure=secure),)
+    return ()
+
+
+def kept_wish(request: Request, *, secure: bool) -> Pairs:
+    """The same for a page that was asked for with `ui_locales` in its own address."""
+    said = _in_query(request)
+    return asked(" ".join(said), request, secure=secure) if said else ()
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageEndpoint:
+    """The switch at the foot of every page. It changes nothing but a cookie, so it has no token."""
+
+    issuer: str
+
+    async def post(self, request: Request) -> Response:
+        """Keep the choice and go back; a language that we do not speak is no choice."""
+        check_origin(request.headers, origin(self.issuer))
+        form = read_form(request.body, opaque=("to",))
+        to = form.get("to") or "/"
+        language = chosen((form.get("language") or "",))
+        secure = self.issuer.startswith("https://")
+        kept: Pairs = ()
+        if language is not None:
+            # What an app asked for gives way to what the person themselves say later.
+            choice = _cookie(CHOICE, language.tag, "/", _YEAR, secure=secure)
+            kept = (choice, _forget(secure=secure))
+        return redirect(_without_wish(to) if _is_here(to) else "/", kept)
+
+
+def _in_query(request: Request) -> Sequence[str]:
+    match = _UI_LOCALES.search(request.query)
+    return listed(unquote_plus(match[1])) if match else ()
+
+
+def _in_cookie(request: Request, name: str) -> Sequence[str]:
+    value = request.cookie(name)
+    return (value,) if value else ()
+
+
+def _is_here(address: str) -> bool:
+    return len(address) <= _LONGEST and _HERE.fullmatch(address) is not None
+
+
+def _without_wish(address: str) -> str:
+    path, _, query = address.partition("?")
+    rest = "&".join(pair for pair in query.split("&") if not pair.startswith("ui_locales="))
+    return f"{path}?{rest}" if rest else path
+
+
+def _forget(*, secure: bool) -> tuple[str, str]:
+    return _cookie(ASKED, "", "/oauth", 0, secure=secure)
+
+
+def _cookie(name: str, value: str, path: str, lasts: int, *, secure: bool) -> tuple[str, str]:
+    end = "; Secure" if secure else ""
+    return (
+        "set-cookie",
+        f"{name}={value}; Path={path}; Max-Age={lasts}; HttpOnly; SameSite=Lax{end}",
+    )

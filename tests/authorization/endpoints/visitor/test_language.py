@@ -1,0 +1,144 @@
+"""In which language somebody is answered, and how they choose another."""
+
+import pytest
+
+from tests.authorization.endpoints.visitor.browser import Browser, usual
+from tests.authorization.endpoints.visitor.world import World, run
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.endpoints.visitor.language import ASKED, CHOICE
+
+GERMAN = {"accept-language": "fr, de-AT;q=0.9, en;q=0.1"}
+
+
+async def _language(browser: Browser, target: str = "/", **headers: str) -> str:
+    answer = await browser.send("GET", target, headers=headers)
+    spoken = Reading(answer.body.encode()).the("html").attributes["lang"]
+    assert answer.header("content-language") == spoken
+    assert answer.header("cache-control") == "no-store"
+    return spoken
+
+
+def test_the_browser_says_what_its_person_reads(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        assert await _language(browser) == "en"
+        assert await _language(browser, **GERMAN) == "de"
+        assert await _language(browser, "/oauth/sign-in", **GERMAN) == "de"
+        assert await _language(browser, "/errors/", **GERMAN) == "de"
+        assert await _language(browser, "/oauth/consent", **GERMAN) == "de"  # which is refused
+        assert await _language(browser, **{"accept-language": "fr"}) == "en"
+
+    run(sqlite_url, story)
+
+
+def test_a_choice_is_kept_and_leads_back(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        page = Reading((await browser.get("/errors/")).body.encode())
+        to = next(i for i in page.all("input") if i.attributes["name"] == "to").attributes["value"]
+        chosen = await browser.post("/language", {"language": "de", "to": to})
+        assert (chosen.status, chosen.location) == (303, "/errors/")
+        assert "Max-Age=31536000; HttpOnly; SameSite=Lax; Secure" in chosen.headers[-2][1]
+        assert await _language(browser, "/errors/") == "de"
+        await browser.post("/language", {"language": "en", "to": "/"})
+        assert await _language(browser, **GERMAN) == "en"
+
+    run(sqlite_url, story)
+
+
+def test_an_app_says_what_its_person_reads_and_they_have_the_last_word(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        await browser.post("/language", {"language": "en", "to": "/"})
+        asked = await browser.get("/oauth/authorize", **usual(ui_locales="fr de"))
+        page = await browser.follow(asked)
+        assert 'lang="de"' in page.body
+        assert browser.cookies[ASKED] == "de"
+        assert any("Path=/oauth; Max-Age=3600" in value for _, value in asked.headers)
+        chosen = await browser.post("/language", {"language": "en", "to": asked.location})
+        assert chosen.location == asked.location
+        page = await browser.get(asked.location)
+        assert '<html lang="en"' in page.body
+        page = await browser.sign_in(page)
+        assert '<html lang="en"' in page.body
+        assert "interaction=" in page.form("allow")[0]
+
+    run(sqlite_url, story)
+
+
+def test_the_wish_of_one_app_is_not_that_of_the_next(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        assert 'lang="de"' in (await browser.ask(ui_locales="de")).body
+        assert '<html lang="en"' in (await browser.ask()).body
+        assert ASKED not in browser.cookies
+
+    run(sqlite_url, story)
+
+
+def test_a_wish_holds_for_the_page_that_says_what_is_wrong(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        target = "/oauth/authorize?client_id=nobody&ui_locales=de"
+        assert await _language(browser, target) == "de"
+        back = await browser.post("/language", {"language": "en", "to": target})
+        assert back.location == "/oauth/authorize?client_id=nobody"
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "https://evil.example/",
+        "javascript:alert(1)",
+        "/a\r\nSet-Cookie: x=y",
+        "/a b",
+        "/" + "a" * 10_000,
+        "",
+    ],
+)
+def test_lg_open_redirect_after_the_choice_of_a_language_leads_home(
+    sqlite_url: str, to: str
+) -> None:
+    async def story(it: World) -> None:
+        answer = await it.browser().post("/language", {"language": "de", "to": to})
+        assert (answer.status, answer.location) == (303, "/")
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("language", ["", "tlh", "\x00", "de\udcff", "d" * 5_000])
+def test_a_language_that_we_do_not_speak_is_no_choice(sqlite_url: str, language: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        sent = language.encode("utf-8", "surrogateescape").decode("latin-1")
+        answer = await browser.post("/language", {"language": sent, "to": "/"})
+        assert answer.status in {303, 400}
+        assert CHOICE not in browser.cookies
+
+    run(sqlite_url, story)
+
+
+def test_another_site_cannot_choose(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        answer = await it.browser().post(
+            "/language", {"language": "de"}, {"sec-fetch-site": "cross-site"}
+        )
+        assert answer.status == 403
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("wish", ["%00", "%ff%fe", "de%0d%0aX:y", "a" * 3000, "%", "<script>"])
+def test_xs_03_a_strange_wish_is_neither_kept_nor_shown(sqlite_url: str, wish: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        answer = await browser.send("GET", f"/oauth/sign-in?ui_locales={wish}")
+        assert answer.status < 500
+        assert "script>" not in answer.body.split("languages", 1)[0]
+        assert ASKED not in browser.cookies
+
+    run(sqlite_url, story)
