@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.storage.administration.people import People
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 
@@ -79,12 +80,18 @@ class Users:
             " :name, :created_at, :changed_at, :disabled_at, :claims, :role)"
             " ON CONFLICT DO NOTHING",
             created_at=user.created_at,
+            role=None if user.role is None else user.role.value,
             **_columns(user),
         )
+        if registered:
+            People(self.db).put(user.uid, user.username, user.email, user.name)
         return registered == 1
 
     def change(self, user: User) -> bool:
-        """Write everything about a user; False if there is none, or a name is another's."""
+        """Write everything about a user but the role, which `People.set_role` gives.
+
+        False if there is none, or a name is another's.
+        """
         taken = self.db.row(
             "SELECT uid FROM users WHERE (username_key = :username OR email_key = :email)"
             " AND uid <> :uid",
@@ -98,9 +105,11 @@ class Users:
             "UPDATE users SET username = :username, username_key = :username_key, email = :email,"
             " email_key = :email_key, email_verified_at = :email_verified_at, name = :name,"
             " changed_at = :changed_at, disabled_at = :disabled_at,"
-            " claims = :claims, role = :role WHERE uid = :uid",
+            " claims = :claims WHERE uid = :uid",
             **_columns(user),
         )
+        if changed:
+            People(self.db).put(user.uid, user.username, user.email, user.name)
         return changed == 1
 
     def password_hash(self, uid: Uid) -> str | None:
@@ -160,7 +169,6 @@ def _columns(user: User) -> dict[str, object]:
         "changed_at": user.changed_at,
         "disabled_at": user.disabled_at,
         "claims": user.claims.encode(),
-        "role": user.role,
     }
 
 

@@ -47,10 +47,11 @@ def test_nobody_acts_on_somebody_of_a_higher_role() -> None:
 def test_a_role_is_asked_for_in_the_transaction_that_acts(database_url: str) -> None:
     async def story(it: World) -> None:
         async def of(role: Role | None, *, off: bool = False) -> frozenset[Permission]:
-            user = replace(ALICE, role=role, disabled_at=NOON if off else None)
+            user = replace(ALICE, disabled_at=NOON if off else None)
 
             def work(tx: Transaction) -> frozenset[Permission]:
                 tx.users.change(user)
+                tx.people.set_role(ALICE.uid, role, NOON)
                 return ACTOR.powers(tx).permissions
 
             return await it.store.write(work)
@@ -69,7 +70,7 @@ def test_a_role_is_asked_for_in_the_transaction_that_acts(database_url: str) -> 
 def test_a_refusal_says_whether_the_role_or_the_rank_is_missing(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         def work(tx: Transaction) -> list[str]:
-            tx.users.change(replace(ALICE, role=Role.SUPPORT))
+            tx.people.set_role(ALICE.uid, Role.SUPPORT, NOON)
             tx.sessions.start(SESSION, Fingerprint("print"))
             said: list[str] = []
             boss = replace(BOB, role=Role.ADMINISTRATOR)

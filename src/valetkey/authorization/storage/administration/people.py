@@ -160,19 +160,21 @@ class People:
 
     def count(self, most: int) -> int:
         """How many people there are, counted up to `most`."""
-        return self._count("SELECT count(*) FROM (SELECT uid FROM users LIMIT :most) AS some", most)
+        return self._count(
+            "SELECT count(*) FROM (SELECT uid FROM users LIMIT :most) AS counted", most
+        )
 
     def count_clients(self, most: int) -> int:
         """How many apps there are, counted up to `most`."""
         return self._count(
-            "SELECT count(*) FROM (SELECT id FROM clients LIMIT :most) AS some", most
+            "SELECT count(*) FROM (SELECT id FROM clients LIMIT :most) AS counted", most
         )
 
     def count_grants(self, most: int) -> int:
         """How many grants have not been ended, counted up to `most`."""
         return self._count(
             "SELECT count(*) FROM (SELECT uid FROM grants WHERE revoked_at IS NULL LIMIT :most)"
-            " AS some",
+            " AS counted",
             most,
         )
 
@@ -187,15 +189,18 @@ _NEWEST = {
         " ORDER BY created_at DESC, uid DESC LIMIT :limit"
     ),
     Filter.ROLE: (
-        "SELECT uid FROM users WHERE role IS NOT NULL AND (created_at, uid) < (:before, :before_uid)"
+        "SELECT uid FROM users WHERE role IS NOT NULL"
+        " AND (created_at, uid) < (:before, :before_uid)"
         " ORDER BY created_at DESC, uid DESC LIMIT :limit"
     ),
     Filter.DISABLED: (
-        "SELECT uid FROM users WHERE disabled_at IS NOT NULL AND (created_at, uid) < (:before, :before_uid)"
+        "SELECT uid FROM users WHERE disabled_at IS NOT NULL"
+        " AND (created_at, uid) < (:before, :before_uid)"
         " ORDER BY created_at DESC, uid DESC LIMIT :limit"
     ),
     Filter.UNVERIFIED: (
-        "SELECT uid FROM users WHERE email_verified_at IS NULL AND (created_at, uid) < (:before, :before_uid)"
+        "SELECT uid FROM users WHERE email_verified_at IS NULL"
+        " AND (created_at, uid) < (:before, :before_uid)"
         " ORDER BY created_at DESC, uid DESC LIMIT :limit"
     ),
 }

@@ -1,0 +1,171 @@
+"""People are found by the beginning of any word, in every script, and by an index."""
+
+from dataclasses import replace
+
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.storage.administration.people import START, Filter, Place, words_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+
+LATER = Instant(NOON + 1)
+NOOR = replace(
+    ALICE,
+    uid=Uid(2001),
+    username="noor",
+    email="noor.h@Schule.example",
+    name="نور الهدى",
+    created_at=LATER,
+)
+EMIL = replace(
+    ALICE,
+    uid=Uid(2002),
+    username="EMIL",
+    email="emil@example.com",
+    name="Émil Zátopek-Straße",
+    email_verified_at=NOON,
+    disabled_at=NOON,
+)
+
+
+async def _found(it: World, text: str) -> set[int]:
+    return {uid for _, uid in await it.store.scan(lambda tx: tx.people.find(text, START, 100))}
+
+
+async def _register(it: World, *users: User) -> None:
+    for user in users:
+        await it.store.write(lambda tx, user=user: tx.users.register(user))  # type: ignore[misc]
+
+
+def test_people_are_found_by_the_beginning_of_any_word_however_it_is_written(
+    database_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        await _register(it, NOOR, EMIL)
+        for text, uids in (
+            ("ali", {1001}),
+            ("ALICE@EX", {1001}),
+            ("liddell", {1001}),
+            ("iddell", set[int]()),
+            ("الهد", {2001}),
+            ("noor.h@schule", {2001}),
+            ("@schule", {2001}),
+            ("@example", {1001, 1002, 2002}),
+            ("ém", {2002}),
+            ("É", {2002}),
+            ("emi", {2002}),
+            ("STRASSE", {2002}),
+            ("zát", {2002}),
+            ("%", set[int]()),
+            ("_", set[int]()),
+            ("a" * 5_000, set[int]()),
+        ):
+            assert await _found(it, text) == uids, text
+
+    run(database_url, story)
+
+
+def test_words_follow_the_record_and_go_with_it(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.store.write(lambda tx: tx.users.change(replace(ALICE, name="Alice Hargreaves")))
+        assert await _found(it, "liddell") == set()
+        assert await _found(it, "hargr") == {1001}
+
+        def gone(tx: Transaction) -> None:
+            tx.db.run("DELETE FROM credentials WHERE uid = 1001")
+            tx.db.run("DELETE FROM users WHERE uid = 1001")
+
+        await it.store.write(gone)
+        assert await _found(it, "hargr") == set()
+        assert await _found(it, "") == {1002}
+
+    run(database_url, story)
+
+
+def test_people_of_before_the_index_are_put_into_it_a_few_at_a_time(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await _register(it, NOOR, EMIL)
+        await it.store.write(lambda tx: tx.db.run("DELETE FROM people_words"))
+        put = [await it.store.write(lambda tx: tx.people.put_more(3)) for _ in range(3)]
+        assert put == [3, 1, 0]
+        for user in (ALICE, BOB, NOOR, EMIL):
+            assert user.uid in await _found(it, user.username)
+
+    run(database_url, story)
+
+
+def test_a_search_goes_on_where_its_page_ended(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await _register(it, NOOR, EMIL)
+        whole = await it.store.scan(lambda tx: tx.people.find("", START, 100))
+        assert len(whole) == sum(
+            len(words_of(u.username, u.email, u.name)) for u in (ALICE, BOB, NOOR, EMIL)
+        )
+        place = START
+        found: list[tuple[str, Uid]] = []
+        while page := await it.store.scan(lambda tx: tx.people.find("", place, 2)):  # noqa: B023
+            found += page
+            place = Place(*page[-1])
+        assert found == whole
+
+    run(database_url, story)
+
+
+def test_the_newest_come_first_and_filters_hold(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await _register(it, NOOR, EMIL)
+        await it.store.write(lambda tx: tx.people.set_role(BOB.uid, Role.AUDITOR, NOON))
+        far = Instant(NOON + 10)
+
+        async def newest(chosen: Filter) -> list[int]:
+            return list(await it.store.scan(lambda tx: tx.people.newest(chosen, far, 0, 10)))
+
+        assert await newest(Filter.ALL) == [2001, 2002, 1002, 1001]
+        assert await newest(Filter.DISABLED) == [2002]
+        assert await newest(Filter.ROLE) == [1002]
+        assert await newest(Filter.UNVERIFIED) == [2001, 1002, 1001]
+        rest = await it.store.scan(lambda tx: tx.people.newest(Filter.ALL, NOON, 1002, 10))
+        assert list(rest) == [1001]
+        assert await it.store.scan(lambda tx: tx.people.count(3)) == 3
+
+    run(database_url, story)
+
+
+def test_a_record_that_is_written_back_does_not_bring_a_role_back(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.store.write(lambda tx: tx.people.set_role(ALICE.uid, Role.SUPPORT, NOON))
+        read = await it.store.read(lambda tx: tx.users.find(ALICE.uid))
+        assert read is not None
+        assert read.role is Role.SUPPORT
+        await it.store.write(lambda tx: tx.people.set_role(ALICE.uid, None, NOON))
+        await it.store.write(lambda tx: tx.users.change(read))
+        after = await it.store.read(lambda tx: tx.users.find(ALICE.uid))
+        assert after is not None
+        assert after.role is None
+
+    run(database_url, story)
+
+
+_SEARCH = (
+    "SELECT word, uid FROM people_words WHERE (word, uid) > (:word, :uid) AND word < :end"
+    " ORDER BY word, uid LIMIT :limit"
+)
+_NEWEST = (
+    "SELECT uid FROM users WHERE (created_at, uid) < (:before, :before_uid)"
+    " ORDER BY created_at DESC, uid DESC LIMIT :limit"
+)
+
+
+def test_a_million_people_are_searched_by_an_index(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        values = {"word": "a", "uid": 1, "end": "b", "before": 1, "before_uid": 1, "limit": 9}
+        for statement in (_SEARCH, _NEWEST):
+            names = {name: value for name, value in values.items() if f":{name}" in statement}
+            sql = f"EXPLAIN QUERY PLAN {statement}"
+            plan = await it.store.read(lambda tx, sql=sql, names=names: tx.db.rows(sql, **names))  # type: ignore[misc]
+            said = " ".join(str(row[-1]) for row in plan)
+            assert "SEARCH" in said, said
+            assert "TEMP B-TREE" not in said, said
+
+    run(sqlite_url, story)
