@@ -14,6 +14,7 @@ from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Ser
 from valetkey.authorization.deeds.account.connected_apps import end_apps
 from valetkey.authorization.deeds.admin import api_tokens
 from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.deeds.admin.clients import ClientDesk
 from valetkey.authorization.deeds.admin.events import begin_export
 from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.clients import metadata_of
@@ -174,6 +175,12 @@ async def _programs(it: Service, told: set[str]) -> None:
         assert isinstance(api_tokens.issue(tx, by, key, wanted, fresh, now), ApiToken)
         assert api_tokens.end(tx, by, "at_1", now)
         begin_export(tx, by, "csv", now)
+        desk = ClientDesk(it.foundation.registrar("admin"))
+        assert desk.verify(tx, by, "web", on=True, now=now)
+        assert desk.verify(tx, by, "web", on=False, now=now)
+        web = tx.clients.find("web")
+        assert web is not None
+        assert desk.end_secret(tx, by, "web", web.secrets[0].id, now)
 
     await it.write(work)
     told.add(fresh.secret.reveal())

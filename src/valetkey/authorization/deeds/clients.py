@@ -10,7 +10,9 @@ from valetkey.authorization.model.event.clients import (
     ClientEnabled,
     ClientRegistered,
     ClientRemoved,
+    ClientSecretEnded,
     ClientSecretIssued,
+    ClientVerificationEnded,
 )
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.register.client import (
@@ -39,6 +41,9 @@ from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
 
 OWN_DOORS = frozenset({"registration", "api"})
 """The doors at which clients change themselves."""
+
+OPERATORS_DOORS = frozenset({"admin", "cli", "start"})
+"""The doors of those who may say that they know who is behind a client."""
 
 SHORTEST_SECRET = 32
 """Characters below which a secret could be guessed."""
@@ -105,6 +110,7 @@ class Registrar:
             disabled_at=client.disabled_at,
             secrets=client.secrets,
             self_registered=client.self_registered,
+            verified_at=client.verified_at,
         )
         if self.door in OWN_DOORS and (faults := _naming_faults(client, wanted)):
             return faults
@@ -115,6 +121,11 @@ class Registrar:
         if not tx.clients.change(wanted):
             return (Fault("client_id", "a client that is registered"),)
         tx.events.add(ClientChanged(client.id, self.door, changed), now)
+        # What was looked at had another name, or another place to send people to.
+        looks_different = wanted.appearance != client.appearance
+        if looks_different and self.door not in OPERATORS_DOORS and tx.clients.unverify(client.id):
+            tx.events.add(ClientVerificationEnded(client.id, "changed"), now)
+            return replace(wanted, verified_at=None)
         return wanted
 
     def issue_secret(
@@ -134,6 +145,13 @@ class Registrar:
         at = None if others_live is None else later(now, others_live)
         self._add_secret(tx, client, secret, now, others_expire_at=at)
         return ()
+
+    def end_secret(self, tx: Transaction, client: Client, secret_id: str, now: Instant) -> bool:
+        """End one of its secrets now. False if it has none of this id that still works."""
+        if not tx.clients.end_secret(client.id, secret_id, now):
+            return False
+        tx.events.add(ClientSecretEnded(client.id, secret_id), now)
+        return True
 
     def disable(self, tx: Transaction, client: Client, now: Instant) -> bool:
         """Switch it off and end everything it holds. False if it was off."""

@@ -59,6 +59,32 @@ class ClientAdopted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ClientVerified(Event):
+    """An administrator says that they know who is behind a client; people read it."""
+
+    name: ClassVar[str] = "client.verified"
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientVerificationEnded(Event):
+    """They say so no more; `because` is `administrator`, or `changed` where its looks did."""
+
+    name: ClassVar[str] = "client_verification.ended"
+    client_id: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecretEnded(Event):
+    """One of a client's secrets was ended before its time."""
+
+    name: ClassVar[str] = "client_secret.ended"
+    client_id: str
+    secret_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class InvitationIssued(Event):
     """An operator made a token with which applications may register themselves."""
 

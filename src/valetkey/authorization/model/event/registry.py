@@ -12,7 +12,10 @@ from valetkey.authorization.model.event.clients import (
     ClientEnabled,
     ClientRegistered,
     ClientRemoved,
+    ClientSecretEnded,
     ClientSecretIssued,
+    ClientVerificationEnded,
+    ClientVerified,
     InvitationIssued,
     InvitationWithdrawn,
 )
@@ -69,6 +72,9 @@ _OF_CLIENTS: tuple[type[Event], ...] = (
     InvitationIssued,
     InvitationWithdrawn,
     ClientSecretIssued,
+    ClientSecretEnded,
+    ClientVerified,
+    ClientVerificationEnded,
 )
 _OF_PEOPLE: tuple[type[Event], ...] = (
     IdentityLinked,

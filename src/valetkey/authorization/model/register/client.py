@@ -113,6 +113,8 @@ class Client:
     secrets: tuple[ClientSecret, ...] = ()
     openid: OpenIdRegistration = OpenIdRegistration.NOTHING
     self_registered: bool = False
+    #: Since when an administrator says that they know who is behind it.
+    verified_at: Instant | None = None
 
     @property
     def is_public(self) -> bool:

@@ -114,7 +114,9 @@ class ClientSearch:
             rows = self.db.rows(
                 "SELECT id, name, type, profile, grant_types, created_at, disabled_at,"
                 " verified_at, EXISTS (SELECT 1 FROM registrations WHERE client_id = clients.id)"
-                " FROM clients WHERE created_at < :at OR (created_at = :at AND id < :id)"
+                " FROM clients WHERE (created_at < :at OR (created_at = :at AND id < :id))"
+                " AND NOT EXISTS (SELECT 1 FROM registrations"
+                " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
                 " ORDER BY created_at DESC, id DESC LIMIT :limit",
                 at=before.at,
                 id=before.id,

@@ -44,7 +44,7 @@ class Clients:
             " default_scope, required_scope, key_set, requires_pkce, rotates_refresh_token,"
             " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at,"
             " disabled_at, openid,"
-            " (SELECT COUNT(*) FROM registrations WHERE client_id = clients.id)"
+            " (SELECT COUNT(*) FROM registrations WHERE client_id = clients.id), verified_at"
             " FROM clients WHERE id = :id",
             id=client_id,
         )
@@ -129,6 +129,25 @@ class Clients:
         self._bump()
         return changed == 1
 
+    def verify(self, client_id: str, now: Instant) -> bool:
+        """Let people read that somebody here knows who is behind it. Once."""
+        verified = self.db.run(
+            "UPDATE clients SET verified_at = :now WHERE id = :id AND verified_at IS NULL",
+            id=client_id,
+            now=now,
+        )
+        self._bump()
+        return verified == 1
+
+    def unverify(self, client_id: str) -> bool:
+        """Let them read so no more. Once."""
+        unverified = self.db.run(
+            "UPDATE clients SET verified_at = NULL WHERE id = :id AND verified_at IS NOT NULL",
+            id=client_id,
+        )
+        self._bump()
+        return unverified == 1
+
     def was_removed(self, client_id: str) -> bool:
         """Whether a client of this id is gone for ever."""
         row = self.db.row("SELECT id FROM removed_clients WHERE id = :id", id=client_id)
@@ -146,6 +165,7 @@ class Clients:
         self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)
         Usage(self.db).forget_client(client_id)
+        self.db.send("DELETE FROM removals WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM registrations WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM clients WHERE id = :id", id=client_id)
@@ -174,6 +194,18 @@ class Clients:
             now=now,
         )
         self._bump()
+
+    def end_secret(self, client_id: str, secret_id: str, now: Instant) -> bool:
+        """Let one of its secrets work no more. Of all who try, one is told True."""
+        ended = self.db.run(
+            "UPDATE client_secrets SET expires_at = :now WHERE id = :id"
+            " AND client_id = :client_id AND (expires_at IS NULL OR expires_at > :now)",
+            id=secret_id,
+            client_id=client_id,
+            now=now,
+        )
+        self._bump()
+        return ended == 1
 
     def expire_other_secrets(self, client_id: str, keep: str, at: Instant) -> int:
         """Let every secret but `keep` end at `at`, or earlier where that was said before."""
@@ -309,4 +341,5 @@ def _client(row: Row, secrets: tuple[ClientSecret, ...]) -> Client:
         secrets=secrets,
         openid=OpenIdRegistration.decode(row[24]),
         self_registered=bool(row[25]),
+        verified_at=row[26],
     )
