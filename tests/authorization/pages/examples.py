@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.account_examples import account_examples
 from tests.authorization.pages.developer_examples import developer_examples
+from tests.authorization.pages.person_examples import person_examples
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
@@ -15,7 +16,7 @@ from valetkey.authorization.pages.visitor.consent import (
     ConsentPage,
     ScopeLine,
 )
-from valetkey.authorization.pages.visitor.home import HomePage, OwnApp
+from valetkey.authorization.pages.visitor.home import HomePage
 from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
 from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage, SignOutPage
 from valetkey.authorization.pages.who import AskingApp, SignedInPerson
@@ -90,6 +91,7 @@ SIGN_IN = SignInPage("/oauth/sign-in?interaction=1", "csrf-value", PRINTER)
 EXAMPLES: Mapping[str, Page] = {
     **account_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
     **developer_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
+    **person_examples(ADA, PRINTER, LONG, RTL, HOSTILE),
     "sign_in": SIGN_IN,
     "sign_in_alone": SignInPage("/oauth/sign-in", "csrf-value"),
     "sign_in_failed": SignInPage("/oauth/sign-in", "csrf-value", PRINTER, "ada", failed=True),
@@ -114,17 +116,7 @@ EXAMPLES: Mapping[str, Page] = {
     "consent_long": consent(LONG, SignedInPerson("a" * 64, "B" * 120, "c" * 64 + "@example.com")),
     "consent_rtl": consent(RTL, SignedInPerson("noor", "نور الهدى", "noor@example.com")),
     "consent_hostile": consent(HOSTILE, SignedInPerson("<i>", "\u2069<script>", '"@example.com')),
-    "home": HomePage("/oauth/sign-out", "csrf-value", ADA),
-    "home_apps": HomePage(
-        "/oauth/sign-out",
-        "csrf-value",
-        ADA,
-        apps=tuple(
-            OwnApp(app.name, app.domain, f"/oauth/start?client_id={number}")
-            for number, app in enumerate((PRINTER, LONG, RTL, HOSTILE))
-        ),
-    ),
-    "home_nobody": HomePage("/oauth/sign-out", "csrf-value", sign_in_url="/oauth/sign-in"),
+    "home_nobody": HomePage("/oauth/sign-in"),
     "sign_out": SignOutPage("/oauth/sign-out", "csrf-value", "se_1", ADA),
     "sign_out_app": SignOutPage(
         "/oauth/sign-out",

@@ -46,16 +46,10 @@ class ActivityEndpoint:
         before = read_query(request.query).get("before")
         at, place = (_END, "") if before is None else _parse(before)
         uid = seen.signed_in.user.uid
-        events, names = await self.site.store.scan(lambda tx: _read(tx, uid, at, place))
-        lines = tuple(
-            ActivityLine(
-                name=event.name,
-                when=When(event.at, request.at),
-                app=names.get(event.client_id or "", ""),
-                because=msgspec.json.decode(event.data, type=_Said).because,
-            )
-            for event in events[:SHOWN]
+        events, names = await self.site.store.scan(
+            lambda tx: read_activity(tx, uid, at, place, SHOWN + 1)
         )
+        lines = tuple(line_of(event, names, request.at) for event in events[:SHOWN])
         earlier = ""
         if len(events) > SHOWN:
             last = events[SHOWN - 1]
@@ -64,14 +58,31 @@ class ActivityEndpoint:
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
 
-def _read(
-    tx: Transaction, uid: Uid, at: Instant, place: str
+def latest_activity(tx: Transaction, uid: Uid, limit: int, now: Instant) -> list[ActivityLine]:
+    """What happened last, newest first."""
+    events, names = read_activity(tx, uid, _END, "", limit)
+    return [line_of(event, names, now) for event in events]
+
+
+def read_activity(
+    tx: Transaction, uid: Uid, at: Instant, place: str, limit: int
 ) -> tuple[Sequence[EventRecord], Mapping[str, str]]:
-    events = tx.events.of_person(uid, at, place, SHOWN + 1)
+    """At most `limit` events that people are told of before that place, and the apps' names."""
+    events = tx.events.of_person(uid, at, place, limit)
     found = {each: tx.clients.find(each) for each in {e.client_id for e in events} if each}
     # What a client that is gone was called is not known any more.
     names = {each: (client and client.name) or each for each, client in found.items()}
     return events, names
+
+
+def line_of(event: EventRecord, names: Mapping[str, str], now: Instant) -> ActivityLine:
+    """The event as the page tells it."""
+    return ActivityLine(
+        name=event.name,
+        when=When(event.at, now),
+        app=names.get(event.client_id or "", ""),
+        because=msgspec.json.decode(event.data, type=_Said).because,
+    )
 
 
 def _parse(before: str) -> tuple[Instant, str]:

@@ -5,7 +5,9 @@ from dataclasses import replace
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.activity import ActivityEndpoint
+from valetkey.authorization.endpoints.account.addresses import PROFILE
 from valetkey.authorization.endpoints.account.apps import AppsEndpoint
+from valetkey.authorization.endpoints.account.person.profile import ProfileEndpoint
 from valetkey.authorization.endpoints.account.security import SecurityEndpoint
 from valetkey.authorization.endpoints.account.sessions import SessionsEndpoint
 from valetkey.authorization.endpoints.account.step_up import CONFIRM, ConfirmEndpoint
@@ -27,7 +29,7 @@ def routes(
 ) -> tuple[Route, ...]:
     """Every page on which people look after their account."""
     apps, sessions = AppsEndpoint(site), SessionsEndpoint(site, sign_out)
-    activity = ActivityEndpoint(site)
+    activity, profile = ActivityEndpoint(site), ProfileEndpoint(site)
     security = SecurityEndpoint(site, password)
     confirm = ConfirmEndpoint(site, replace(password.passwords, door="confirm"))
 
@@ -35,6 +37,7 @@ def routes(
         return Route(path, {"GET": get, "HEAD": get, "POST": post}, refuse, Body.FORM)
 
     return (
+        form(PROFILE, profile.get, profile.post),
         Route(APPS, {"GET": apps.get, "HEAD": apps.get}, refuse),
         form(END_APP, apps.ask, apps.end),
         form(END_APPS, apps.ask_all, apps.end_all),

@@ -7,6 +7,7 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
     {
         "home": "/",
         "errors": "/errors/",
+        "profile": "/account/profile",
         "apps": "/account/apps",
         "end_app": "/account/apps/end",
         "end_apps": "/account/apps/end-all",
@@ -15,8 +16,8 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "security": "/account/security",
         "developer": "/developer",
         "admin": "/admin",
-        "sign_out": "/oauth/sign-out",
         "language": "/language",
+        "sign_out": "/oauth/sign-out",
         "metadata": "/.well-known/oauth-authorization-server",
     }
 )

@@ -16,13 +16,14 @@ LIGHT_CARD = "#ffffff"
 DARK_CARD = "#191c20"
 """The grounds the accent is computed for; the same values stand in style.css."""
 
-_SCRIPTS = ("copy.js",)
+_SCRIPTS = ("copy.js", "times.js")
 _STYLES = (
     "style.css",
     "controls.css",
     "parts.css",
     "visitor.css",
     "account.css",
+    "person.css",
     "errors.css",
 )
 """In this order, files under assets/styles; scripts are under assets/scripts."""

@@ -1,0 +1,81 @@
+"""The front page of an account, for who is signed in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from valetkey.authorization.deeds.account.connected_apps import connected_apps
+from valetkey.authorization.endpoints.account.activity import latest_activity
+from valetkey.authorization.endpoints.visitor.sign_out import csrf_to_sign_out
+from valetkey.authorization.endpoints.visitor.site import SIGN_OUT, START, Site, shown_person
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.pages.account.person.overview import NextStep, OverviewPage, OwnApp
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, later
+from valetkey.kernel.url import origin
+from valetkey.web.exchange import Request, Response
+
+_MOST = 50
+"""Apps that can be opened from here: who allowed more has them in their own bookmarks."""
+
+_LATELY = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The page."""
+
+    site: Site
+
+    async def show(self, request: Request, signed_in: SignedIn) -> Response:
+        """It, for them."""
+        browser, headers = self.site.browser(request)
+        csrf = csrf_to_sign_out(self.site, browser, signed_in)
+        page = await self.site.store.scan(lambda tx: self._read(tx, signed_in, csrf, request.at))
+        return self.site.page(request, page, user=signed_in.user, headers=headers)
+
+    def _read(self, tx: Transaction, signed_in: SignedIn, csrf: str, now: Instant) -> OverviewPage:
+        user, here = signed_in.user, signed_in.session
+        idle = self.site.sessions.idle
+        live = [
+            each
+            for each in tx.sessions.live_of(user.uid, now)
+            if each.id == here.id or later(each.last_seen_at, idle) > now
+        ]
+        connected = connected_apps(tx, user.uid, now)
+        since = tx.users.password_set_at(user.uid)
+        second_factor = tx.users.has_second_factor(user.uid)
+        return OverviewPage(
+            sign_out_action=SIGN_OUT,
+            csrf=csrf,
+            person=shown_person(signed_in),
+            connected=len(connected),
+            sessions=len(live),
+            password_since=None if since is None else When(since, now),
+            second_factor=second_factor,
+            email_verified=user.email_verified_at is not None,
+            next_step=_next(user, second_factor=second_factor or since is None),
+            apps=_to_open([app.client for app in connected]),
+            lines=tuple(latest_activity(tx, user.uid, _LATELY, now)),
+        )
+
+
+def _next(user: User, *, second_factor: bool) -> NextStep:
+    if user.email and user.email_verified_at is None:
+        return NextStep.EMAIL
+    return NextStep.NOTHING if second_factor else NextStep.SECOND_FACTOR
+
+
+def _to_open(clients: Sequence[Client]) -> tuple[OwnApp, ...]:
+    return tuple(
+        OwnApp(
+            client.name or client.id,
+            origin(client.openid.initiate_login_uri).partition("://")[2],
+            f"{START}?client_id={quote(client.id, safe='')}",
+        )
+        for client in clients
+        if client.disabled_at is None and client.openid.initiate_login_uri
+    )[:_MOST]

@@ -1,0 +1,188 @@
+"""What people say of themselves: kept as typed, and never lost to another window."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.deeds.account.profile import FIELDS
+from valetkey.authorization.model.account.user import User
+from valetkey.kernel.moment import minutes
+
+PATH = "/account/profile"
+
+
+def shown(page: Answer) -> dict[str, str]:
+    """What stands in the fields."""
+    reading = Reading(page.body.encode())
+    return {
+        each.attributes["name"]: each.attributes.get("value", "")
+        for each in reading.all("input")
+        if each.attributes.get("name") in FIELDS
+    }
+
+
+async def save(page: Answer, browser: Browser, **said: str) -> Answer:
+    _, fields = page.form("save")
+    typed = {name: value[0] for name, value in fields.items()}
+    lines = {"street_address": said.pop("street_address", "")}
+    return await browser.post(PATH, {**typed, **lines, **said})
+
+
+async def alice(it: World) -> User:
+    user = await it.store.read(lambda tx: tx.users.find(ALICE.uid))
+    assert user is not None
+    return user
+
+
+async def changes(it: World) -> list[list[str]]:
+    """The fields that each change named."""
+    page = await it.store.read(lambda tx: tx.events.page(it.clock.now, "", 1_000))
+    return [json.loads(e.data)["fields"] for e in page if e.name == "user.changed"]
+
+
+def test_everything_that_one_says_is_kept_and_told_again(database_url: str) -> None:
+    said = {
+        "name": "Alice P. Liddell",
+        "username": "alice.l",
+        "given_name": "Alice",
+        "family_name": "Liddell",
+        "birthdate": "1852-05-04",
+        "website": "alice.example/wonder",
+        "zoneinfo": "Europe/London",
+        "locale": "en-GB",
+        "phone_number": "+44 (20) 7946-0000",
+        "street_address": "The Deanery\r\nChrist Church",
+        "locality": "Oxford",
+    }
+
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        page = await browser.get(PATH)
+        assert shown(page)["username"] == "alice"
+        assert knows(page, "Not verified yet")
+        it.clock.forward(minutes(10))
+        answer = await save(page, browser, **said)
+        assert answer.location == f"{PATH}?saved=1", answer.body
+        after = await browser.follow(answer)
+        assert knows(after, "Your profile is saved.")
+        kept = {**said, "website": "https://alice.example/wonder", "phone_number": "+442079460000"}
+        del kept["street_address"]
+        assert shown(after) == dict.fromkeys(shown(after), "") | kept
+        user = await alice(it)
+        assert user.claims.address.street_address == "The Deanery\nChrist Church"
+        assert (user.email, user.email_verified_at, user.role) == (ALICE.email, None, None)
+        (fields,) = await changes(it)
+        assert set(fields) == {*said, "address"} - {"street_address", "locality"}
+        assert (await browser.get(PATH)).body.count("Your profile is saved") == 0
+
+    run(database_url, story)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "words"),
+    [
+        ("username", "", "A user name has 1 to 200 characters"),
+        ("username", "a b", "A user name has 1 to 200 characters"),
+        ("username", "a@b.example", "A user name has 1 to 200 characters"),
+        ("username", "BOB", "Somebody else has this user name."),
+        ("username", "bob", "Somebody else has this user name."),
+        ("name", "x" * 10_240, "This is too long"),
+        ("nickname", "a\u202eb", "This is too long"),
+        ("website", "javascript://x", "This is not a web address"),
+        ("picture", "http://a.example/me.png", "This is not a web address"),
+        ("birthdate", "1990-02-30", "Write year, month and day"),
+        ("zoneinfo", "Europe/Nowhere", "No time zone is called this"),
+        ("locale", "english!", "This is not a language tag"),
+        ("phone_number", "020 7946", "Begin with a plus sign"),
+        ("street_address", "a\0b", "This is too long"),
+    ],
+)
+def test_what_cannot_be_is_said_at_the_field_and_all_that_was_typed_stays(
+    sqlite_url: str, field: str, wrong: str, words: str
+) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        typed = {"nickname": "Al", field: wrong}
+        page = await save(await browser.get(PATH), browser, **typed)
+        assert page.status == 400
+        reading = Reading(page.body.encode())
+        entry = reading.by_id(field.replace("_", "-"))
+        assert entry.attributes["aria-invalid"] == "true"
+        assert knows(page, words)
+        if field != "street_address" and wrong.isprintable():
+            assert shown(page) == {**shown(await browser.get(PATH)), **typed}
+        assert await alice(it) == ALICE
+        again = await save(page, browser, **{field: "alice" if field == "username" else ""})
+        assert again.status == 303, "a form that failed can be sent again"
+
+    run(sqlite_url, story)
+
+
+def test_the_later_of_two_windows_sees_what_the_first_saved(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        first, second = await browser.get(PATH), await browser.get(PATH)
+        assert (await save(first, browser, name="Alice One")).status == 303
+        page = await save(second, browser, nickname="Al")
+        assert page.status == 409
+        assert knows(page, "Your profile was changed meanwhile")
+        assert knows(page, "Saved meanwhile: <bdi>Alice One</bdi>")
+        assert shown(page)["nickname"] == "Al"
+        assert (await alice(it)).name == "Alice One"
+        assert (await save(page, browser, name="Alice Two")).status == 303
+        user = await alice(it)
+        assert (user.name, user.claims.nickname) == ("Alice Two", "Al")
+
+    run(database_url, story)
+
+
+def test_who_presses_twice_is_told_that_it_is_saved(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        page = await browser.get(PATH)
+        for _ in range(2):
+            assert (await save(page, browser, nickname="Al")).status == 303
+        assert len(await changes(it)) == 1
+
+    run(sqlite_url, story)
+
+
+def test_nothing_but_the_profile_can_be_written(sqlite_url: str) -> None:
+    more: Mapping[str, str] = {
+        "email": "mallory@example.com",
+        "email_verified": "1",
+        "role": "owner",
+        "uid": "1002",
+        "phone_number_verified": "1",
+        "created_at": "0",
+        "disabled_at": "1",
+    }
+
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        page = await browser.get(PATH)
+        assert (await save(page, browser, phone_number="+442079460000", **more)).status == 303
+        user = await alice(it)
+        assert (user.email, user.email_verified_at) == (ALICE.email, None)
+        assert (user.role, user.disabled_at, user.created_at) == (None, None, ALICE.created_at)
+        assert user.claims.phone_number_verified is False
+
+    run(sqlite_url, story)
+
+
+def test_no_form_of_another_session_or_nobody_changes_anything(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser, bobs = await signed_in(it), await signed_in(it, "bob")
+        page = await browser.get(PATH)
+        assert (await save(page, bobs, name="Mallory")).status == 403
+        assert (await save(page, it.browser(), name="Mallory")).location == "/oauth/sign-in"
+        assert (await it.browser().get(PATH)).status == 303
+        assert (await browser.send("HEAD", PATH)).status == 200
+        assert await alice(it) == ALICE
+
+    run(sqlite_url, story)

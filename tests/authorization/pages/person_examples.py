@@ -1,0 +1,92 @@
+"""One example of every page about the person, and those that are hardest to lay out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tests.authorization.pages.account_examples import ago
+from valetkey.authorization.deeds.account.profile import FIELDS, ProfileFault
+from valetkey.authorization.pages.account.activity import ActivityLine
+from valetkey.authorization.pages.account.person.overview import NextStep, OverviewPage, OwnApp
+from valetkey.authorization.pages.account.person.profile import ProfilePage
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+
+_HOSTILE = '"><script>alert(1)</script>'
+
+
+def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Page]:
+    """The pages of this person, with these apps on them."""
+    new = OverviewPage(
+        "/oauth/sign-out",
+        "csrf-value",
+        person,
+        connected=0,
+        sessions=1,
+        password_since=ago(60),
+        second_factor=False,
+        email_verified=False,
+        next_step=NextStep.EMAIL,
+        lines=(ActivityLine("session.started", ago(5)), ActivityLine("user.registered", ago(60))),
+    )
+    settled = replace(
+        new,
+        connected=len(apps),
+        sessions=3,
+        password_since=ago(9_000_000),
+        email_verified=True,
+        next_step=NextStep.SECOND_FACTOR,
+        lines=(
+            ActivityLine("session.started", ago(5)),
+            ActivityLine("code.redeemed", ago(7_200), apps[0].name),
+            ActivityLine("session.ended", ago(90_000), because="signed_out_elsewhere"),
+            ActivityLine("consent.given", ago(4_000_000), apps[0].name),
+        ),
+    )
+    can_open = tuple(
+        OwnApp(app.name, app.domain, f"/oauth/start?client_id={number}")
+        for number, app in enumerate(apps)
+    )
+    return {
+        "home": new,
+        "home_settled": settled,
+        "home_apps": replace(settled, apps=can_open),
+        "home_safe": replace(
+            settled, password_since=None, second_factor=True, next_step=NextStep.NOTHING, lines=()
+        ),
+        **_profiles(person),
+    }
+
+
+def _profiles(person: SignedInPerson) -> Mapping[str, Page]:
+    empty = dict.fromkeys(FIELDS, "") | {"username": person.username}
+    full = empty | {
+        "name": person.name,
+        "given_name": "Ada",
+        "family_name": "Lovelace",
+        "birthdate": "1815-12-10",
+        "website": "https://ada.example",
+        "zoneinfo": "Europe/London",
+        "locale": "en-GB",
+        "phone_number": "+442079460000",
+        "street_address": "12 St James’s Square",
+        "locality": "London",
+    }
+    page = ProfilePage(
+        "/account/profile", "csrf-value", "mark", full, person.email, email_verified=True
+    )
+    every = dict.fromkeys(FIELDS, ProfileFault.WRONG)
+    return {
+        "profile": page,
+        "profile_empty": replace(page, typed=empty, email_verified=False),
+        "profile_saved": replace(page, saved=True),
+        "profile_taken": replace(page, faults={"username": ProfileFault.TAKEN}),
+        "profile_wrong": replace(page, faults=every),
+        "profile_overtaken": replace(
+            page, overtaken=True, stored={"name": "Augusta Ada", "nickname": ""}
+        ),
+        "profile_hostile": replace(
+            page,
+            overtaken=True,
+            stored={"name": f"\u202e{_HOSTILE} {{{{ 7*7 }}}} %(name)s %s"},
+        ),
+    }
