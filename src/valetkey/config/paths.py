@@ -21,6 +21,11 @@ def credential_path(settings: Settings) -> Path:
     )
 
 
+def owner_link_path(settings: Settings) -> Path:
+    """The file with the link that makes an owner, for whoever may read the server's files."""
+    return _placed(settings, settings.authorization, "", "owner.link")
+
+
 def database_file(settings: Settings, server: ServerSettings) -> Path | None:
     """The file of this server's SQLite database; None where it is no file."""
     if not server.database.startswith(_SQLITE):

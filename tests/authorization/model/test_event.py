@@ -9,6 +9,7 @@ from pkgutil import iter_modules
 
 import pytest
 
+from tests.authorization.deeds.admin.test_owner import ada_as_owner
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
 from valetkey.authorization.deeds.account.connected_apps import end_apps
@@ -229,6 +230,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await _registered(it, told)
         await _desk(it, told)
         await _programs(it, told)
+        told.add(await ada_as_owner(it))
         records = await it.read(lambda tx: tx.events.page(Instant(0), "", 10_000))
         assert {record.name for record in records} == {event.name for event in EVENTS}
         known = {event.name: {each.name for each in fields(event)} for event in EVENTS}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.registrations import SelfRegistrar
 from valetkey.authorization.deeds.resource_server import keep_registered
@@ -107,6 +108,11 @@ class Foundation:
             reserved_names=(*RESERVED, self.settings.brand.name),
         )
         return SelfRegistrar(self.registrar("registration"), rules, settings.unused_lifetime)
+
+    @property
+    def roles(self) -> Roles:
+        """Who may look after this server."""
+        return Roles(self.mailroom)
 
     def accounts(self) -> AccountKeeper:
         """The keeper of people."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.person import claim_faults
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
@@ -132,9 +133,13 @@ class AccountKeeper:
         end_everything(tx, user, now, "password_changed", keep=keep)
 
     def disable(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Switch it off; sessions and grants end. False if it was off."""
+        """Switch it off; sessions and grants end. False if it was off.
+
+        Raises Refused (conflict) for the last owner.
+        """
         if user.disabled_at is not None:
             return False
+        leave_an_owner(tx, user)
         tx.users.change(replace(user, disabled_at=now, changed_at=now))
         tx.events.add(UserDisabled(user.uid), now)
         end_everything(tx, user, now, "user_disabled")

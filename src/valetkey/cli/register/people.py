@@ -71,6 +71,7 @@ def as_json(user: User) -> dict[str, object]:
         "created_at": user.created_at,
         "changed_at": user.changed_at,
         "disabled_at": user.disabled_at,
+        "role": None if user.role is None else user.role.value,
     }
 
 
@@ -93,6 +94,8 @@ def pairs(user: User) -> list[tuple[str, str]]:
     address = cast("Mapping[str, str]", said.get("address", {}))
     found += [(name, ", ".join(part.split("\n"))) for name, part in address.items()]
     found.append(("state", "on" if user.disabled_at is None else "off"))
+    if user.role is not None:
+        found.append(("role", user.role.value))
     found.append(("since", shown(user.created_at)))
     return found
 

@@ -28,6 +28,7 @@ class LetterKind(StrEnum):
     EMAIL_CHANGE = "email_change"
     EMAIL_CHANGED = "email_changed"
     NEW_DEVICE = "new_device"
+    ROLE_CHANGED = "role_changed"
     TEST = "test"
 
 

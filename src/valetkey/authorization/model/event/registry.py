@@ -52,6 +52,11 @@ from valetkey.authorization.model.event.people import (
     UserEnabled,
     UserRegistered,
 )
+from valetkey.authorization.model.event.roles import (
+    OwnerLinkIssued,
+    OwnerLinkRedeemed,
+    RoleChanged,
+)
 from valetkey.authorization.model.event.sessions import (
     IdentityConfirmed,
     LogoutTokenDelivered,
@@ -84,6 +89,11 @@ _OF_PEOPLE: tuple[type[Event], ...] = (
     UserDisabled,
     UserEnabled,
     PasswordChanged,
+)
+_OF_ROLES: tuple[type[Event], ...] = (
+    RoleChanged,
+    OwnerLinkIssued,
+    OwnerLinkRedeemed,
 )
 _OF_SESSIONS: tuple[type[Event], ...] = (
     SignInFailed,
@@ -124,6 +134,7 @@ _OF_ADMINISTRATION: tuple[type[Event], ...] = (
 EVENTS: tuple[type[Event], ...] = (
     *_OF_CLIENTS,
     *_OF_PEOPLE,
+    *_OF_ROLES,
     *_OF_SESSIONS,
     *_OF_GRANTS,
     *_OF_KEYS,

@@ -1,0 +1,79 @@
+"""Roles are given and taken; there is always an owner."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
+from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
+from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.roles import RoleChanged
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+MOST = 500
+"""People with a role that are listed: who has more has another problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody with a role, and whether more than a password protects it."""
+
+    user: User
+    protected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Who has which. Its methods run inside a transaction."""
+
+    mailroom: Mailroom
+
+    def holders(self, tx: Transaction) -> Sequence[Holder]:
+        """Everybody with a role, the highest roles first."""
+        found = [tx.users.find(uid) for uid in tx.people.with_roles(MOST)]
+        people = [user for user in found if user is not None and user.role is not None]
+        order = list(Role)
+        people.sort(key=lambda user: (order.index(user.role or Role.AUDITOR), user.username))
+        return [Holder(user, tx.users.has_second_factor(user.uid)) for user in people]
+
+    def change(
+        self, tx: Transaction, actor: Actor, uid: Uid, role: Role | None, now: Instant
+    ) -> bool:
+        """Give this role in place of the one before, None to take it; they are told by mail.
+
+        False if it was so. Raises Refused: not found, forbidden, or conflict about the last owner.
+        """
+        tx.people.take_turn()
+        user = person(tx, uid)
+        require(tx, actor, Permission.ROLES, user)
+        if user.role is role:
+            return False
+        leave_an_owner(tx, user)
+        set_role(tx, user, role, now)
+        told = {"username": user.username, "role": "" if role is None else role.value}
+        language = user.claims.locale
+        letter = Letter(LetterKind.ROLE_CHANGED, user.email, language, told, user.uid)
+        self.mailroom.post(tx, letter, now)
+        return True
+
+
+def person(tx: Transaction, uid: Uid) -> User:
+    """The person as they will still be when this transaction changes them.
+
+    Raises Refused (not found).
+    """
+    user = tx.users.find_to_change(uid)
+    if user is None:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such person", "admin.user"))
+    return user
+
+
+def set_role(tx: Transaction, user: User, role: Role | None, now: Instant) -> None:
+    """Write it down; whoever calls this asked whether it may be."""
+    tx.people.set_role(user.uid, role, now)
+    before, after = (each.value if each else "" for each in (user.role, role))
+    tx.events.add(RoleChanged(user.uid, before, after), now)

@@ -1,0 +1,33 @@
+"""What happens to roles, and to the link that makes the first owner."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.model.event.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChanged(Event):
+    """Somebody has another role than before; "" is none."""
+
+    name: ClassVar[str] = "role.changed"
+    uid: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLinkIssued(Event):
+    """A link was made that makes its bearer an owner; `break_glass` though there was one."""
+
+    name: ClassVar[str] = "owner_link.issued"
+    break_glass: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLinkRedeemed(Event):
+    """That link was used."""
+
+    name: ClassVar[str] = "owner_link.redeemed"
+    uid: int
+    break_glass: bool

@@ -1,0 +1,52 @@
+"""`valetkey owner`: a link that makes its bearer an owner, good once and for fifteen minutes."""
+
+from pathlib import Path
+
+import click
+
+from valetkey.authorization.deeds.admin.owner import LASTS, fresh_link, issue_link
+from valetkey.cli import options, say
+from valetkey.cli.register.store import Opened, with_store
+from valetkey.config.paths import owner_link_path
+from valetkey.kernel.keyring import replace_secret_file
+
+_PAGE = "/admin/owner"
+
+
+@click.command()
+@click.option(
+    "--break-glass",
+    is_flag=True,
+    help="Make one although there is an owner: for when no owner can sign in. It is on record.",
+)
+@options.config_file
+@options.as_json
+def command(break_glass: bool, config: Path | None, as_json: bool) -> None:
+    """Print a link that makes whoever opens it an owner of this server.
+
+    It works once, for fifteen minutes, and only for somebody who adds a passkey or an authenticator
+    app. It is also written to a file that only you can read; no log has it. Owners give roles to
+    others at /admin/roles, or with: valetkey user role
+
+    Example: valetkey owner
+    """
+    settings = options.settings_of(config)
+
+    async def work(opened: Opened) -> str:
+        link, key = fresh_link(opened.runtime.random), opened.keyring.fingerprint_key
+        url = f"{opened.foundation.issuer}{_PAGE}?link={link.reveal()}"
+        await opened.store.write(
+            lambda tx: issue_link(tx, link, key, opened.now, break_glass=break_glass),
+            done_by="cli",
+        )
+        return url
+
+    url = with_store(settings, work, begins=True)
+    path = owner_link_path(settings)
+    replace_secret_file(path, f"{url}\n")
+    if as_json:
+        say.as_json({"url": url, "file": str(path), "expires_in": LASTS})
+        return
+    say.line(url)
+    say.note(f"Open it within {LASTS // 60} minutes: it makes you an owner, once.")
+    say.note(f"It is in {path} as well, which only you can read.")

@@ -1,0 +1,72 @@
+"""`valetkey owner` and `valetkey user role`: the first owner, and roles for others."""
+
+import stat
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from tests.cli.commands.test_user import make_ada, user
+from tests.cli.running import valetkey
+from tests.cli.site import configure
+
+
+def test_ad_01_the_link_is_printed_and_kept_in_a_file_that_only_its_owner_reads(
+    tmp_path: Path,
+) -> None:
+    configure(tmp_path)
+    ran = valetkey("owner", here=tmp_path)
+    assert ran.code == 0, ran.err
+    url = ran.out.strip()
+    assert urlsplit(url).path == "/admin/owner"
+    (link,) = parse_qs(urlsplit(url).query)["link"]
+    file = tmp_path / "valetkey" / "owner.link"
+    assert file.read_text() == f"{url}\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # Nowhere else: the database keeps a fingerprint.
+    others = [each for each in file.parent.iterdir() if each != file]
+    assert others
+    assert not [each for each in others if link.encode() in each.read_bytes()]
+    again = valetkey("owner", "--json", here=tmp_path).json
+    assert again["expires_in"] == 900
+    assert link not in again["url"]
+
+
+def test_ad_01_where_there_is_an_owner_only_broken_glass_makes_another_link(
+    tmp_path: Path,
+) -> None:
+    make_ada(tmp_path)
+    assert user(tmp_path, "role", "ada", "owner").out == "ada has the role of owner\n"
+    ran = valetkey("owner", here=tmp_path)
+    assert ran.code == 2
+    assert "--break-glass" in ran.err
+    assert not (tmp_path / "valetkey" / "owner.link").exists()
+    assert valetkey("owner", "--break-glass", here=tmp_path).code == 0
+    events = valetkey("events", "--json", here=tmp_path)
+    assert '"break_glass": true' in events.out
+    assert '"owner_link.issued"' in events.out
+
+
+def test_roles_are_given_shown_and_taken(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    assert "valetkey owner" in user(tmp_path, "roles").err
+    assert user(tmp_path, "role", "ada", "support", "--json").json == {
+        "uid": 1001,
+        "role": "support",
+    }
+    assert user(tmp_path, "role", "ada", "support").out.endswith("already\n")
+    (ada,) = user(tmp_path, "roles", "--json").json
+    assert (ada["role"], ada["protected"]) == ("support", False)
+    assert "support" in user(tmp_path, "roles").out
+    assert "support" in user(tmp_path, "show", "ada").out
+    assert user(tmp_path, "role", "ada", "none").out == "ada has no role\n"
+    assert user(tmp_path, "role", "ada", "king").code == 2
+
+
+def test_the_last_owner_stays_an_owner_and_stays_on(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    user(tmp_path, "role", "ada", "owner")
+    for arguments in (("role", "ada", "none"), ("disable", "ada", "--yes")):
+        ran = user(tmp_path, *arguments)
+        assert ran.code == 2, arguments
+        assert "last owner" in ran.err
+    (ada,) = user(tmp_path, "roles", "--json").json
+    assert ada["disabled_at"] is None
