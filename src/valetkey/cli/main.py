@@ -36,6 +36,7 @@ COMMANDS = (
     Listed("registration", "let applications register themselves", "Every day"),
     Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
     Listed("owner", "a link that makes you the owner, once", "Every day"),
+    Listed("brand", "name, colour, logo and links of the pages", "Every day"),
     Listed("explain", "why a request was refused, by its reference VK-…", "Every day"),
     Listed("events", "what happened: sign-ins, grants, changes of objects", "Every day"),
     Listed("doctor", "look for what is wrong before users do", "Take care"),

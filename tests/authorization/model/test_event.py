@@ -15,6 +15,7 @@ from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Ser
 from valetkey.authorization.deeds.account.connected_apps import end_apps
 from valetkey.authorization.deeds.admin import api_tokens
 from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.deeds.admin.brand import change_brand
 from valetkey.authorization.deeds.admin.clients import ClientDesk
 from valetkey.authorization.deeds.admin.events import begin_export
 from valetkey.authorization.deeds.admin.permissions import CommandLine
@@ -26,6 +27,7 @@ from valetkey.authorization.model import event as package
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.brand import BrandField
 from valetkey.authorization.model.delivery import Delivery
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
@@ -41,6 +43,7 @@ from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened
+from valetkey.config.settings import BrandSettings
 from valetkey.fetch.door import Fetched
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM, Runtime
@@ -176,6 +179,7 @@ async def _programs(it: Service, told: set[str]) -> None:
         assert isinstance(api_tokens.issue(tx, by, key, wanted, fresh, now), ApiToken)
         assert api_tokens.end(tx, by, "at_1", now)
         begin_export(tx, by, "csv", now)
+        assert change_brand(tx, by, BrandSettings(), {BrandField.NAME: "Acme"}, now)
         desk = ClientDesk(it.foundation.registrar("admin"))
         assert desk.verify(tx, by, "web", on=True, now=now)
         assert desk.verify(tx, by, "web", on=False, now=now)

@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from urllib.parse import urlsplit
 
 from valetkey.authorization.app.clients import (
@@ -95,7 +96,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         runtime.random,
     )
     reader = make_reader(foundation)
-    refuse_with_page = RefuseWithPage(decisions, site.brand)
+    refuse_with_page = RefuseWithPage(decisions, site.brands)
     routes = (
         *visitor_routes(site, passwords, minter, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
@@ -125,3 +126,4 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         ),
         on_close=close,
     )
+            partial(site.brands.keep, store),

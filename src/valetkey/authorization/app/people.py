@@ -6,6 +6,7 @@ from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.brand_book import BrandBook
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 
@@ -21,7 +22,9 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
         sessions=settings.sessions,
         policy=policy_of(settings, foundation.own_scope),
         code_lifetime=settings.tokens.authorization_code_lifetime,
-        brand=Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url),
+        brands=BrandBook(
+            Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url)
+        ),
         decisions=decisions,
         random=foundation.runtime.random,
         scopes=foundation.asked_of_people,

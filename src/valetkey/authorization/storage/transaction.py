@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.storage.access_tokens import AccessTokens
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
+from valetkey.authorization.storage.administration.brand import BrandChanges
 from valetkey.authorization.storage.administration.client_search import ClientSearch
 from valetkey.authorization.storage.administration.event_search import EventSearch
 from valetkey.authorization.storage.administration.people import People
@@ -169,6 +170,11 @@ class Store:
 
     engine: Engine
     random: Callable[[int], bytes]
+
+    @property
+    def brand(self) -> BrandChanges:
+        """What was changed of the brand while the server ran."""
+        return BrandChanges(self.db)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` against one consistent snapshot; for look-ups by key."""

@@ -7,6 +7,7 @@ import pytest
 from tests.authorization.endpoints.visitor.world import World, run
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.brand_book import BrandBook
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
@@ -57,7 +58,7 @@ def test_what_the_pages_refer_to_is_served_for_ever(sqlite_url: str) -> None:
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
     decisions = DecisionQueue(SYSTEM.random)
-    refuse = RefuseWithPage(decisions, Brand())
+    refuse = RefuseWithPage(decisions, BrandBook(Brand()))
     refusal = Refusal(code, "it <b>was</b> wrong", "a.check", "expected", "received")
     response = refuse(Request("GET", "/oauth/authorize"), refusal)
     assert response.status == STATUS[code]
@@ -72,7 +73,7 @@ def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
 
 def test_an_address_that_is_not_ours_is_not_written_down() -> None:
     decisions = DecisionQueue(SYSTEM.random)
-    refuse = RefuseWithPage(decisions, Brand())
+    refuse = RefuseWithPage(decisions, BrandBook(Brand()))
     for path in ("/vk_cs_secret", "/a/b/c/d", "/A", "/a?b"):
         refuse(Request("GET", path), Refusal(ErrorCode.NOT_FOUND, "nothing here"))
     assert {decision.endpoint for decision in decisions.drain()} == {""}

@@ -32,6 +32,7 @@ from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
+from valetkey.authorization.pages.looks.brand_book import BrandBook
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys
@@ -188,7 +189,7 @@ async def world(
     runtime = Runtime(now=lambda: clock.now, random=SYSTEM.random)
     store = Store(engine, runtime.random)
     keyring = Keyring.fresh(runtime.random)
-    brand = Brand()
+    brands = BrandBook(Brand())
     decisions = DecisionQueue(runtime.random)
     settings = PasswordSettings()
     offload = Offload(2, 32)
@@ -205,7 +206,7 @@ async def world(
         sessions=SessionSettings(),
         policy=TokenPolicy(API, hours(1), minutes(10), days(30), days(180), seconds(30)),
         code_lifetime=seconds(60),
-        brand=brand,
+        brands=brands,
         decisions=decisions,
         random=runtime.random,
         scopes=SCOPES,
@@ -219,7 +220,7 @@ async def world(
     signer = ClientSigner(keys, shared, client_keys, runtime.random)
     id_tokens = IdTokens(issuer, signer, subjects, hours(1))
     minter = Minter(issuer, keys, id_tokens)
-    refuse = RefuseWithPage(decisions, brand)
+    refuse = RefuseWithPage(decisions, brands)
     tokens = LogoutTokens(issuer, signer, subjects)
     courier = Courier(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, subjects, courier.at_once)

@@ -1,25 +1,45 @@
-"""GET /assets/…: the stylesheet and the icon, for ever under their addresses."""
+"""GET /assets/…: what the pages refer to, for ever under addresses that name their content."""
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 from valetkey.authorization.pages.looks.asset import CACHE_CONTROL, Asset, assets
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.web.exchange import Endpoint, Refuse, Request, Response
-from valetkey.web.router import Route
+from valetkey.authorization.pages.looks.brand_book import BrandBook
+from valetkey.authorization.storage.transaction import Store
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Request, Response
+
+ASSETS = "/assets/{file}"
 
 
-def asset_routes(brand: Brand, refuse: Refuse) -> Iterator[Route]:
-    """A route for each file that this brand's pages refer to."""
-    for asset in assets(brand):
-        endpoint = _serving(asset)
-        yield Route(asset.path, {"GET": endpoint, "HEAD": endpoint}, refuse)
+@dataclass(frozen=True, slots=True)
+class AssetEndpoint:
+    """The stylesheet, the icon, the scripts, and what a theme brings."""
+
+    book: BrandBook
+    store: Store
+
+    async def get(self, request: Request) -> Response:
+        """The file of that address. What another process already shows is looked up here first."""
+        found = self.book.asset(request.path)
+        if found is None:
+            await self.book.refresh(self.store)
+            found = self.book.asset(request.path)
+        if found is not None:
+            return _answer(found, CACHE_CONTROL)
+        # A page of an earlier server is still open, or one of a later server already.
+        current = _current(self.book, request.path)
+        if current is None:
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such file", "assets.file"))
+        return _answer(current, "no-store")
 
 
-def _serving(asset: Asset) -> Endpoint:
-    headers = (("content-type", asset.content_type), ("cache-control", CACHE_CONTROL))
-    response = Response(200, asset.body, headers)
+def _current(book: BrandBook, path: str) -> Asset | None:
+    name, _, digest = path.rpartition("-")
+    if not digest:
+        return None
+    return next((a for a in assets(book.current) if a.path.rpartition("-")[0] == name), None)
 
-    async def serve(request: Request) -> Response:
-        return response
 
-    return serve
+def _answer(asset: Asset, cached: str) -> Response:
+    headers = (("content-type", asset.content_type), ("cache-control", cached), *asset.headers)
+    return Response(200, asset.body, headers)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
-from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.brand_book import BrandBook
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
 from valetkey.authorization.pages.page import Page, content_security_policy, render
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -15,7 +15,7 @@ from valetkey.web.exchange import Request, Response, html_response
 class ErrorPages:
     """The explanations that `error_uri` leads to."""
 
-    brand: Brand
+    brands: BrandBook
     issuer: str
 
     async def index(self, request: Request) -> Response:
@@ -36,7 +36,7 @@ class ErrorPages:
         return self._page(request, QueryStringPage(f"{self.issuer}/oauth/token"))
 
     def _page(self, request: Request, page: Page) -> Response:
-        policy = content_security_policy(brand=self.brand)
+        policy = content_security_policy(brand=self.brands.current)
         viewer = viewer_of(request)
-        body = render(page, brand=self.brand, viewer=viewer)
+        body = render(page, brand=self.brands.current, viewer=viewer)
         return html_response(body, 200, policy, spoken(viewer))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.errors.texts import TEXTS
-from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.brand_book import BrandBook
 from valetkey.authorization.pages.page import content_security_policy, render
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, Refusal
@@ -22,16 +22,16 @@ class RefuseWithPage:
     """Refuse for routes that people visit."""
 
     decisions: DecisionQueue
-    brand: Brand
+    brands: BrandBook
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
         """The problem page, with a reference to the record of what exactly was wrong."""
         endpoint = request.path if _OURS.fullmatch(request.path) else ""
         reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
         page = ProblemPage(refusal.code, refusal.description, _mender(refusal), reference)
-        policy = content_security_policy(brand=self.brand)
+        policy = content_security_policy(brand=self.brands.current)
         viewer = viewer_of(request)
-        body = render(page, brand=self.brand, viewer=viewer)
+        body = render(page, brand=self.brands.current, viewer=viewer)
         return html_response(body, STATUS[refusal.code], policy, spoken(viewer))
 
 

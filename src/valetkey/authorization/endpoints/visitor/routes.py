@@ -1,7 +1,7 @@
 """The pages' routes: which address is whose."""
 
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
-from valetkey.authorization.endpoints.visitor.assets import asset_routes
+from valetkey.authorization.endpoints.visitor.assets import ASSETS, AssetEndpoint
 from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
 from valetkey.authorization.endpoints.visitor.errors import ErrorPages
 from valetkey.authorization.endpoints.visitor.home import HomeEndpoint
@@ -28,7 +28,7 @@ def routes(
     """Every page for people and what pages refer to."""
     authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
     sign_in = SignInEndpoint(site, password)
-    home, errors = HomeEndpoint(site), ErrorPages(site.brand, site.issuer)
+    home, errors = HomeEndpoint(site), ErrorPages(site.brands, site.issuer)
 
     def form(path: str, **methods: Endpoint) -> Route:
         return Route(path, methods, refuse, Body.FORM)
@@ -46,5 +46,5 @@ def routes(
         page("/errors/", errors.index),
         page("/errors/{code}", errors.explanation),
         page("/notices/query-string", errors.query_string),
-        *asset_routes(site.brand, refuse),
+        page(ASSETS, AssetEndpoint(site.brands, site.store).get),
     )

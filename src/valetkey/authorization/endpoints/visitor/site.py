@@ -11,6 +11,7 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.authorize.form_post import FormPostPage
 from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.brand_book import BrandBook
 from valetkey.authorization.pages.page import (
     Page,
     content_security_policy,
@@ -75,7 +76,7 @@ class Site:
     sessions: SessionSettings
     policy: TokenPolicy
     code_lifetime: Lifetime
-    brand: Brand
+    brands: BrandBook
     decisions: DecisionQueue
     random: Callable[[int], bytes]
     scopes: Mapping[str, str]
@@ -85,6 +86,11 @@ class Site:
     portal: PortalSettings = PortalSettings()
 
     @property
+    @property
+    def brand(self) -> Brand:
+        """Whose pages these are at this moment."""
+        return self.brands.current
+
     def subjects(self) -> Subjects:
         """By what name each client knows a person."""
         return Subjects(self.keyring.fingerprint_key)

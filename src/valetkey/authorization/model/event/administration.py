@@ -32,3 +32,13 @@ class EventsExported(Event):
 
     name: ClassVar[str] = "events.exported"
     format: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrandChanged(Event):
+    """A part of the brand, such as `name` or `accent`, is another than before."""
+
+    name: ClassVar[str] = "brand.changed"
+    field: str
+    before: str
+    after: str

@@ -3,6 +3,7 @@
 from valetkey.authorization.model.event.administration import (
     ApiTokenEnded,
     ApiTokenIssued,
+    BrandChanged,
     EventsExported,
 )
 from valetkey.authorization.model.event.clients import (
@@ -131,6 +132,7 @@ _OF_ADMINISTRATION: tuple[type[Event], ...] = (
     EventsExported,
 )
 
+    BrandChanged,
 EVENTS: tuple[type[Event], ...] = (
     *_OF_CLIENTS,
     *_OF_PEOPLE,

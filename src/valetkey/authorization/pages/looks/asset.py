@@ -25,6 +25,7 @@ _STYLES = (
     "account.css",
     "person.css",
     "errors.css",
+    "insight.css",
 )
 """In this order, files under assets/styles; scripts are under assets/scripts."""
 
@@ -36,6 +37,7 @@ class Asset:
     path: str
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

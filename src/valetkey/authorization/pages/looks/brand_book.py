@@ -1,0 +1,67 @@
+"""The brand as it is now: what the settings say, and over it what was changed since."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from valetkey.authorization.model.brand import BrandField
+from valetkey.authorization.pages.looks.asset import Asset, assets
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.storage.transaction import Store
+
+_LOOK_EVERY = 1.0
+"""Seconds between looks whether another process changed it; a look costs microseconds."""
+
+_REMEMBERED = 100
+"""Files of looks that are over: pages that are open still ask for theirs."""
+
+
+class BrandBook:
+    """What every page asks. It reads the database when something changed there, never for a page.
+
+    A change counts within two seconds in every process, and in the one that made it as soon as it
+    says `refresh`.
+    """
+
+    def __init__(self, base: Brand) -> None:
+        """Begin with what the settings say."""
+        self._base = base
+        self._changed = -1
+        self._files: OrderedDict[str, Asset] = OrderedDict()
+        self.current = base
+        self._show(base)
+
+    async def refresh(self, store: Store) -> None:
+        """Read what was changed, if anything in the register was."""
+        changed = store.engine.changed()
+        if changed == self._changed:
+            return
+        said = await store.read(lambda tx: tx.brand.all())
+        self._changed = changed
+        brand = self.with_changes(said)
+        if brand != self.current:
+            self._show(brand)
+
+    async def keep(self, store: Store) -> None:
+        """Follow what other processes change, for as long as the server runs."""
+        while True:
+            await self.refresh(store)
+            await asyncio.sleep(_LOOK_EVERY)
+
+    def with_changes(self, said: Mapping[BrandField, str]) -> Brand:
+        """The brand of the settings with these parts changed."""
+        changes = {field.value: value for field, value in said.items()}
+        return replace(self._base, **changes)
+
+    def asset(self, path: str) -> Asset | None:
+        """A file of the brand as it is, or as it was a while ago."""
+        return self._files.get(path)
+
+    def _show(self, brand: Brand) -> None:
+        self.current = brand
+        for asset in assets(brand):
+            self._files[asset.path] = asset
+            self._files.move_to_end(asset.path)
+        while len(self._files) > _REMEMBERED:
+            self._files.popitem(last=False)

@@ -1,0 +1,59 @@
+"""Stylesheet, icon and scripts, under addresses that name their content."""
+
+from tests.authorization.endpoints.visitor.world import World, run
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.deeds.admin.brand import change_brand
+from valetkey.authorization.deeds.admin.permissions import CommandLine
+from valetkey.authorization.model.brand import BrandField
+from valetkey.config.settings import BrandSettings
+
+
+async def _style(it: World) -> str:
+    page = Reading((await it.browser().get("/")).body.encode())
+    return next(e for e in page.all("link") if e.attributes["rel"] == "stylesheet").attributes[
+        "href"
+    ]
+
+
+async def _paint(it: World, accent: str) -> None:
+    now, actor, settings = it.clock.now, CommandLine(), BrandSettings()
+    changes = {BrandField.ACCENT: accent, BrandField.NAME: "Nova"}
+    await it.site.store.write(lambda tx: change_brand(tx, actor, settings, changes, now))
+
+
+def test_a_new_colour_has_a_new_address_and_the_old_one_still_works(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser, before = it.browser(), await _style(it)
+        await _paint(it, "#aa0000")
+        await it.site.brands.refresh(it.site.store)
+        after = await _style(it)
+        assert before != after
+        assert "Nova" in (await browser.get("/")).body
+        for path, colour in ((before, "#2456d6"), (after, "#aa0000")):
+            answer = await browser.get(path)
+            assert answer.status == 200
+            assert f"--fill:{colour}" in answer.body
+            assert "immutable" in answer.header("cache-control")
+
+    run(sqlite_url, story)
+
+
+def test_what_another_process_shows_already_is_found_here(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        style = await _style(it)
+        await _paint(it, "#aa0000")
+        # The page of the other process names an address that this one has not heard of.
+        elsewhere = await it.browser().get(style.replace(style[-20:-4], "0" * 16))
+        assert "--fill:#aa0000" in elsewhere.body
+        assert elsewhere.header("cache-control") == "no-store"
+        assert "immutable" in (await it.browser().get(await _style(it))).header("cache-control")
+
+    run(sqlite_url, story)
+
+
+def test_nothing_else_is_there(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        for name in ("style.css", "style", "x-0.css", "..%2fsecret", "-", "%00", "a" * 4_000):
+            assert (await it.browser().get(f"/assets/{name}")).status == 404
+
+    run(sqlite_url, story)

@@ -1,0 +1,30 @@
+"""`valetkey brand`: the brand is shown and changed while servers run."""
+
+from pathlib import Path
+
+from tests.cli.running import valetkey
+from tests.cli.site import configure
+
+
+def test_the_brand_is_shown_changed_and_put_back(tmp_path: Path) -> None:
+    configure(tmp_path)
+    before = valetkey("brand", "--json", here=tmp_path).json
+    assert before["accent"] == "#2456d6"
+    ran = valetkey("brand", "--name", "Acme", "--accent", "#0A7D4F", here=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "Acme" in ran.out
+    after = valetkey("brand", "--json", here=tmp_path).json
+    assert (after["name"], after["accent"]) == ("Acme", "#0a7d4f")
+    events = valetkey("events", "--json", here=tmp_path).out
+    assert '"brand.changed"' in events
+    assert '"before": "#2456d6"' in events
+    assert valetkey("brand", "--reset", "--json", here=tmp_path).json == before
+
+
+def test_what_cannot_be_is_refused_by_the_name_of_its_option(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = valetkey("brand", "--accent", "red", "--logo-url", "http://x", here=tmp_path)
+    assert ran.code == 2
+    assert "--accent" in ran.err
+    assert "--logo-url" in ran.err
+    assert valetkey("brand", "--json", here=tmp_path).json["accent"] == "#2456d6"
