@@ -11,6 +11,9 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 
+FEDERATED = "fed"
+"""The authentication method of who was vouched for; RFC 8176 has no word for it."""
+
 LONGEST_CODE = 2_000
 LONGEST_SUBJECT = 255
 """Characters of a `sub` (OpenID Connect Core section 2)."""

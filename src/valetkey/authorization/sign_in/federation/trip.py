@@ -26,6 +26,7 @@ class Errand(StrEnum):
 
     SIGN_IN = "sign_in"
     CONNECT = "connect"
+    CONFIRM = "confirm"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,5 +1,6 @@
 """GET and POST /oauth/sign-in: who is it? A name and a password."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from valetkey.authorization.endpoints.authorize.pending import (
 from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import HOME, SIGN_IN, Site, asking_app
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.pages.visitor.federation.button import ProviderButton
 from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
@@ -30,12 +32,23 @@ _UNAUTHORIZED = 401
 _TOO_MANY = 429
 
 
+Buttons = Callable[[str, str, str, str], tuple[ProviderButton, ...]]
+"""Links to other servers, for a browser, what its page is about, and where it was going: a sealed
+request, or a page of ours."""
+
+
+def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[ProviderButton, ...]:
+    """Where people sign in here alone."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class SignInEndpoint:
     """The sign-in page, on the way from an app or by itself."""
 
     site: Site
     password: PasswordSignIn
+    buttons: Buttons = no_buttons
 
     async def get(self, request: Request) -> Response:
         """The page. Whoever is signed in and comes by themselves is sent home."""
@@ -109,6 +122,7 @@ class SignInEndpoint:
             username=username,
             failed=refusal is not None and refusal.code is not ErrorCode.SLOW_DOWN,
             wait=wait,
+            providers=self.buttons(browser, _about(pending), sealed, _to(request)),
         )
         status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED
         if wait:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.pages.visitor.federation.button import ProviderButton
 from valetkey.authorization.pages.who import AskingApp
 
 
@@ -24,3 +25,5 @@ class SignInPage:
     failed: bool = False
     #: Seconds until another attempt is looked at; 0 when none has to be waited for.
     wait: int = 0
+    #: Other servers at which the visitor may sign in.
+    providers: tuple[ProviderButton, ...] = ()

@@ -1,0 +1,1 @@
+"""The pages of who signs in from another server."""
