@@ -122,8 +122,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             upkeep.count_usage,
             upkeep.sweep,
             upkeep.keep_keys,
+            partial(site.brands.keep, store),
             courier.deliver,
         ),
         on_close=close,
     )
-            partial(site.brands.keep, store),

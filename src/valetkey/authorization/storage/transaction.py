@@ -154,6 +154,11 @@ class Transaction:
         return Throttles(self.db)
 
     @property
+    def brand(self) -> BrandChanges:
+        """What was changed of the brand while the server ran."""
+        return BrandChanges(self.db)
+
+    @property
     def events(self) -> Events:
         """What happened."""
         return Events(self.db, self.random, self.done_by)
@@ -170,11 +175,6 @@ class Store:
 
     engine: Engine
     random: Callable[[int], bytes]
-
-    @property
-    def brand(self) -> BrandChanges:
-        """What was changed of the brand while the server ran."""
-        return BrandChanges(self.db)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` against one consistent snapshot; for look-ups by key."""

@@ -29,10 +29,10 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.brand_book import BrandBook
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
-from valetkey.authorization.pages.looks.brand_book import BrandBook
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys

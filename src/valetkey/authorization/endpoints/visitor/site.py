@@ -86,11 +86,11 @@ class Site:
     portal: PortalSettings = PortalSettings()
 
     @property
-    @property
     def brand(self) -> Brand:
         """Whose pages these are at this moment."""
         return self.brands.current
 
+    @property
     def subjects(self) -> Subjects:
         """By what name each client knows a person."""
         return Subjects(self.keyring.fingerprint_key)

@@ -129,10 +129,10 @@ _OF_KEYS: tuple[type[Event], ...] = (
 _OF_ADMINISTRATION: tuple[type[Event], ...] = (
     ApiTokenIssued,
     ApiTokenEnded,
+    BrandChanged,
     EventsExported,
 )
 
-    BrandChanged,
 EVENTS: tuple[type[Event], ...] = (
     *_OF_CLIENTS,
     *_OF_PEOPLE,
