@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.account_examples import account_examples
 from tests.authorization.pages.developer_examples import developer_examples
+from tests.authorization.pages.insight_examples import insight_examples
 from tests.authorization.pages.person_examples import person_examples
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
@@ -91,6 +92,7 @@ SIGN_IN = SignInPage("/oauth/sign-in?interaction=1", "csrf-value", PRINTER)
 EXAMPLES: Mapping[str, Page] = {
     **account_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
     **developer_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
+    **insight_examples(LONG, HOSTILE),
     **person_examples(ADA, PRINTER, LONG, RTL, HOSTILE),
     "sign_in": SIGN_IN,
     "sign_in_alone": SignInPage("/oauth/sign-in", "csrf-value"),

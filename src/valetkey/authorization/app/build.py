@@ -22,6 +22,9 @@ from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.developer.insight.routes import (
+    routes as insight_routes,
+)
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
@@ -102,6 +105,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *logout_routes(site, sign_out, refuse_with_page),
         *account_routes(site, sign_out, password_change, refuse_with_page),
         *developer_routes(site, refuse_with_page),
+        *insight_routes(site, refuse_with_page),
         *client_routes(foundation, door, reader, served, minter, refuse),
         userinfo_route(foundation, directory, reader, minter, refuse),
         *registration_routes(foundation, refuse),

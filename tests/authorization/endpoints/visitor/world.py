@@ -14,6 +14,7 @@ from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.developer.insight.routes import routes as insight_routes
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
@@ -236,6 +237,7 @@ async def world(
             *logout_routes(site, deed, refuse),
             *account_routes(site, deed, change, refuse),
             *developer_routes(site, refuse),
+            *insight_routes(site, refuse),
         ),
         runtime=runtime,
         refuse=refuse,

@@ -1,0 +1,24 @@
+"""The routes on which developers find out how their app is doing."""
+
+from valetkey.authorization.endpoints.developer.insight.failures import FailuresEndpoint
+from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
+from valetkey.web.exchange import Endpoint, Refuse
+from valetkey.web.router import Route
+
+_APP = f"{DEVELOPER}/apps/{{client_id}}"
+_FAILURES = f"{_APP}/failures"
+
+
+def routes(site: Site, refuse: Refuse) -> tuple[Route, ...]:
+    """Refusals, usage, people, health, and trying it."""
+    failures = FailuresEndpoint(site)
+
+    def page(path: str, get: Endpoint) -> Route:
+        return Route(path, {"GET": get, "HEAD": get}, refuse)
+
+    return (
+        page(_FAILURES, failures.get),
+        page(f"{_FAILURES}/{{reference}}", failures.one),
+        page(f"{DEVELOPER}/failures", failures.find),
+        page(f"{DEVELOPER}/failures/{{reference}}", failures.find),
+    )

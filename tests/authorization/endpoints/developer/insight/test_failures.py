@@ -1,0 +1,214 @@
+"""Requests that failed: the team reads why, and nobody else learns that there was one."""
+
+import re
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.developer.insight.teams import (
+    WEB1,
+    are_for_the_team_alone,
+    team,
+)
+from tests.authorization.endpoints.visitor.world import NOON, World, run
+from valetkey.authorization.endpoints.developer.insight.failures import SHOWN
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.upkeep.upkeep import Upkeep
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.runtime import SYSTEM, Runtime
+
+HOSTILE = "<script>alert(1)</script>\"' onload=x {{ 7*7 }} \u202e"
+
+
+async def written(it: World) -> None:
+    """Every refusal so far is on disk."""
+    await Upkeep(
+        it.store, it.decisions, it.minter.keys, Runtime(lambda: NOON, SYSTEM.random)
+    ).flush()
+
+
+def refused(
+    it: World,
+    check: str = "code.expired",
+    *,
+    code: ErrorCode = ErrorCode.INVALID_GRANT,
+    client_id: str | None = "web1",
+    expected: str = "",
+    received: str = "",
+) -> str:
+    """The reference of one."""
+    refusal = Refusal(code, "no, in fixed words", check, expected, received)
+    return it.decisions.put(
+        refusal, endpoint="/oauth/token", at=it.clock.now, client_id=client_id, proven=True
+    )
+
+
+def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        problem = await it.browser().ask(redirect_uri="https://app.example/callback/")
+        assert problem.status == 400
+        found = re.search(r'href="(/developer/failures/(VK-[0-9A-Z-]+))"', problem.body)
+        assert found
+        assert "app.example/callback" not in problem.body
+        await written(it)
+        owner = await signed_in(it)
+        answer = await owner.follow(await owner.get(found[1]))
+        assert answer.status == 200, answer.body
+        for words in (
+            "redirect_uri.unknown",
+            "https://app.example/callback/",
+            "https://app.example/cb",
+            "letter by letter",
+            "in the name of your app",
+        ):
+            assert knows(answer, words), words
+        assert found[2] in (await owner.get(f"{WEB1}/failures")).body
+        stranger = await signed_in(it, "mallory")
+        assert (await stranger.get(found[1])).status == 404
+        assert (await stranger.get(f"/developer/apps/nat1/failures/{found[2]}")).status == 404
+
+    run(database_url, story)
+
+
+def test_every_refusal_of_the_authorization_endpoint_reaches_the_team(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        for wrong in ({"scope": "nothing"}, {"response_type": "x"}, {"redirect_uri": "-"}):
+            await it.browser().ask(**wrong)
+        await it.browser().ask(redirect_uri="https://evil.example/")
+        await it.browser().ask(client_id="web1", prompt="none")
+        await written(it)
+        page = await (await signed_in(it)).get(f"{WEB1}/failures")
+        for code in ("invalid_scope", "unsupported_response_type", "login_required"):
+            assert f"<code>{code}</code>" in page.body
+        assert page.body.count('<th scope="row">') == 4
+        assert "evil.example" not in page.body
+
+    run(sqlite_url, story)
+
+
+def test_pages_open_for_the_team_alone(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        reference = refused(it)
+        nobodys = refused(it, client_id=None)
+        await written(it)
+        owner = await are_for_the_team_alone(it, f"{WEB1}/failures", f"{WEB1}/failures/{reference}")
+        assert (await owner.get(f"{WEB1}/failures/{nobodys}")).status == 404
+        assert (await owner.get(f"/developer/failures/{nobodys}")).status == 404
+        assert (await it.browser().get(f"/developer/failures/{reference}")).status == 303
+
+    run(sqlite_url, story)
+
+
+def test_they_follow_each_other_without_gap_and_can_be_filtered(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        for _ in range(SHOWN * 2):
+            refused(it)
+        refused(it, "scope.wider", code=ErrorCode.INVALID_SCOPE)
+        await written(it)
+        browser = await signed_in(it)
+        page = await browser.get(f"{WEB1}/failures")
+        counts = [page.body.count('<th scope="row">')]
+        while found := re.search(r'href="([^"]+before=[^"]+)"', page.body):
+            page = await browser.get(found[1].replace("&amp;", "&"))
+            counts.append(page.body.count('<th scope="row">'))
+        assert counts == [SHOWN, SHOWN, 1]
+        assert knows(page, ">Newer</a>")
+        one = await browser.get(f"{WEB1}/failures", code="invalid_scope")
+        assert one.body.count('<th scope="row">') == 1
+        none = await browser.get(f"{WEB1}/failures", code="invalid_client")
+        assert knows(none, "There is no such refusal here")
+
+    run(database_url, story)
+
+
+def test_an_app_to_which_nothing_was_refused_is_told_so(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        page = await (await signed_in(it)).get(f"{WEB1}/failures")
+        assert knows(page, "Nothing was refused")
+
+    run(sqlite_url, story)
+
+
+def test_addresses_that_are_not_ours_are_refused(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        browser = await signed_in(it)
+        for wrong in ("", "1", "0.VK-1", "1.VK-7F3K", "9" * 13 + ".VK-7F3K-9QXM-2RTD", "²"):
+            assert (await browser.get(f"{WEB1}/failures", before=wrong)).status == 400, wrong
+        assert (await browser.get(f"{WEB1}/failures", code="nothing_of_ours")).status == 400
+        for wrong in ("x", "VK-7F3K-9QXM-2RTD", "%00", "%ff", "VK-" + "7" * 2_000):
+            assert (await browser.get(f"{WEB1}/failures/{wrong}")).status == 404, wrong
+            assert (await browser.get(f"/developer/failures/{wrong}")).status == 404, wrong
+        assert (await browser.get("/developer/failures")).status == 404
+        assert (await browser.post(f"{WEB1}/failures", {})).status == 405
+
+    run(sqlite_url, story)
+
+
+def test_a_reference_is_found_however_it_is_typed(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        reference = refused(it)
+        await written(it)
+        browser = await signed_in(it)
+        typed = reference.lower().replace("-", " ").replace("0", "o").replace("1", "l")
+        answer = await browser.get("/developer/failures", reference=f" {typed} ")
+        assert answer.location == f"{WEB1}/failures/{reference}"
+
+    run(sqlite_url, story)
+
+
+def test_xs_01_what_strangers_sent_is_text_and_nothing_else(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        reference = refused(it, HOSTILE, expected=HOSTILE, received=HOSTILE)
+        reference2 = refused(
+            it, "redirect_uri.unknown", received="'https://x/\"><script>alert(1)</script>'"
+        )
+        await written(it)
+        browser = await signed_in(it)
+        for each in (reference, reference2):
+            page = await browser.get(f"{WEB1}/failures/{each}")
+            assert page.status == 200
+            assert "<script>alert" not in page.body
+            assert "\u202e" not in page.body
+            assert "49" not in page.body.partition("<dt>Expected")[2].partition("<h2")[0]
+            assert "script-src 'self'" in page.header("content-security-policy")
+
+    run(sqlite_url, story)
+
+
+def test_a_flood_in_the_name_of_an_app_does_not_hide_what_the_app_does(sqlite_url: str) -> None:
+    queue = DecisionQueue(SYSTEM.random)
+    no = Refusal(ErrorCode.INVALID_CLIENT, "no", "client.secret", about="web1")
+    for _ in range(1_000):
+        queue.put(no, endpoint="/oauth/token", at=NOON)
+    mine = Refusal(ErrorCode.INVALID_GRANT, "no", "code.expired")
+    queue.put(mine, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
+    named = [each for each in queue.waiting if each.client_id == "web1"]
+    assert len(named) == 61
+    assert named[-1].check == "code.expired"
+    later = Instant(NOON + days(1))
+    queue.put(no, endpoint="/oauth/token", at=later)
+    assert queue.waiting[-1].client_id == "web1"
+
+
+def test_records_end_after_a_week(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        reference = refused(it)
+        await written(it)
+
+        def sweep(tx: Transaction) -> int:
+            return tx.decisions.sweep(Instant(NOON + days(7)), 10)
+
+        assert await it.store.write(sweep) == 1
+        browser = await signed_in(it)
+        assert (await browser.get(f"{WEB1}/failures/{reference}")).status == 404
+
+    run(sqlite_url, story)

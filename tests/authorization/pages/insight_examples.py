@@ -1,0 +1,98 @@
+"""What developers find out about their app: empty, one, many, and the hardest to lay out."""
+
+from collections.abc import Mapping
+
+from tests.authorization.pages.developer_examples import HEAD, head
+from valetkey.authorization.pages.developer.insight.advice import advice_on
+from valetkey.authorization.pages.developer.insight.failures import (
+    FailureLine,
+    FailurePage,
+    FailuresPage,
+)
+from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.pages.who import AskingApp
+from valetkey.kernel.moment import Instant, days, hours, minutes
+from valetkey.kernel.refusal import STATUS, ErrorCode
+
+NOW = Instant(1_800_000_000)
+_ODD = '</code><script>alert(1)</script>\u202e\' onload="x" {{ 7*7 }} %(name)s'
+
+_REFUSALS = (
+    (
+        "/oauth/authorize",
+        ErrorCode.INVALID_REQUEST,
+        "redirect_uri is not registered for this app",
+        minutes(3),
+    ),
+    (
+        "/oauth/token",
+        ErrorCode.INVALID_CLIENT,
+        "the client is unknown, or did not prove that it is this client",
+        minutes(50),
+    ),
+    (
+        "/oauth/token",
+        ErrorCode.INVALID_GRANT,
+        "code_verifier does not fit the code_challenge of the authorization request",
+        hours(5),
+    ),
+    (
+        "/oauth/authorize",
+        ErrorCode.INVALID_SCOPE,
+        "scope names something that this app cannot ask a person for",
+        days(2),
+    ),
+)
+
+
+def _line(place: int = 0) -> FailureLine:
+    endpoint, code, description, ago = _REFUSALS[place]
+    reference = f"VK-7F3K-9QXM-2RT{place}"
+    return FailureLine(reference, When(Instant(NOW - ago), NOW), endpoint, code.value, description)
+
+
+def _failure(
+    place: int, check: str, expected: str, received: str, app: AskingApp | None = None
+) -> FailurePage:
+    line = _line(place)
+    code = ErrorCode(line.code)
+    here = HEAD if app is None else head(app)
+    return FailurePage(
+        here,
+        line,
+        STATUS[code],
+        check,
+        expected,
+        received,
+        TEXTS[code],
+        advice_on(check),
+        by_anybody=place < 2,
+        until=When(Instant(NOW + days(7)), NOW),
+        add_redirect_uri=here.at("failures") + "/VK-7F3K-9QXM-2RTD/add" if place == 0 else "",
+    )
+
+
+def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+    """Each page in the states that it has."""
+    codes = tuple(sorted({code.value for _, code, _, _ in _REFUSALS}))
+    every = tuple(_line(place) for place in range(len(_REFUSALS)))
+    older = HEAD.at("failures") + "?before=1.VK-7F3K-9QXM-2RTD"
+    return {
+        "failures_none": FailuresPage(HEAD, (), ()),
+        "failures_one": FailuresPage(HEAD, every[:1], codes[:1]),
+        "failures": FailuresPage(HEAD, every * 6, codes, newer=older, older=older),
+        "failures_none_of_a_kind": FailuresPage(HEAD, (), codes, code="invalid_scope"),
+        "failure": _failure(
+            0,
+            "redirect_uri.unknown",
+            "one of the redirect URIs of app_7f3k9qxm: https://app.example/callback",
+            "'https://app.example/callback/'",
+        ),
+        "failure_of_a_secret": _failure(
+            1, "client.secret", "one of the secrets of app_7f3k9qxm", "another secret", long
+        ),
+        "failure_without_advice": _failure(2, "of.its.own", "", ""),
+        "failure_hostile": _failure(3, _ODD, _ODD, _ODD, hostile),
+    }
