@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Annotated
 
 from valetkey.config import rules
-from valetkey.config.administration import AdministrationSettings
-from valetkey.config.federation import FederationSettings
-from valetkey.config.mail import MailSettings
-from valetkey.config.portal import PortalSettings
+from valetkey.config.sections.administration import AdministrationSettings
+from valetkey.config.sections.federation import FederationSettings
+from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.portal import PortalSettings
 from valetkey.config.rules import Network, text, whole
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.storage.sign_in.administrations import Administration
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.administration import AdministrationSettings
+from valetkey.config.sections.administration import AdministrationSettings
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.secret import (
     FingerprintKey,

@@ -10,7 +10,7 @@ import pytest
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.sign_in.federation.github import GitHubProvider
 from valetkey.authorization.sign_in.federation.provider import Claimed, Journey, Line
-from valetkey.config.federation import ProviderKind, ProviderSettings
+from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.door import Door
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.runtime import SYSTEM

@@ -16,7 +16,7 @@ from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.sign_in.federation.openid import OpenIdProvider
 from valetkey.authorization.sign_in.federation.provider import Claimed, Journey, Line
-from valetkey.config.federation import ProviderKind, ProviderSettings
+from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.door import Door
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused

@@ -7,7 +7,7 @@ from valetkey.authorization.model.account.letter import LIFETIME, Letter, Letter
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.mail import MailSettings, MailTransport
+from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, hours, later
 from valetkey.kernel.secret import fresh_id

@@ -35,8 +35,8 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.config.administration import AdministrationSettings
-from valetkey.config.portal import PortalSettings
+from valetkey.config.sections.administration import AdministrationSettings
+from valetkey.config.sections.portal import PortalSettings
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, Lifetime

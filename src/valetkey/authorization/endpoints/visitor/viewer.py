@@ -3,7 +3,7 @@
 from valetkey.authorization.endpoints.visitor.language import here, language_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.looks.viewer import Viewer
-from valetkey.config.portal import PortalSettings, Registrants
+from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.web.exchange import Pairs, Request
 
 

@@ -19,7 +19,7 @@ from valetkey.authorization.sign_in.federation.provider import (
     plain,
     unusable,
 )
-from valetkey.config.federation import ProviderSettings
+from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.door import JSON, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.url import append_query

@@ -20,7 +20,7 @@ from valetkey.authorization.sign_in.federation.provider import (
     plain,
     unusable,
 )
-from valetkey.config.federation import ProviderSettings
+from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.door import JSON
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 
-from valetkey.config.federation import ProviderSettings
+from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.door import Door, Fetched, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.sign_in.federation.github import GitHubProvider
 from valetkey.authorization.sign_in.federation.openid import OpenIdProvider
 from valetkey.authorization.sign_in.federation.provider import Line, Provider
-from valetkey.config.federation import ProviderKind
+from valetkey.config.sections.federation import ProviderKind
 from valetkey.config.settings import Settings
 from valetkey.fetch.door import Door
 from valetkey.kernel.moment import Instant
