@@ -10,11 +10,12 @@ from types import MappingProxyType
 from typing import Annotated
 
 from valetkey.config import rules
+from valetkey.config.rules import Network, text, whole
+from valetkey.config.sections.accounts import AccountSettings
 from valetkey.config.sections.administration import AdministrationSettings
 from valetkey.config.sections.federation import FederationSettings
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.portal import PortalSettings
-from valetkey.config.rules import Network, text, whole
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret
@@ -374,6 +375,7 @@ class Settings:
     clients: ClientSettings = ClientSettings()
     registration: RegistrationSettings = RegistrationSettings()
     portal: PortalSettings = PortalSettings()
+    accounts: AccountSettings = AccountSettings()
     sessions: SessionSettings = SessionSettings()
     administration: AdministrationSettings = AdministrationSettings()
     passwords: PasswordSettings = PasswordSettings()
