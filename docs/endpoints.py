@@ -17,6 +17,7 @@ from valetkey.web.router import App, Route
 
 ASSETS = "/assets/"
 API = "/v2/"
+ADMIN_API = "/admin/api/"
 
 SENTENCES = {
     "/.well-known/openid-configuration": "What this server can do, for programs (Discovery 3).",
@@ -65,6 +66,7 @@ SENTENCES = {
     "/health/ready": "200 while a write transaction commits, else 503.",
     "/v2/": "This API for people: every object, with requests in curl, Python and JavaScript.",
     "/v2/openapi.json": "This API for programs (OpenAPI 3.1).",
+    ADMIN_API: "The admin API: what the console does, for programs (OpenAPI 3.1 in `v1/openapi.json`).",
     ASSETS: "Stylesheet and icon, under names that change with their content.",
 }
 
@@ -126,7 +128,10 @@ def _table(routes: Sequence[Route]) -> str:
 
 
 def _path(route: Route) -> str:
-    return ASSETS if route.path.startswith(ASSETS) else route.path
+    for folder in (ASSETS, ADMIN_API):
+        if route.path.startswith(folder):
+            return folder
+    return route.path
 
 
 def _methods(route: Route) -> str:

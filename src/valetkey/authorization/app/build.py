@@ -21,6 +21,7 @@ from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
+from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.developer.insight.routes import (
     routes as insight_routes,
@@ -109,6 +110,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *client_routes(foundation, door, reader, served, minter, refuse),
         userinfo_route(foundation, directory, reader, minter, refuse),
         *registration_routes(foundation, refuse),
+        *admin_api_routes(foundation, decisions),
         *resource_server_routes(foundation, door, reader, refuse),
         *health_routes(foundation, refuse),
     )

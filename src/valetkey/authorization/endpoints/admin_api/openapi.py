@@ -1,0 +1,179 @@
+"""The OpenAPI document (3.1) of the admin API, made from its table alone."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+import msgspec
+
+from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Operation
+from valetkey.authorization.endpoints.admin_api.table import AREAS, OPERATIONS
+from valetkey.kernel.refusal import ErrorCode
+
+Document = dict[str, object]
+
+_REF = "#/components/schemas/{name}"
+_ALWAYS = (400, 401, 403, 413, 414, 429, 503)
+_WITH_BODY = (415,)
+_GUARDED = (412, 428)
+_TAGS = r'^(\*|(W/)?"[!#-~]*")$'
+
+_PROBLEM: Document = {
+    "type": "object",
+    "description": "Why the answer is no (RFC 9457).",
+    "properties": {
+        "type": {"type": "string", "description": "A page that explains the code."},
+        "title": {"type": "string", "examples": ["Invalid Token Error"]},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"enum": sorted(code.value for code in ErrorCode)},
+        "reference": {
+            "type": "string",
+            "description": "What `valetkey explain` takes.",
+            "examples": ["VK-7F3K-9QXM-2RTD"],
+        },
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "pointer": {"type": "string", "examples": ["/redirect_uris/0"]},
+                    "detail": {"type": "string"},
+                },
+                "required": ["pointer", "detail"],
+            },
+        },
+    },
+    "required": ["type", "title", "status", "detail", "code", "reference"],
+}
+
+
+def document(issuer: str, name: str) -> Document:
+    """The whole document."""
+    shapes = [each for o in OPERATIONS for each in (o.takes, o.gives) if each is not None]
+    _, components = msgspec.json.schema_components(dict.fromkeys(shapes), ref_template=_REF)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": f"{name}: admin API",
+            "version": "1",
+            "description": (
+                "Everything that the pages of administration do, for programs. Errors are problem"
+                " documents (RFC 9457) with a reference. A token is made by somebody with a role,"
+                " and is worth no more than that role is at each use."
+            ),
+        },
+        "servers": [{"url": f"{issuer}{PREFIX}"}],
+        "tags": [{"name": name} for name in AREAS],
+        "security": [{"token": []}],
+        "paths": _paths(),
+        "components": {
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of this API: `vka_…`.",
+                }
+            },
+            "schemas": {"Problem": _PROBLEM, **components},
+        },
+    }
+
+
+def _paths() -> Document:
+    paths: dict[str, Document] = {}
+    for tag, operations in AREAS.items():
+        for operation in operations:
+            methods = paths.setdefault(operation.path, {})
+            methods[operation.method.lower()] = _operation(tag, operation)
+    return dict(paths)
+
+
+def _operation(tag: str, operation: Operation) -> Document:
+    needs = f"Needs the permission `{operation.permission.value}`."
+    made: Document = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "description": f"{operation.description} {needs}".strip(),
+        "tags": [tag],
+        "parameters": _parameters(operation),
+        "responses": {**_answer(operation), **_refusals(operation)},
+        "x-permission": operation.permission.value,
+    }
+    if operation.takes is not None:
+        made["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": _ref(operation.takes)}},
+        }
+    return made
+
+
+def _parameters(operation: Operation) -> Sequence[Document]:
+    found: list[Document] = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "pattern": r"^[A-Za-z0-9._~-]{1,100}$"},
+        }
+        for name in operation.arguments
+    ]
+    for each in operation.query:
+        schema = dict(each.schema)
+        found.append(
+            {
+                "name": each.name,
+                "in": "query",
+                "description": each.description,
+                "schema": schema,
+            }
+        )
+    if operation.guarded:
+        found.append(
+            {
+                "name": "If-Match",
+                "in": "header",
+                "required": True,
+                "description": "The ETag of what you read; the change is made only to that.",
+                "schema": {"type": "string", "pattern": _TAGS},
+            }
+        )
+    return found
+
+
+def _answer(operation: Operation) -> Document:
+    made: Document = {"description": HTTPStatus(operation.status).phrase}
+    headers: Document = {}
+    if operation.tagged:
+        headers["ETag"] = {"schema": {"type": "string"}, "required": True}
+    if operation.lists:
+        headers["Link"] = {"schema": {"type": "string"}, "description": "`next`, where there is"}
+    if headers:
+        made["headers"] = headers
+    if operation.media:
+        made["content"] = {media: {"schema": {"type": "string"}} for media in operation.media}
+    elif operation.gives is not None:
+        made["content"] = {"application/json": {"schema": _ref(operation.gives)}}
+    return {str(operation.status): made}
+
+
+def _refusals(operation: Operation) -> Mapping[str, object]:
+    statuses = {
+        *_ALWAYS,
+        *operation.refuses,
+        *(_WITH_BODY if operation.takes is not None else ()),
+        *(_GUARDED if operation.guarded else ()),
+    }
+    return {
+        str(status): {
+            "description": HTTPStatus(status).phrase,
+            "content": {
+                "application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}}
+            },
+        }
+        for status in sorted(statuses)
+    }
+
+
+def _ref(shape: object) -> object:
+    (schema,), _ = msgspec.json.schema_components([shape], ref_template=_REF)
+    return schema

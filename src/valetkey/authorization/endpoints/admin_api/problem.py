@@ -1,0 +1,80 @@
+"""How the admin API says no: problem documents (RFC 9457), and a challenge where it is due."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused, title
+from valetkey.web.exchange import Refuse, Request, Response
+
+_TYPE = ("content-type", "application/problem+json")
+_NO_STORE = ("cache-control", "no-store")
+_UNAUTHORIZED = 401
+
+NO_TOKEN = Refusal(
+    ErrorCode.INVALID_TOKEN,
+    "this needs a token of the admin API that works, sent as Authorization: Bearer",
+    "admin_api.token",
+    "a token that works, of somebody with a role",
+    "none, or another",
+)
+
+
+class Wrong(Refused):
+    """A body or a query that does not fit: what is wrong with which field."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        """Say no because of `faults`; a field is named as in `redirect_uris/0`."""
+        super().__init__(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "some fields are not as they should be",
+                "admin_api.fields",
+                "; ".join(f"{fault.field}: {fault.detail}" for fault in faults),
+            )
+        )
+        self.faults = tuple(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """Answers every refusal of this API."""
+
+    issuer: str
+    decisions: DecisionQueue
+
+    def at(self, path: str) -> Refuse:
+        """How the route of this path says no."""
+
+        def refuse(request: Request, refusal: Refusal) -> Response:
+            return self.answer(request, refusal, path)
+
+        return refuse
+
+    def answer(
+        self, request: Request, refusal: Refusal, path: str, faults: Sequence[Fault] = ()
+    ) -> Response:
+        """The problem; its reason is kept behind the reference."""
+        reference = self.decisions.put(refusal, endpoint=path, at=request.at)
+        status = STATUS[refusal.code]
+        problem: dict[str, object] = {
+            "type": f"{self.issuer}/errors/{refusal.code.value}",
+            "title": title(refusal.code),
+            "status": status,
+            "detail": refusal.description,
+            "code": refusal.code.value,
+            "reference": reference,
+        }
+        if faults:
+            problem["errors"] = [
+                {"pointer": f"/{fault.field}", "detail": fault.detail} for fault in faults
+            ]
+        headers: list[tuple[str, str]] = [_TYPE, _NO_STORE]
+        if status == _UNAUTHORIZED:
+            headers.append(("www-authenticate", 'Bearer realm="admin API", error="invalid_token"'))
+        if refusal.retry_after:
+            headers.append(("retry-after", str(refusal.retry_after)))
+        return Response(status, msgspec.json.encode(problem), tuple(headers))

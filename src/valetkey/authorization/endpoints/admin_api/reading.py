@@ -1,0 +1,101 @@
+"""What a call says, read by its operation's schemas before anything else happens."""
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+
+from valetkey.authorization.endpoints.admin_api.operation import Operation, Parameter
+from valetkey.authorization.endpoints.admin_api.problem import Wrong
+from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Request
+from valetkey.web.form import read_query
+from valetkey.web.json_body import read_json
+
+_WHERE = re.compile(r" - at `\$(.*)`$")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
+_STEP = re.compile(r"\.([a-z_]+)|\[(\d+)\]|\[\.\.\.\]")
+
+
+def read_body(operation: Operation, request: Request) -> object:
+    """The body as the operation takes it; Refused for what does not fit."""
+    if operation.takes is None:
+        if request.body:
+            raise Refused(
+                Refusal(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
+            )
+        return None
+    try:
+        return msgspec.convert(read_json(request.body), type=operation.takes, strict=True)
+    except msgspec.ValidationError as error:
+        raise Wrong([_fault(str(error))]) from None
+
+
+def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]:
+    """The query as the operation takes it; Refused for what does not fit."""
+    known = {each.name: each for each in operation.query}
+    form = read_query(request.query)
+    faults = [Fault("query", "a parameter is unknown") for n in form.names if n not in known][:1]
+    said: dict[str, str] = {}
+    for name, parameter in known.items():
+        value = form.get(name)
+        if value is None:
+            continue
+        if detail := _wrong(parameter, value):
+            faults.append(Fault(name, detail))
+        said[name] = value
+    if faults:
+        raise Wrong(faults)
+    return said
+
+
+def flag(query: Mapping[str, str], name: str) -> bool | None:
+    """Yes, no, or nothing said."""
+    value = query.get(name)
+    return None if value is None else value == "true"
+
+
+def _wrong(parameter: Parameter, value: str) -> str:
+    schema = parameter.schema
+    kind = schema.get("type")
+    if kind == "integer":
+        low, high = cast("int", schema["minimum"]), cast("int", schema["maximum"])
+        if _NUMBER.fullmatch(value) is None or not low <= int(value) <= high:
+            return f"a whole number from {low} to {high}"
+    elif kind == "boolean":
+        if value not in {"true", "false"}:
+            return "true or false"
+    elif "enum" in schema:
+        known = cast("list[str]", schema["enum"])
+        if value not in known:
+            return f"one of: {', '.join(known)}"
+    else:
+        return _wrong_text(parameter, value)
+    return ""
+
+
+def _wrong_text(parameter: Parameter, value: str) -> str:
+    schema = parameter.schema
+    longest = cast("int", schema.get("maxLength", 200))
+    least = cast("int", schema.get("minLength", 0))
+    if not least <= len(value) <= longest:
+        return f"{least} to {longest} characters"
+    pattern = cast("str | None", schema.get("pattern"))
+    if pattern is not None and re.fullmatch(pattern.removeprefix("^"), value) is None:
+        return "as its description says"
+    return ""
+
+
+def _fault(message: str) -> Fault:
+    where = _WHERE.search(message)
+    path = "" if where is None else where[1]
+    steps = [step[1] or step[2] or "" for step in _STEP.finditer(path)]
+    detail = message[: where.start()] if where else message
+    missing = re.search(r"missing required field `([a-z_]+)`", detail)
+    if missing:
+        return Fault("/".join([*steps, missing[1]]), "is missing")
+    if "unknown field" in detail:
+        return Fault("/".join(steps), "has a member that is unknown")
+    return Fault("/".join(steps), detail)

@@ -1,0 +1,46 @@
+"""The routes of the admin API: one for each path of the table, and the document of them all."""
+
+from collections.abc import Sequence
+
+from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.endpoints.admin_api.door import Door
+from valetkey.authorization.endpoints.admin_api.openapi import document
+from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Desk, Operation
+from valetkey.authorization.endpoints.admin_api.problem import Problems
+from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Endpoint, Request, Response, json_response
+from valetkey.web.router import Body, Route
+
+OPENAPI = f"{PREFIX}/openapi.json"
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+_CACHED = (("cache-control", "public, max-age=300"),)
+
+
+def routes(foundation: Foundation, decisions: DecisionQueue) -> tuple[Route, ...]:
+    """All of them. What is below the prefix and not in the table is not found."""
+    desk, problems = Desk(foundation, decisions), Problems(foundation.issuer, decisions)
+    described = json_response(
+        document(foundation.issuer, foundation.settings.brand.name), headers=_CACHED
+    )
+
+    async def openapi(_: Request) -> Response:
+        return described
+
+    async def nothing(_: Request) -> Response:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path"))
+
+    paths: dict[str, list[Operation]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, []).append(operation)
+    return (
+        Route(OPENAPI, {"GET": openapi, "HEAD": openapi}, problems.at(OPENAPI)),
+        *(_route(path, listed, desk, problems) for path, listed in paths.items()),
+        Route("/admin/api/{+rest}", dict.fromkeys(_METHODS, nothing), problems.at("/admin/api/")),
+    )
+
+
+def _route(path: str, operations: Sequence[Operation], desk: Desk, problems: Problems) -> Route:
+    methods: dict[str, Endpoint] = {each.method: Door(desk, problems, each) for each in operations}
+    return Route(f"{PREFIX}{path}", methods, problems.at(f"{PREFIX}{path}"), Body.JSON)

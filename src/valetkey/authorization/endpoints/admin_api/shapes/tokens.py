@@ -1,0 +1,69 @@
+"""Tokens of the admin API, as the admin API shows and takes them."""
+
+from typing import Annotated
+
+import msgspec
+
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.endpoints.admin_api.shapes.words import Moment, Name, Seconds
+from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.kernel.moment import Instant
+
+
+class TokenShown(msgspec.Struct, frozen=True):
+    """A token, without the token itself."""
+
+    id: str
+    name: str
+    uid: int
+    permissions: list[str]
+    created_at: Moment
+    expires_at: Moment
+    last_used_at: Moment | None
+    ended_at: Moment | None
+    works: bool
+
+
+class TokenList(msgspec.Struct, frozen=True):
+    """Tokens, newest first."""
+
+    items: list[TokenShown]
+    next: str | None
+
+
+class TokenWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A token to be made. It never allows more than the token that asks for it."""
+
+    name: Name
+    permissions: Annotated[list[Permission], msgspec.Meta(min_length=1, max_length=7)]
+    lifetime: Seconds
+
+
+class TokenMade(msgspec.Struct, frozen=True):
+    """A new token, shown this once."""
+
+    token: str
+    record: TokenShown
+
+
+class Own(msgspec.Struct, frozen=True):
+    """The token that asks, and what it may do at this moment."""
+
+    record: TokenShown
+    role: str
+    permissions: list[str]
+
+
+def token_shown(token: ApiToken, now: Instant) -> TokenShown:
+    """As the API shows it."""
+    return TokenShown(
+        token.id,
+        token.name,
+        token.uid,
+        sorted(token.permissions),
+        token.created_at,
+        token.expires_at,
+        token.last_used_at,
+        token.ended_at,
+        token.is_live(now),
+    )

@@ -1,0 +1,13 @@
+"""The table: every operation of the admin API. What is not in it does not exist."""
+
+from valetkey.authorization.endpoints.admin_api.operation import Operation
+from valetkey.authorization.endpoints.admin_api.operations.clients import CLIENTS
+from valetkey.authorization.endpoints.admin_api.operations.tokens import TOKENS
+
+AREAS: dict[str, tuple[Operation, ...]] = {
+    "clients": CLIENTS,
+    "tokens": TOKENS,
+}
+"""By the tag of the document."""
+
+OPERATIONS = tuple(operation for area in AREAS.values() for operation in area)

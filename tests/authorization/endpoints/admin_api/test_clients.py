@@ -1,0 +1,162 @@
+"""Clients through the admin API: everything that administrators do with them."""
+
+from pathlib import Path
+
+from tests.authorization.endpoints.admin_api.programs import caller
+from tests.authorization.endpoints.world import CALLBACK, Service, run
+
+
+def test_a_client_is_registered_read_and_changed(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        body = {"name": "Notes Printer", "redirect_uris": [CALLBACK], "scopes": ["notes:read"]}
+        made = await owner.call("POST", "/clients", body)
+        assert made.status == 201, made.body
+        secret, client_id = made.json["client_secret"], made.record["client_id"]
+        assert str(secret).startswith("vk_cs_")
+        path = f"/clients/{client_id}"
+        read = await owner.call("GET", path)
+        assert (read.status, read.record) == (200, made.record)
+        assert read.headers["etag"] == made.headers["etag"]
+        assert str(secret) not in read.body.decode()
+        without = await owner.call("PATCH", path, {"name": "Printer"})
+        assert without.status == 428
+        tag = {"if-match": read.headers["etag"]}
+        changed = await owner.call("PATCH", path, {"name": "Printer"}, headers=tag)
+        assert (changed.status, changed.record["name"]) == (200, "Printer"), changed.body
+        assert changed.json["client_secret"] is None
+        late = await owner.call("PATCH", path, {"name": "Copier"}, headers=tag)
+        assert late.status == 412
+        found = await owner.call("GET", "/clients?q=print&verified=false")
+        assert [each["client_id"] for each in found.items] == [client_id]
+        same = await owner.call("GET", path, headers={"if-none-match": changed.headers["etag"]})
+        assert (same.status, same.body) == (304, b"")
+
+    run(tmp_path, story)
+
+
+def test_the_mark_of_verification_is_for_people_to_read(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        owner = await caller(it)
+        assert (await owner.call("PUT", "/clients/web/verified")).json == {"changed": True}
+        assert (await owner.call("PUT", "/clients/web/verified")).json == {"changed": False}
+        client = await it.read(lambda tx: tx.clients.find("web"))
+        assert client is not None
+        assert client.verified_at == it.clock.now
+        assert (await owner.call("DELETE", "/clients/web/verified")).json == {"changed": True}
+        assert await it.events() == [
+            "api_token.issued",
+            "client.verified",
+            "client_verification.ended",
+        ]
+
+    run(tmp_path, story)
+
+
+def test_what_somebody_else_changes_of_its_looks_ends_the_mark(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", grant_types=("authorization_code", "client_credentials"))
+        owner = await caller(it)
+        await owner.call("PUT", "/clients/web/verified")
+        token = await it.own_token("web")
+        described = await it.ask(token, "client", "change", changes={"description": "New"})
+        assert described.status == 200
+        assert (await owner.call("GET", "/clients/web")).record["verified_at"] is not None
+        elsewhere = {"redirect_uris": ["https://elsewhere.example/cb"]}
+        assert (await it.ask(token, "client", "change", changes=elsewhere)).status == 200
+        assert (await owner.call("GET", "/clients/web")).record["verified_at"] is None
+        assert "client_verification.ended" in await it.events()
+
+    run(tmp_path, story)
+
+
+def test_switched_off_it_loses_what_it_held(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        tokens = await it.tokens("web")
+        owner = await caller(it)
+        use = (await owner.call("GET", "/clients/web")).json["use"]
+        assert isinstance(use, dict)
+        assert (use["people"], use["authorizations"]) == (1, 1)
+        assert (await owner.call("POST", "/clients/web/disable")).json == {"changed": True}
+        assert (await it.introspect(tokens.text("access_token")))["active"] is False
+        assert [c["client_id"] for c in (await owner.call("GET", "/clients?disabled=true")).items]
+        assert (await owner.call("POST", "/clients/web/enable")).json == {"changed": True}
+
+    run(tmp_path, story)
+
+
+def test_secrets_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", grant_types=("client_credentials",))
+        owner = await caller(it)
+        made = await owner.call("POST", "/clients/web/secrets", {"others_live": 60})
+        assert made.status == 201
+        await it.own_token("web")
+        await it.own_token("web", client_secret=str(made.json["client_secret"]))
+        secrets = (await owner.call("GET", "/clients/web")).record["secrets"]
+        assert isinstance(secrets, list)
+        new = next(each["id"] for each in secrets if each["ends_at"] is None)
+        assert (await owner.call("DELETE", f"/clients/web/secrets/{new}")).status == 204
+        assert (await owner.call("DELETE", f"/clients/web/secrets/{new}")).status == 404
+        refused = await it.token(
+            "web", grant_type="client_credentials", client_secret=str(made.json["client_secret"])
+        )
+        assert refused.status == 401
+
+    run(tmp_path, story)
+
+
+def test_grants_of_old_are_switched_one_by_one(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", profile="classic")
+        owner = await caller(it)
+        on = await owner.call("PUT", "/clients/web/legacy/implicit")
+        assert (on.status, on.json["grant_types"]) == (
+            200,
+            ["authorization_code", "implicit", "refresh_token"],
+        )
+        found = await owner.call("GET", "/clients?legacy=true")
+        assert [each["client_id"] for each in found.items] == ["web"]
+        off = await owner.call("DELETE", "/clients/web/legacy/implicit")
+        assert "implicit" not in str(off.json["grant_types"])
+        assert (await owner.call("PUT", "/clients/web/legacy/refresh_token")).status == 404
+        body = {"name": "Old", "redirect_uris": [CALLBACK], "grant_types": ["implicit"]}
+        refused = await owner.call("POST", "/clients", {**body, "profile": "classic"})
+        assert refused.status == 400
+        assert "/grant_types/0" in refused.body.decode()
+
+    run(tmp_path, story)
+
+
+def test_lists_go_on_where_they_ended(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        for number in range(5):
+            await it.client(f"app{number}")
+            it.clock.forward(number % 2)
+        owner = await caller(it)
+        seen: list[object] = []
+        path = "/clients?limit=2"
+        while path:
+            page = await owner.call("GET", path)
+            assert page.status == 200
+            seen += [each["client_id"] for each in page.items]
+            link = page.headers.get("link", "")
+            assert bool(link) == (page.json["next"] is not None)
+            path = link.partition("<")[2].partition(">")[0].removeprefix("/admin/api/v1")
+        assert len(seen) == len(set(seen)) == 6
+        assert seen[0] == "app4"
+
+    run(tmp_path, story)
+
+
+def test_the_resource_server_is_nobodys_to_change(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        for method, path in (("POST", "disable"), ("PUT", "verified"), ("POST", "secrets")):
+            body: object = {} if path == "secrets" else None
+            answer = await owner.call(method, f"/clients/resource-server/{path}", body)
+            assert answer.status == 403, path
+
+    run(tmp_path, story)
