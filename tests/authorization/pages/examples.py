@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.account_examples import account_examples
 from tests.authorization.pages.developer_examples import developer_examples
+from tests.authorization.pages.federation_examples import federation_examples
 from tests.authorization.pages.insight_examples import insight_examples
 from tests.authorization.pages.person_examples import person_examples
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
@@ -131,6 +132,7 @@ EXAMPLES: Mapping[str, Page] = {
     "sign_out_idle": SignOutPage("/oauth/sign-out", "csrf-value", "se_1", None, LONG.name),
     "sign_out_hostile": SignOutPage("/oauth/sign-out", "csrf-value", "se_1", ADA, HOSTILE.name),
     "signed_out": SignedOutPage(),
+    **federation_examples(),
     "signed_out_back": SignedOutPage("https://app.example/bye?state=1&more=2"),
     "signed_out_here": SignedOutPage("", "address", "VK-7F3K-9QXM-2RTD"),
     "problem_developer": ProblemPage(

@@ -14,6 +14,7 @@ from valetkey.authorization.app.clients import (
     resource_server_routes,
     userinfo_route,
 )
+from valetkey.authorization.app.federation import make_federation
 from valetkey.authorization.app.parts import make_courier, make_door, make_minter, make_reader
 from valetkey.authorization.app.people import make_site
 from valetkey.authorization.client_authentication.directory import ClientDirectory
@@ -29,10 +30,14 @@ from valetkey.authorization.endpoints.developer.insight.routes import (
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
+from valetkey.authorization.endpoints.visitor.federation.routes import (
+    routes as federation_routes,
+)
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.endpoints.visitor.routes import routes as visitor_routes
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.authorization.sign_in.federation.registry import providers
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.upkeep.upkeep import Upkeep
@@ -69,6 +74,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     courier = make_courier(foundation)
     try:
         foundation.outgoing.prepare()
+        elsewhere = providers(settings, foundation.outgoing, runtime.now)
         await foundation.keep_keys(runtime.now())
     except BaseException:
         offload.close()
@@ -100,9 +106,13 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         runtime.random,
     )
     reader = make_reader(foundation)
+    federation = make_federation(foundation, site, elsewhere)
     refuse_with_page = RefuseWithPage(decisions, site.brands)
     routes = (
-        *visitor_routes(site, passwords, minter, refuse_with_page),
+        *visitor_routes(
+            site, passwords, minter, refuse_with_page, federation.sign_in_buttons
+        ),
+        *federation_routes(federation, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
         *account_routes(site, sign_out, password_change, refuse_with_page),
         *developer_routes(site, refuse_with_page),

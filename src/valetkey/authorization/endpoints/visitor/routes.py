@@ -6,7 +6,11 @@ from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
 from valetkey.authorization.endpoints.visitor.errors import ErrorPages
 from valetkey.authorization.endpoints.visitor.home import HomeEndpoint
 from valetkey.authorization.endpoints.visitor.language import LanguageEndpoint
-from valetkey.authorization.endpoints.visitor.sign_in.sign_in import SignInEndpoint
+from valetkey.authorization.endpoints.visitor.sign_in.sign_in import (
+    Buttons,
+    SignInEndpoint,
+    no_buttons,
+)
 from valetkey.authorization.endpoints.visitor.site import (
     AUTHORIZE,
     CONSENT,
@@ -23,11 +27,15 @@ from valetkey.web.router import Body, Route
 
 
 def routes(
-    site: Site, password: PasswordSignIn, minter: Minter, refuse: Refuse
+    site: Site,
+    password: PasswordSignIn,
+    minter: Minter,
+    refuse: Refuse,
+    buttons: Buttons = no_buttons,
 ) -> tuple[Route, ...]:
     """Every page for people and what pages refer to."""
     authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
-    sign_in = SignInEndpoint(site, password)
+    sign_in = SignInEndpoint(site, password, buttons)
     home, errors = HomeEndpoint(site), ErrorPages(site.brands, site.issuer)
 
     def form(path: str, **methods: Endpoint) -> Route:

@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import ClassVar
-
-_NO_FAULTS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +27,4 @@ class ArrivedPage:
     email: str = ""
     #: An account here has the same address.
     taken: bool = False
-    faults: Mapping[str, str] = field(default=_NO_FAULTS)
+    faults: Mapping[str, str] = field(default_factory=dict[str, str])

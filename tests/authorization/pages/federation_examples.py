@@ -1,0 +1,77 @@
+"""The pages of who signs in from another server."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.federation.arrived import ArrivedPage
+from valetkey.authorization.pages.visitor.federation.button import ProviderButton
+from valetkey.authorization.pages.visitor.federation.connections import (
+    Connection,
+    ConnectionsPage,
+)
+from valetkey.authorization.pages.visitor.federation.failed import FailedPage
+from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.kernel.moment import Instant
+
+NOW = Instant(1_800_000_000)
+GOOGLE = ProviderButton("google", "Google", "/oauth/sign-in/with/google?csrf=c")
+GITHUB = ProviderButton("github", "GitHub", "/oauth/sign-in/with/github?csrf=c")
+
+
+def federation_examples() -> Mapping[str, Page]:
+    """Each page, in the states in which it looks different."""
+    arrived = ArrivedPage(
+        provider="Google",
+        shown="ada@example.com",
+        action="/oauth/sign-in/arrived",
+        csrf="csrf-value",
+        sign_in="/oauth/sign-in?to=/account/connections",
+        username="ada",
+        name="Ada Lovelace",
+        email="ada@example.com",
+    )
+    connected = Connection(
+        "key",
+        "Google",
+        "ada@example.com",
+        When(Instant(NOW - 86_400 * 40), NOW),
+        When(Instant(NOW - 600), NOW),
+        can_end=True,
+    )
+    only = Connection("key2", "GitHub", "ada", When(NOW, NOW), None, can_end=False)
+    return {
+        "sign_in_elsewhere": SignInPage("/oauth/sign-in", "csrf-value", providers=(GOOGLE, GITHUB)),
+        "arrived": arrived,
+        "arrived_wrong": replace(
+            arrived,
+            username="ada lovelace",
+            faults={"username": "Take another: letters and digits without spaces."},
+        ),
+        "arrived_taken": replace(arrived, action="", taken=True),
+        "arrived_nobody": replace(arrived, action=""),
+        "failed": FailedPage("Google", "/oauth/sign-in", "7K2M-QX4T-9WPA"),
+        "failed_declined": FailedPage("Google", "/oauth/sign-in", declined=True),
+        "connections_none": ConnectionsPage(
+            "/account/connections", "csrf-value", (), (GOOGLE, GITHUB)
+        ),
+        "connections": ConnectionsPage(
+            "/account/connections",
+            "csrf-value",
+            (connected, only),
+            (GOOGLE, GITHUB),
+            connected="Google",
+        ),
+        "connections_arrived": ConnectionsPage(
+            "/account/connections",
+            "csrf-value",
+            (connected,),
+            (GITHUB,),
+            arrived_from="GitHub",
+            arrived_as="ada",
+        ),
+        "connections_taken": ConnectionsPage(
+            "/account/connections", "csrf-value", (connected,), (GITHUB,), taken="GitHub"
+        ),
+    }

@@ -1,0 +1,227 @@
+"""People sign in from another server: two real servers, each engine, and every way it may end."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from html import unescape
+from ipaddress import ip_network
+from pathlib import Path
+from urllib.parse import urljoin
+
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.federation import (
+    FederationSettings,
+    ProviderKind,
+    ProviderSettings,
+)
+from valetkey.config.settings import FetchSettings, Settings
+from valetkey.kernel.secret import Secret
+from valetkey.testing.person import Page, Person
+from valetkey.testing.server import Servers
+
+WORD = "a good long password of hers"
+SECRET = "the secret that the other server gave to us"
+
+
+class Two:
+    """Our server, the other one, and Ada's two browsers, which are one."""
+
+    def __init__(self, ours: Servers, other: Servers) -> None:
+        self.ours, self.other = ours, other
+        self.here, self.there = Person(ours.auth_url), Person(other.auth_url)
+
+    def link(self, page: Page, id: str = "with-other") -> str:
+        """Where the link of that id leads."""
+        found = re.search(rf'<a[^>]*id="{id}"[^>]*href="([^"]*)"', page.body)
+        assert found, page.text
+        return unescape(found[1])
+
+    def travel(self, page: Page, *, id: str = "with-other", deny: bool = False) -> Page:
+        """Press the link, prove it over there if asked, and come back."""
+        away = self.here.open(urljoin(page.url, self.link(page, id)))
+        assert away.location.startswith(self.other.auth_url), away.text
+        found = self.there.open(away.location)
+        if not found.location:
+            found = self.there.sign_in(found, "ada", WORD)
+        if not found.location:
+            found = self.there.deny(found) if deny else self.there.allow(found)
+        assert found.location.startswith(self.ours.auth_url)
+        return self.here.open(found.location)
+
+    def events(self) -> list[str]:
+        """What happened at ours, by name."""
+        found = self.ours.write(lambda tx: tx.events.newest(200))
+        return [event.name for event in found if not event.name.startswith("signing_key")]
+
+
+@contextmanager
+def two(directory: Path, database: str = "", *, sign_up: SignUp = SignUp.OPEN) -> Iterator[Two]:
+    """Both, running."""
+    with Servers(directory / "other", with_resource=False) as other:
+        provider = ProviderSettings("other", "Other", ProviderKind.OPENID, other.auth_url, "us")
+        given = Settings()
+        settings = replace(
+            given,
+            federation=FederationSettings((provider,), Secret(f"other={SECRET}")),
+            fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
+            accounts=AccountSettings(sign_up=sign_up),
+        )
+        if database:
+            authorization = replace(given.authorization, database=database)
+            settings = replace(settings, authorization=authorization)
+        with Servers(directory / "ours", settings=settings, with_resource=False) as ours:
+            callback = f"{ours.auth_url}/oauth/sign-in/with/other/callback"
+            metadata = ClientMetadata(
+                "Ours",
+                redirect_uris=(callback,),
+                grant_types=("authorization_code",),
+                scopes=("openid", "email", "profile"),
+            )
+            other.register_client(metadata, "us", SECRET)
+            other.register_user("ada", WORD, name="Ada Lovelace")
+            yield Two(ours, other)
+
+
+def test_a_newcomer_makes_an_account_and_signs_in_with_it(
+    tmp_path: Path, database_url: str
+) -> None:
+    with two(tmp_path, database_url) as it:
+        sign_in = it.here.open(f"{it.ours.auth_url}/oauth/sign-in?to=/account/sessions")
+        arrived = it.travel(sign_in)
+        assert "Other says that you are ada@example.com" in arrived.text
+        home = it.here.submit(arrived, "make", {"username": "ada"})
+        assert home.url.endswith("/account/sessions")
+        user = it.ours.write(lambda tx: tx.users.find_by_name("ada"))
+        assert user is not None
+        assert user.email_verified_at is not None
+        assert (user.email, user.name) == ("ada@example.com", "Ada Lovelace")
+
+        again = Two(it.ours, it.other)
+        again.there = it.there
+        page = again.travel(again.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        assert page.url == f"{it.ours.auth_url}/"
+        assert it.events().count("user.registered") == 1
+        assert it.events().count("identity.linked") == 1
+        assert it.events().count("session.started") == 2
+
+
+def test_an_app_gets_its_answer_all_the_same(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        metadata = ClientMetadata(
+            "Printer", redirect_uris=("http://127.0.0.1:9/cb",), scopes=("openid",), type="public"
+        )
+        it.ours.register_client(metadata, "printer")
+        asked = (
+            f"{it.ours.auth_url}/oauth/authorize?response_type=code&client_id=printer&scope=openid"
+            "&redirect_uri=http%3A%2F%2F127.0.0.1%3A9%2Fcb&code_challenge_method=S256"
+            "&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+        )
+        arrived = it.travel(it.here.open(asked))
+        consent = it.here.submit(arrived, "make", {"username": "ada"})
+        assert "Printer" in consent.text
+        assert "code" in it.here.allow(consent).told
+
+
+def test_an_address_alone_finds_nobody(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        it.ours.register_user("ada", "another good long password")
+        arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        assert "You have an account already" in arrived.text
+        assert "make" not in {button.id for button in arrived.buttons}
+        assert "identity.linked" not in it.events()
+        assert "session.started" not in it.events()
+
+        # She signs in as she always did, and connects the two.
+        way = it.here.open(f"{it.ours.auth_url}/oauth/sign-in?to=/account/connections")
+        page = it.here.sign_in(way, "ada", "another good long password")
+        assert "You came from Other as ada@example.com" in page.text
+        page = it.here.submit(page, "connect-arrived")
+        assert "Other is connected" in page.text
+        again = Two(it.ours, it.other)
+        again.there = it.there
+        page = again.travel(again.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        assert page.url == f"{it.ours.auth_url}/"
+
+
+def test_where_sign_up_is_off_nobody_joins_by_this_door(tmp_path: Path) -> None:
+    with two(tmp_path, sign_up=SignUp.OFF) as it:
+        arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        assert "No account is connected" in arrived.text
+        assert "user.registered" not in it.events()
+
+
+def test_who_says_no_over_there_is_told_so(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        page = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"), deny=True)
+        assert "You said no to Other" in page.text
+        assert page.status == 200
+
+
+def test_an_answer_counts_once_and_in_its_own_browser(tmp_path: Path, database_url: str) -> None:
+    with two(tmp_path, database_url) as it:
+        page = it.here.open(f"{it.ours.auth_url}/oauth/sign-in")
+        away = it.here.open(urljoin(page.url, it.link(page)))
+        back = it.there.allow(it.there.sign_in(it.there.open(away.location), "ada", WORD)).location
+
+        stranger = Person(it.ours.auth_url)
+        stranger.open(f"{it.ours.auth_url}/oauth/sign-in")
+        assert stranger.open(back).status == 400
+        assert Person(it.ours.auth_url).open(back).status == 400
+
+        def come_back(_: int) -> int:
+            one = Person(it.ours.auth_url)
+            one.cookies = dict(it.here.cookies)
+            return one.open(back).status
+
+        with ThreadPoolExecutor(16) as threads:
+            statuses = list(threads.map(come_back, range(16)))
+        assert statuses.count(200) == 1
+        assert statuses.count(400) == 15
+
+
+def test_a_link_from_elsewhere_leads_nowhere(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        place = f"{it.ours.auth_url}/oauth/sign-in/with/other"
+        assert it.here.open(place).status == 400
+        assert it.here.open(f"{place}?errand=sign_in").status == 403
+        it.here.open(f"{it.ours.auth_url}/oauth/sign-in")
+        assert it.here.open(f"{place}?errand=sign_in&csrf=x").status == 403
+        assert it.here.open(f"{it.ours.auth_url}/oauth/sign-in/with/nobody").status == 404
+        assert it.here.open(f"{place}/callback?state=x&code=y").status == 400
+        assert it.here.open(f"{place}/callback").status == 400
+
+
+def test_what_is_connected_ends_but_never_the_only_way_in(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        it.here.submit(arrived, "make", {"username": "ada"})
+        page = it.here.open(f"{it.ours.auth_url}/account/connections")
+        assert "It is your only way in" in page.text
+        assert "Disconnect" not in page.text
+
+        user = it.ours.write(lambda tx: tx.users.find_by_name("ada"))
+        assert user is not None
+        now = it.ours.clock.now()
+        it.ours.write(lambda tx: tx.users.set_password_hash(user.uid, "cr_x", "x", now))
+        page = it.here.open(f"{it.ours.auth_url}/account/connections")
+        page = it.here.submit(page, "disconnect-0")
+        assert "It is disconnected" in page.text
+        assert "identity.unlinked" in it.events()
+
+
+def test_a_disabled_account_stays_closed(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        it.here.submit(arrived, "make", {"username": "ada"})
+        user = it.ours.write(lambda tx: tx.users.find_by_name("ada"))
+        assert user is not None
+        closed = replace(user, disabled_at=it.ours.clock.now())
+        it.ours.write(lambda tx: tx.users.change(closed))
+        fresh = Two(it.ours, it.other)
+        fresh.there = it.there
+        page = fresh.travel(fresh.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        assert page.status == 403
+        assert it.events().count("session.started") == 1
