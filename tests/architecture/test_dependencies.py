@@ -11,12 +11,13 @@ from tests.architecture.tree import ROOT, Source, imports, sources
 
 ANYWHERE = ("*",)
 OWNERS = {
+    "aiosmtplib": ("authorization/upkeep/smtp.py",),
     "apsw": ("database/sqlite*.py",),
     "click": ("cli/*",),
     "cryptography": ("kernel/*", "authorization/sign_in/password*.py"),
     "httptools": ("web/listen.py", "web/protocol.py"),
     "httpx2": ("sdk/fetch.py", "fetch/door.py"),
-    "jinja2": ("authorization/pages/page.py",),
+    "jinja2": ("authorization/pages/page.py", "authorization/pages/mail/message.py"),
     "jsonschema_rs": ("resource/shapes/json_schema.py",),
     "msgspec": ANYWHERE,
     "psycopg": ("database/postgres*.py",),
@@ -35,7 +36,7 @@ BROUGHT = {
 CHOSEN_BY_UVICORN = {"httptools", "uvloop"}  # by name, so that no file of ours need import them
 
 SERVER = ("authorization", "cli", "config", "database", "fetch", "resource", "testing", "web")
-SERVER_ONLY = ("apsw", "click", "jinja2", "psycopg", "structlog", "uvicorn", "uvloop")
+SERVER_ONLY = ("aiosmtplib", "apsw", "click", "jinja2", "psycopg", "structlog", "uvicorn", "uvloop")
 IMPORT_THE_SDK = """
 import importlib, pkgutil, sys
 import valetkey.sdk

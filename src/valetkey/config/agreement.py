@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from valetkey.config.paths import credential_path, database_file
 from valetkey.config.rules import quoted, show_lifetime
+from valetkey.config.sections.mail import MailTls
 from valetkey.config.settings import ResourceSettings, ServerSettings, Settings
 
 
@@ -32,6 +33,7 @@ def disagreements(settings: Settings) -> Iterator[Problem]:
     yield from _two_servers(settings)
     yield from _elsewhere(settings.resource)
     yield from _lifetimes(settings)
+    yield from _mail(settings)
 
 
 def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]:
@@ -47,6 +49,11 @@ def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]
                 yield from _unreadable(f"{name}.{key}", settings.source.directory / written)
     if "authorization" in names and settings.fetch.ca_file:
         yield from _unreadable("fetch.ca_file", settings.source.directory / settings.fetch.ca_file)
+    if "authorization" in names and settings.mail.ca_file:
+        yield from _unreadable("mail.ca_file", settings.source.directory / settings.mail.ca_file)
+    if "authorization" in names and settings.mail.password_file:
+        file = settings.source.directory / settings.mail.password_file
+        yield from _unreadable("mail.password_file", file, "a file that can be read")
     if names == ("resource",) and not settings.resource.credential_text:
         path = credential_path(settings)
         if not path.exists():
@@ -187,10 +194,55 @@ def _lifetimes(settings: Settings) -> Iterator[Problem]:
         )
 
 
-def _unreadable(path: str, file: Path) -> Iterator[Problem]:
+def _mail(settings: Settings) -> Iterator[Problem]:
+    """Letters hold links that sign people in again: nobody else may read them."""
+    mail = settings.mail
+    ours = urlsplit(settings.authorization.url).hostname or ""
+    if mail.is_mailbox and not is_loopback(ours):
+        yield Problem(
+            "mail.transport",
+            "a mailbox shows everybody's letters to anybody",
+            'write "smtp": only a server on loopback may have a mailbox',
+            ("authorization.url",),
+        )
+    if not mail.host:
+        return
+    if mail.tls is MailTls.NONE and not is_loopback(mail.host):
+        yield Problem(
+            "mail.tls",
+            f"letters to {quoted(mail.host)} would travel in clear",
+            'write "starttls" or "implicit"',
+            ("mail.host",),
+        )
+    if not mail.from_address:
+        yield Problem(
+            "mail.from_address",
+            "it is empty",
+            "write the address that letters come from",
+            ("mail.host",),
+        )
+    if mail.user and mail.password is None and not mail.password_file:
+        yield Problem(
+            "mail.password_file",
+            "there is a mail.user and no password",
+            "name the file that holds it, or give it as VALETKEY__MAIL__PASSWORD",
+            ("mail.user",),
+        )
+    if not mail.user and (mail.password is not None or mail.password_file):
+        yield Problem(
+            "mail.user",
+            "there is a password and nobody to sign in with it",
+            "write the name that goes with the password",
+            ("mail.password_file",),
+        )
+
+
+def _unreadable(
+    path: str, file: Path, right: str = "a PEM file that can be read"
+) -> Iterator[Problem]:
     try:
         with file.open("rb"):
             return
     except OSError as reason:
         why = (reason.strerror or "unreadable").lower()
-        yield Problem(path, f"{file}: {why}", "write the path of a PEM file that can be read")
+        yield Problem(path, f"{file}: {why}", f"write the path of {right}")

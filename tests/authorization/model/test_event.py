@@ -12,6 +12,7 @@ import pytest
 from tests.authorization.deeds.admin.test_owner import ada_as_owner
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
+from tests.authorization.model.mail_events import letters
 from valetkey.authorization.deeds.account.connected_apps import end_apps
 from valetkey.authorization.deeds.admin import api_tokens
 from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
@@ -230,6 +231,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await _apps(it, told)
         await _courier(it, 200)
         await _courier(it, 503)
+        await letters(it)
         await _account(it)
         await _registered(it, told)
         await _desk(it, told)

@@ -16,6 +16,7 @@ from valetkey.authorization.app.clients import (
 )
 from valetkey.authorization.app.federation import make_federation
 from valetkey.authorization.app.parts import make_courier, make_door, make_minter, make_reader
+from valetkey.authorization.app.post import make_post
 from valetkey.authorization.app.people import make_site
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.password_change import PasswordChange
@@ -28,6 +29,7 @@ from valetkey.authorization.endpoints.developer.insight.routes import (
     routes as insight_routes,
 )
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
+from valetkey.authorization.endpoints.mailed.mailbox import mailbox_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.endpoints.visitor.federation.routes import (
@@ -113,6 +115,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             site, passwords, minter, refuse_with_page, federation.sign_in_buttons
         ),
         *federation_routes(federation, refuse_with_page),
+        *mailbox_routes(site, foundation.mailroom, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
         *account_routes(site, sign_out, password_change, refuse_with_page),
         *developer_routes(site, refuse_with_page),
@@ -140,6 +143,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             upkeep.keep_keys,
             partial(site.brands.keep, store),
             courier.deliver,
+            *make_post(foundation, site),
         ),
         on_close=close,
     )

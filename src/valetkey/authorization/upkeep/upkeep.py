@@ -36,6 +36,9 @@ _GRANT_MEMORY = days(3)
 """So long after its end a grant is there for those who ask why."""
 
 _IDLE_BUCKET = days(1)
+_GIVING_UP = days(1)
+"""So long letters stay that could not be sent: whoever sends them gives up first, and says so."""
+
 _YEAR = days(365)
 _DECISIONS = 200_000
 """Records kept of refusals, of each kind; a flood of refusals is not worth a disk."""
@@ -57,6 +60,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),
     lambda tx, now: tx.invitations.sweep(now, BATCH),
+    lambda tx, now: tx.mails.sweep(Instant(now - _GIVING_UP), BATCH),
     lambda tx, now: sweep_counts(tx, now, BATCH),
     lambda tx, now: sweep_people(tx, now, BATCH),
 )

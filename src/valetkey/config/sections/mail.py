@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated
 
 from valetkey.config import rules
@@ -22,6 +23,9 @@ class MailTls(StrEnum):
     STARTTLS = "starttls"
     IMPLICIT = "implicit"
     NONE = "none"
+
+
+_PORTS = MappingProxyType({MailTls.STARTTLS: 587, MailTls.IMPLICIT: 465, MailTls.NONE: 25})
 
 
 def _host(value: str) -> str:
@@ -68,6 +72,9 @@ class MailSettings:
     password_file: Annotated[str, rules.PATH] = ""
     """File with that password, for places where secrets come as files."""
 
+    ca_file: Annotated[str, rules.PATH] = ""
+    """PEM file with certificates to trust beside those of the system, for a mail server inside."""
+
     from_address: Annotated[
         str, text(200, 'an address, such as "no-reply@example.com"', _address)
     ] = ""
@@ -78,6 +85,16 @@ class MailSettings:
     """The name beside it. Empty: `brand.name`."""
 
     @property
+    def is_mailbox(self) -> bool:
+        """Whether letters are shown here instead of sent."""
+        return self.transport is MailTransport.MAILBOX
+
+    @property
+    def used_port(self) -> int:
+        """The port, the usual one where none was set."""
+        return self.port or _PORTS[self.tls]
+
+    @property
     def is_on(self) -> bool:
         """Whether letters go anywhere."""
-        return self.transport is MailTransport.MAILBOX or bool(self.host)
+        return self.is_mailbox or bool(self.host)

@@ -7,7 +7,7 @@ from valetkey.authorization.model.account.letter import LIFETIME, Letter, Letter
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, hours, later
 from valetkey.kernel.secret import fresh_id
@@ -55,20 +55,37 @@ class Mailroom:
         bucket = f"mail_{'asked' if asked else 'told'}:{print_}"
         if tx.throttles.take(bucket, ASKED_LIMIT if asked else NOTICE_LIMIT, now):
             return False
+        self._queue(tx, letter, now, later(now, LIFETIME))
+        return True
+
+    def pretend(self, tx: Transaction, letter: Letter, now: Instant) -> None:
+        """Do as much work as `post` for a letter that nobody gets.
+
+        Who watches the clock must not learn whether an address is somebody's.
+        """
+        if self.is_on:
+            print_ = self.keyring.fingerprint_key.of("mail to", fold(letter.to))
+            tx.throttles.take(f"mail_asked:{print_}", ASKED_LIMIT, now)
+            self._queue(tx, letter, now, now, sent=False)
+
+    def _queue(
+        self, tx: Transaction, letter: Letter, now: Instant, until: Instant, *, sent: bool = True
+    ) -> None:
         mail_id = fresh_id("ml", self.random)
-        kept = self.settings.transport is MailTransport.MAILBOX
+        is_kept = self.settings.is_mailbox
+        if letter.good_until is not None and not is_kept:
+            until = min(until, letter.good_until)
         mail = Mail(
             id=mail_id,
             kind=letter.kind,
             uid=letter.uid,
             sealed=self.keyring.sealer.seal(letter.encode(), _place(mail_id), self.random),
             attempts=0,
-            due_at=None if kept else now,
+            due_at=now if sent and not is_kept else None,
             created_at=now,
-            expires_at=later(now, LIFETIME),
+            expires_at=until,
         )
         tx.mails.add(mail)
-        return True
 
     def open(self, mail: Mail) -> Letter | None:
         """The letter; None if it was not sealed here, with a key that is still in the keyring."""

@@ -17,7 +17,8 @@ LIFETIME = days(1)
 
 
 class LetterKind(StrEnum):
-    """What a letter is about; its words are in `pages/mail/<kind>.txt`."""
+    """What a letter is about; its words are in `<kind>.txt`, in pages/mail/asked or in
+    pages/mail/notices."""
 
     SIGN_UP = "sign_up"
     SIGN_UP_TAKEN = "sign_up_taken"
@@ -45,6 +46,8 @@ class Letter:
     language: str
     values: Mapping[str, str] = field(default_factory=dict[str, str])
     uid: Uid | None = None
+    #: When what it says is worth nothing any more, such as its link; it is not sent after that.
+    good_until: Instant | None = None
 
     def encode(self) -> bytes:
         """What is sealed and stored."""

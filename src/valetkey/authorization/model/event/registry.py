@@ -44,6 +44,7 @@ from valetkey.authorization.model.event.keys import (
     SigningKeyRetired,
     SigningKeyWithdrawn,
 )
+from valetkey.authorization.model.event.mail import MailDispatched, MailGivenUp
 from valetkey.authorization.model.event.people import (
     IdentityLinked,
     IdentityUnlinked,
@@ -90,6 +91,8 @@ _OF_PEOPLE: tuple[type[Event], ...] = (
     UserDisabled,
     UserEnabled,
     PasswordChanged,
+    MailDispatched,
+    MailGivenUp,
 )
 _OF_ROLES: tuple[type[Event], ...] = (
     RoleChanged,

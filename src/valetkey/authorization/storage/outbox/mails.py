@@ -64,21 +64,24 @@ class Mails:
         )
         return postponed == 1
 
-    def kept(self, limit: int) -> Sequence[Mail]:
+    def kept(self, now: Instant, limit: int) -> Sequence[Mail]:
         """At most `limit` of those that are not sent but kept, newest first."""
         rows = self.db.rows(
             "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
-            " WHERE due_at IS NULL ORDER BY created_at DESC, id DESC LIMIT :limit",
+            " WHERE due_at IS NULL AND expires_at > :now"
+            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+            now=now,
             limit=limit,
         )
         return [_mail(row) for row in rows]
 
-    def find_kept(self, mail_id: str) -> Mail | None:
+    def find_kept(self, mail_id: str, now: Instant) -> Mail | None:
         """One of those that are kept."""
         row = self.db.row(
             "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
-            " WHERE id = :id AND due_at IS NULL",
+            " WHERE id = :id AND due_at IS NULL AND expires_at > :now",
             id=mail_id,
+            now=now,
         )
         return None if row is None else _mail(row)
 

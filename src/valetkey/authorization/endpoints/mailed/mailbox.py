@@ -1,0 +1,64 @@
+"""/mailbox: the letters that a demo does not send. Served where the settings say so, else not."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.account.letter import Mail
+from valetkey.authorization.pages.mail.mailbox import LetterPage, ListedLetter, MailboxPage
+from valetkey.authorization.pages.mail.message import Written, write
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.web.exchange import Refuse, Request, Response
+from valetkey.web.router import Route
+
+MAILBOX = "/mailbox"
+_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxEndpoint:
+    """Letters, to be read by anybody: settings allow it on loopback only."""
+
+    site: Site
+    mailroom: Mailroom
+
+    async def get(self, request: Request) -> Response:
+        """All of them, newest first."""
+        now = request.at
+        mails = await self.site.store.read(lambda tx: tx.mails.kept(now, _SHOWN))
+        letters = tuple(
+            ListedLetter(
+                f"{MAILBOX}/{mail.id}", found[0], found[1].subject, When(mail.created_at, now)
+            )
+            for mail in mails
+            if (found := self._read(mail)) is not None
+        )
+        return self.site.page(request, MailboxPage(letters, MAILBOX))
+
+    async def one(self, request: Request) -> Response:
+        """One of them."""
+        mail_id, now = request.arguments["id"], request.at
+        mail = await self.site.store.read(lambda tx: tx.mails.find_kept(mail_id, now))
+        found = None if mail is None else self._read(mail)
+        if mail is None or found is None:
+            raise nothing_there("letter")
+        to, written = found
+        when = When(mail.created_at, now)
+        page = LetterPage(to, written.subject, written.paragraphs, when, MAILBOX)
+        return self.site.page(request, page)
+
+    def _read(self, mail: Mail) -> tuple[str, Written] | None:
+        letter = self.mailroom.open(mail)
+        return None if letter is None else (letter.to, write(letter, brand=self.site.brand))
+
+
+def mailbox_routes(site: Site, mailroom: Mailroom, refuse: Refuse) -> tuple[Route, ...]:
+    """The mailbox, where there is one."""
+    if not mailroom.settings.is_mailbox:
+        return ()
+    endpoint = MailboxEndpoint(site, mailroom)
+    return (
+        Route(MAILBOX, {"GET": endpoint.get, "HEAD": endpoint.get}, refuse),
+        Route(f"{MAILBOX}/{{id}}", {"GET": endpoint.one, "HEAD": endpoint.one}, refuse),
+    )

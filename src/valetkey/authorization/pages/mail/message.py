@@ -1,0 +1,156 @@
+"""A letter as a message: plain text, the same as simple HTML, and headers that nobody can break.
+
+There is nothing in it that tells who read it: no image, no address of another server.
+"""
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from functools import cache
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from valetkey.authorization.model.account.letter import Letter
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.language import ENGLISH, Language, chosen, translations
+from valetkey.kernel.moment import Instant
+
+_PAGES = "valetkey.authorization.pages"
+_FOLDERS = ("mail/asked", "mail/notices", "mail")
+_WIDTH = 72
+_ADDRESS = re.compile(r"https?://[!-~]+")
+# A break in a value could begin a paragraph of its own; marks of direction could turn a sentence.
+_BREAKS = re.compile(r"[\x00-\x20\x7f-\xa0\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A paragraph: words, or one address to follow."""
+
+    text: str
+
+    @property
+    def is_address(self) -> bool:
+        """Whether it is nothing but an address."""
+        return _ADDRESS.fullmatch(self.text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A letter in words."""
+
+    subject: str
+    paragraphs: tuple[Paragraph, ...]
+    language: Language
+
+    @property
+    def text(self) -> str:
+        """As plain text, with lines that every reader can show."""
+        return "\n\n".join(
+            each.text
+            if each.is_address
+            else textwrap.fill(each.text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+            for each in self.paragraphs
+        )
+
+
+def write(letter: Letter, *, brand: Brand) -> Written:
+    """The letter in its reader's language. Raises UndefinedError for a value that is missing."""
+    language = chosen((letter.language,)) or ENGLISH
+    values = {name: _BREAKS.sub(" ", value).strip() for name, value in letter.values.items()}
+    text = (
+        _environment(language)
+        .get_template(f"{letter.kind.value}.txt")
+        .render(values, brand=_BREAKS.sub(" ", brand.name))
+    )
+    subject, *paragraphs = (
+        " ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()
+    )
+    return Written(subject, tuple(map(Paragraph, paragraphs)), language)
+
+
+def message_of(
+    letter: Letter,
+    *,
+    brand: Brand,
+    mail_id: str,
+    from_address: str,
+    from_name: str,
+    at: Instant,
+) -> EmailMessage:
+    """The letter as it is sent. Raises ValueError for an address that no letter can be sent to.
+
+    `mail_id` names it, the same at every attempt, so that a reader who gets it twice can tell.
+    """
+    written = write(letter, brand=brand)
+    message = EmailMessage(policy=SMTP)
+    sender = Address(from_name or brand.name, addr_spec=from_address)
+    message["From"] = sender
+    message["To"] = _receiver(letter.to)
+    message["Subject"] = written.subject
+    message["Date"] = format_datetime(datetime.fromtimestamp(at, UTC))
+    message["Message-ID"] = f"<{mail_id}@{sender.domain}>"
+    message["Content-Language"] = written.language.tag
+    # Machines that answer letters leave those alone that a machine wrote (RFC 3834 section 5).
+    message["Auto-Submitted"] = "auto-generated"
+    message["X-Auto-Response-Suppress"] = "All"
+    message.set_content(written.text + "\n")
+    message.add_alternative(_html(written, brand), subtype="html")
+    return message
+
+
+def _receiver(to: str) -> Address:
+    # The library takes some of these for other addresses than they are.
+    if not to.isprintable() or set(to) & set(' <>()[],;:"\\') or to.count("@") != 1:
+        raise ValueError("no letter can be sent to this address")
+    local, _, domain = to.rpartition("@")
+    if not local or not domain:
+        raise ValueError("half of the address is missing")
+    return Address(username=local, domain=domain.encode("idna").decode("ascii"))
+
+
+def _html(written: Written, brand: Brand) -> str:
+    said: Mapping[str, object] = {
+        "subject": written.subject,
+        "paragraphs": written.paragraphs,
+        "language": written.language,
+        "brand": brand,
+    }
+    return _frames().get_template("frame.html").render(said)
+
+
+@cache
+def _frames() -> Environment:
+    return Environment(
+        loader=PackageLoader(_PAGES, "mail"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _environment(language: Language) -> Environment:
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(_PAGES, folder) for folder in _FOLDERS]),
+        autoescape=False,  # noqa: S701 - plain text: the HTML beside it is made by `_frames`
+        undefined=StrictUndefined,
+        extensions=["jinja2.ext.i18n"],
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    words = translations(language)
+    environment.filters["translated"] = words.gettext
+    environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+        words, newstyle=True
+    )
+    return environment

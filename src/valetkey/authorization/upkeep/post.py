@@ -1,0 +1,124 @@
+"""The post: letters in the outbox are handed to the mail server, at least once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from email.message import EmailMessage
+
+from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.model.account.letter import LEASE, Letter, Mail
+from valetkey.authorization.model.event.mail import MailDispatched, MailGivenUp
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.mail.message import message_of
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.upkeep.smtp import Unsent
+from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds
+from valetkey.kernel.runtime import Runtime
+from valetkey.web import log
+
+PAUSES = (seconds(5), seconds(30), minutes(2), minutes(10), minutes(30), hours(1), hours(2))
+"""After the first, second, … attempt that failed; the last one for all that follow."""
+
+BATCH = 4
+"""Letters that one process attempts at a time: mail servers count connections."""
+
+_LOOK_EVERY = 1.0
+
+Send = Callable[[EmailMessage], Awaitable[None]]
+"""Hands a message to the mail server; raises Unsent."""
+
+BrandNow = Callable[[], Brand]
+"""Whose letters these are, at this moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostOffice:
+    """Sends letters. Any number of processes may do so beside each other."""
+
+    store: Store
+    mailroom: Mailroom
+    send: Send
+    brand: BrandNow
+    runtime: Runtime
+
+    async def deliver(self) -> None:
+        """Send what is due, whoever left it there, and look again every second."""
+        while True:
+            while await self.deliver_some():
+                pass
+            await asyncio.sleep(_LOOK_EVERY)
+
+    async def deliver_some(self) -> bool:
+        """Attempt a few letters side by side; whether there may be more."""
+        now = self.runtime.now()
+        if not await self.store.read(lambda tx: tx.mails.is_any_due(now)):
+            return False
+        until = later(now, LEASE)
+        leased = await self.store.write(lambda tx: tx.mails.lease(now, until, BATCH))
+        attempts = [self._attempt(mail) for mail in leased]
+        for failure in await asyncio.gather(*attempts, return_exceptions=True):
+            # Somebody tries again when the lease has run out.
+            if isinstance(failure, Exception):
+                log.error("mail.failed", failure)
+        return len(leased) == BATCH
+
+    async def _attempt(self, mail: Mail) -> None:
+        letter = self.mailroom.open(mail)
+        if letter is None:
+            await self._give_up(mail, "not ours to open")
+            return
+        if mail.expires_at <= self.runtime.now():
+            await self._give_up(mail, "too late")
+            return
+        try:
+            await self._send(mail, letter)
+        except Unsent as failure:
+            log.info("mail.unsent", kind=mail.kind, attempts=mail.attempts, reason=failure.reason)
+            if failure.for_good:
+                await self._give_up(mail, failure.reason)
+            else:
+                await self._again(mail, failure.reason)
+        else:
+            now = self.runtime.now()
+            await self.store.write(lambda tx: _sent(tx, mail, now))
+
+    async def _send(self, mail: Mail, letter: Letter) -> None:
+        settings = self.mailroom.settings
+        try:
+            message = message_of(
+                letter,
+                brand=self.brand(),
+                mail_id=mail.id,
+                from_address=settings.from_address,
+                from_name=settings.from_name,
+                at=mail.created_at,
+            )
+        except ValueError as error:
+            raise Unsent("address", for_good=True) from error
+        await self.send(message)
+
+    async def _again(self, mail: Mail, because: str) -> None:
+        due_at = later(self.runtime.now(), pause(mail.attempts))
+        if due_at < mail.expires_at:
+            await self.store.write(lambda tx: tx.mails.postpone(mail, due_at))
+        else:
+            await self._give_up(mail, because)
+
+    async def _give_up(self, mail: Mail, because: str) -> None:
+        now = self.runtime.now()
+
+        def work(tx: Transaction) -> None:
+            if tx.mails.finish(mail.id):
+                tx.events.add(MailGivenUp(mail.uid, mail.kind, mail.attempts, because), now)
+
+        await self.store.write(work)
+
+
+def _sent(tx: Transaction, mail: Mail, now: Instant) -> None:
+    if tx.mails.finish(mail.id):
+        tx.events.add(MailDispatched(mail.uid, mail.kind, mail.attempts), now)
+
+
+def pause(attempts: int) -> Lifetime:
+    """How long to wait after so many attempts, at least one."""
+    return PAUSES[min(attempts, len(PAUSES)) - 1]

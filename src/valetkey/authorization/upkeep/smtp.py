@@ -1,0 +1,143 @@
+"""The way to the mail server (RFC 5321), never in clear but on this machine."""
+
+import asyncio
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiosmtplib
+
+from valetkey.config.sections.mail import MailTls
+from valetkey.config.settings import Settings
+from valetkey.kernel.refusal import Mistake
+
+_STEP = 20.0
+"""Seconds for each answer of the mail server."""
+
+_WHOLE = 60.0
+"""Seconds for a whole letter: less than the lease of whoever sends it."""
+
+_PERMANENT = range(500, 600)
+
+
+class Unsent(Exception):
+    """The letter is not with the mail server; `reason` is a word for the log.
+
+    `for_good` says that trying again is of no use.
+    """
+
+    def __init__(self, reason: str, *, for_good: bool = False) -> None:
+        """Keep the reason."""
+        super().__init__(reason)
+        self.reason = reason
+        self.for_good = for_good
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """The mail server that the settings name. A connection lasts for one letter."""
+
+    settings: Settings
+    password: str = field(repr=False)
+    tls: ssl.SSLContext = field(repr=False)
+
+    @staticmethod
+    def of(settings: Settings) -> "MailServer":
+        """Reads what files it takes. Raises Mistake for one that cannot be read."""
+        mail, directory = settings.mail, settings.source.directory
+        password = "" if mail.password is None else mail.password.reveal()
+        if mail.password_file:
+            password = _read(directory / mail.password_file, "mail.password_file").strip()
+        tls = ssl.create_default_context()
+        if mail.ca_file:
+            text = _read(directory / mail.ca_file, "mail.ca_file")
+            try:
+                tls.load_verify_locations(cadata=text)
+            except ssl.SSLError as error:
+                raise Mistake("it holds no certificates", "mail.ca_file") from error
+        return MailServer(settings, password, tls)
+
+    async def send(self, message: EmailMessage) -> None:
+        """Hand it over, for the address in its header. Raises Unsent."""
+        sender = self.settings.mail.from_address
+        try:
+            async with asyncio.timeout(_WHOLE):
+                server = await self._connect()
+                try:
+                    await server.send_message(message, sender=sender)
+                finally:
+                    await _leave(server)
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            codes = [refused.code for refused in error.recipients]
+            for_good = all(code in _PERMANENT for code in codes)
+            raise Unsent(f"recipient {codes[0]}", for_good=for_good) from error
+        except aiosmtplib.SMTPDataError as error:
+            raise Unsent(f"message {error.code}", for_good=error.code in _PERMANENT) from error
+        except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
+            raise Unsent(why(error)) from error
+
+    async def check(self) -> None:
+        """Connect, sign in and leave, without a letter. Raises Unsent."""
+        try:
+            async with asyncio.timeout(_WHOLE):
+                await _leave(await self._connect())
+        except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
+            raise Unsent(why(error)) from error
+
+    async def _connect(self) -> aiosmtplib.SMTP:
+        mail = self.settings.mail
+        server = aiosmtplib.SMTP(
+            hostname=mail.host,
+            port=mail.used_port,
+            username=mail.user or None,
+            password=self.password if mail.user else None,
+            # Asked of the system it could mean waiting for a name server.
+            local_hostname=_own_name(self.settings.authorization.url),
+            timeout=_STEP,
+            use_tls=mail.tls is MailTls.IMPLICIT,
+            start_tls=mail.tls is MailTls.STARTTLS,
+            tls_context=self.tls,
+        )
+        await server.connect()
+        return server
+
+
+def why(error: BaseException) -> str:
+    """What kept a letter from being sent, without anything that the mail server said in words."""
+    if isinstance(error, aiosmtplib.SMTPAuthenticationError):
+        return f"sign-in refused with {error.code}"
+    # That STARTTLS is missing the library says with its most general class.
+    if isinstance(error, aiosmtplib.SMTPNotSupported) or type(error) is aiosmtplib.SMTPException:
+        return "it lacks what is needed: TLS, or a way to sign in"
+    if isinstance(error, aiosmtplib.SMTPResponseException):
+        return f"answered {error.code}"
+    cause = error.__cause__ or error
+    if isinstance(error, ssl.SSLError) or isinstance(cause, ssl.SSLError):
+        return "its certificate or TLS is not right"
+    if isinstance(error, TimeoutError | aiosmtplib.SMTPTimeoutError):
+        return "no answer in time"
+    if isinstance(error, aiosmtplib.SMTPConnectError | OSError):
+        return "no connection"
+    return "the connection ended" if isinstance(error, aiosmtplib.SMTPException) else "address"
+
+
+async def _leave(server: aiosmtplib.SMTP) -> None:
+    with suppress(aiosmtplib.SMTPException, OSError):
+        await server.quit()
+    server.close()
+
+
+def _own_name(url: str) -> str:
+    host = urlsplit(url).hostname or "localhost"
+    is_number = host.replace(".", "").isdigit()
+    return f"[IPv6:{host}]" if ":" in host else f"[{host}]" if is_number else host
+
+
+def _read(file: Path, setting: str) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Mistake(f"{file} cannot be read", setting) from error
