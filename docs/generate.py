@@ -93,7 +93,7 @@ def errors() -> Iterator[str]:
         "A refusal has a code, a sentence and a reference. On the authorization server the\n"
         "address in `error_uri` leads to one of these texts; the resource server answers with a\n"
         "problem document (RFC 9457) that names the same code. What to do with the reference:\n"
-        "[read a refusal](../how-to/read-a-refusal.md)."
+        "[read a refusal](../how-to/apps/read-a-refusal.md)."
     )
     yield "\n".join(
         [

@@ -7,7 +7,7 @@ from valetkey.config.load import load
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.objects.declared.directory import objects_of
 
-PAGE = "docs/how-to/declare-an-object.md"
+PAGE = "docs/how-to/apis/declare-an-object.md"
 
 
 def test_the_guides_objects_are_objects(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.documents.shell import Terminal
 from tests.documents.test_protect_your_api import free_port
 from valetkey.testing.person import Person
 
-PAGE = "docs/how-to/sign-in-with-valetkey.md"
+PAGE = "docs/how-to/people/sign-in-with-valetkey.md"
 PASSWORD = "correct horse battery staple"
 USER = f"""
 [[users]]

@@ -45,7 +45,7 @@ async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[F
         yield bad(
             "canary",
             f"{place} holds a secret that came in a query string",
-            "Keep queries out of that log: docs/how-to/run-behind-a-proxy.md",
+            "Keep queries out of that log: docs/how-to/operate/run-behind-a-proxy.md",
         )
     if not hits:
         yield good(
