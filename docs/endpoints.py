@@ -18,6 +18,8 @@ from valetkey.web.router import App, Route
 ASSETS = "/assets/"
 API = "/v2/"
 ADMIN_API = "/admin/api/"
+# Some routes are there where a provider is.
+_PROVIDER = '[{"id": "other", "issuer": "https://other.example", "client_id": "us"}]'
 
 SENTENCES = {
     "/.well-known/openid-configuration": "What this server can do, for programs (Discovery 3).",
@@ -54,6 +56,10 @@ SENTENCES = {
     "/developer/apps/{client_id}/failures/{reference}": "Why one request was refused, and what mends it.",
     "/developer/failures": "Leads the team of an app to the refusal with this reference.",
     "/developer/failures/{reference}": "The same, for a link.",
+    "/oauth/sign-in/with/{provider}": "Leads to another server to sign in at, where one is named.",
+    "/oauth/sign-in/with/{provider}/callback": "The way back from there.",
+    "/oauth/sign-in/arrived": "For who came from there and has no account here yet.",
+    "/account/connections": "The accounts elsewhere from which a person signs in.",
     "/language": "Keeps in which language somebody wants the pages.",
     "/": "Who runs this; for who is signed in, the front page of their account.",
     "/errors/": "All error codes.",
@@ -156,6 +162,8 @@ async def _routes() -> tuple[Sequence[Route], Sequence[Route]]:
             f"VALETKEY__{server}__DATABASE": f"sqlite:///{folder}/{server}.db"
             for server in ("AUTHORIZATION", "RESOURCE")
         }
+        environment["VALETKEY__FEDERATION__PROVIDERS"] = _PROVIDER
+        environment["VALETKEY__FEDERATION__SECRETS"] = "other=secret"
         settings = load(None, environment)
         await prepare(settings, SYSTEM)
         await resource.prepare(settings, SYSTEM)
