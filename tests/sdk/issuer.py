@@ -51,6 +51,8 @@ class Issuer:
     """Answers 500 to everything."""
     identity: tuple[int, bytes] | None = None
     """What is answered to every question about records, instead of the truth."""
+    uses: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Reports of what apps used."""
     tls: ssl.SSLContext | None = None
     _server: asyncio.Server | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
@@ -163,6 +165,9 @@ class Issuer:
             if self.identity is not None:
                 return self.identity
             return self._identity(msgspec.json.decode(body))
+        if path == "/oauth/uses" and method == "POST":
+            self.uses.append(msgspec.json.decode(body))
+            return 204, b""
         return 404, {"error": "not_found"}
 
     def _introspect(self, text: str) -> dict[str, object]:

@@ -26,6 +26,7 @@ from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.ledger import Ledger
 from valetkey.resource.requests.paging import Pages
+from valetkey.resource.requests.uses import Uses
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.scopes import scopes_of
 from valetkey.resource.storage.decisions import DecisionQueue
@@ -99,6 +100,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
     # Connections of its own: however slow records are, revocations are learned in time.
     fetch = Fetcher(tls)
     identity = Identity(f"{auth_url}/oauth/identity", fetch, credential)
+    uses = Uses(f"{auth_url}/oauth/uses", fetch, credential, tuple(scopes_of(settings)))
     pages = Pages(page_key, runtime)
 
     def operations(kind: ResourceObject) -> Operations:
@@ -108,11 +110,12 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
             else IdentityRecords(identity, kind)
         )
         base = f"{url}/v2/{kind.name}"
-        return Operations(kind, records, protection, problems, pages, base, allowances)
+        return Operations(kind, records, protection, problems, pages, base, uses, allowances)
 
     upkeep = Upkeep(engine, runtime, decisions, settings.log.keep_events)
 
     async def close() -> None:
+        await uses.close(runtime.now())
         await protection.close()
         await fetch.close()
         with contextlib.suppress(*UNAVAILABLE):
@@ -136,7 +139,11 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
         trusted_proxies=settings.resource.trusted_proxies,
         tls_proxy=settings.resource.tls_proxy,
         hsts=url.startswith("https://"),
-        background=(lambda: protection.follow(runtime.now), upkeep.run),
+        background=(
+            lambda: protection.follow(runtime.now),
+            lambda: uses.run(runtime.now),
+            upkeep.run,
+        ),
         on_close=close,
     )
 

@@ -31,6 +31,7 @@ from valetkey.resource.requests.representation import (
     read_document,
     read_patch,
 )
+from valetkey.resource.requests.uses import Uses
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 from valetkey.resource.shapes.shape import Invalid
 from valetkey.resource.storage.objects import Owner
@@ -64,6 +65,7 @@ class Operations:
     pages: Pages
     url: str
     """The base of every Location and Link: `{api_url}/v2/<name>`."""
+    uses: Uses
     allowances: Allowances | None = None
 
     def routes(self) -> tuple[Route, ...]:
@@ -136,6 +138,7 @@ class Operations:
                     if left.refusal is not None:
                         raise Refused(left.refusal)
                 demand(caller, *scopes)
+                self.uses.note(caller, scopes, now)
                 visit = Visit(caller, token, self._owner(caller, scopes), now)
                 if not allowed:
                     response = self._cannot_create(request, path)
@@ -168,7 +171,7 @@ class Operations:
         All that could end in another way than 200 is left to `answer`, which begins anew.
         """
         recall, find, owner_of = self.protection.recall, self.records.find, self._owner
-        notices, cors = self.notices, self.cors
+        notices, cors, note = self.notices, self.cors, self.uses.note
 
         async def swift(request: Request) -> Response:
             headers = request.headers
@@ -183,6 +186,7 @@ class Operations:
                 record = await find(visit, _id(request))
             except Refused:
                 return await answer(request)
+            note(caller, scopes, request.at)
             told = (_JSON, ("etag", record.etag), *_PRIVATE)
             response = cors.opened(request, Response(_OK, record.body, told))
             return response if not notices else _with(response, *notices)

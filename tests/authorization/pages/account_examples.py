@@ -5,11 +5,15 @@ from dataclasses import replace
 
 from valetkey.authorization.deeds.account.password_change import NewPasswordFault
 from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage
-from valetkey.authorization.pages.account.apps import (
+from valetkey.authorization.pages.account.apps.apps import (
     AppLine,
+    AppPage,
     AppsPage,
+    Connection,
     EndAppPage,
     EndAppsPage,
+    PermissionLine,
+    Used,
 )
 from valetkey.authorization.pages.account.security.confirm import ConfirmPage
 from valetkey.authorization.pages.account.security.password import PasswordPage
@@ -20,7 +24,6 @@ from valetkey.authorization.pages.who import AskingApp, SignedInPerson
 from valetkey.kernel.moment import Instant
 
 NOW = Instant(1_800_000_000)
-_SENTENCES = ("read your notes", "write, change and delete your notes", "see 50% of %s")
 _HAPPENED = (
     ("session.started", ""),
     ("session.ended", "signed_out"),
@@ -53,7 +56,13 @@ def line(app: AskingApp, client_id: str = "app 1&x=2") -> AppLine:
         client_id,
         app.name,
         app.domain,
-        _SENTENCES,
+        (
+            PermissionLine("read your notes", Used.YES, ago(200)),
+            PermissionLine("write, change and delete your notes", Used.NEVER),
+            PermissionLine("add and delete photos", Used.NOT_SINCE, ago(4_000_000)),
+            PermissionLine("see 50% of %s"),
+            PermissionLine("know your e-mail address", Used.TOLD),
+        ),
         since=ago(9_000_000),
         last_used=ago(200),
         outlasts=True,
@@ -68,7 +77,17 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
     """The account pages with these apps on them."""
     lines = tuple(map(line, apps))
     resting = replace(lines[0], last_used=None)
-    bound = replace(lines[0], outlasts=False, sentences=(), domain="")
+    bound = replace(lines[0], outlasts=False, permissions=(), domain="")
+    yes = Connection("Firefox", "Linux", ago(9_000_000), ago(200), ago(-5_000_000), True)
+    one = AppPage(
+        app=lines[0],
+        description="Prints what you noted, on paper",
+        verified=True,
+        self_registered=False,
+        policy_url="https://app.example/privacy",
+        terms_url="https://app.example/terms",
+        connections=(yes, replace(yes, browser="", system="", outlasts=False, here=True)),
+    )
     here = SessionLine("se_1", "Firefox", "Linux", ago(90_000), ago(5), here=True)
     others = (
         SessionLine("se_2", "Safari", "iPhone", ago(700_000), ago(7_300)),
@@ -82,6 +101,13 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
         "apps_one": AppsPage(lines[:1], ended="Old Printer"),
         "apps_none": AppsPage((), all_ended=True),
         "apps_hostile": AppsPage((line(hostile),), ended=hostile.name),
+        "app": one,
+        "app_resting": replace(
+            one, app=bound, description="", connections=(), policy_url="", terms_url=""
+        ),
+        "app_hostile": replace(
+            one, app=line(hostile), verified=False, self_registered=True, policy_url=hostile.policy_url
+        ),
         "end_app": EndAppPage(end, "csrf-value", lines[0]),
         "end_app_hostile": EndAppPage(end, "csrf-value", line(hostile)),
         "end_apps": EndAppsPage(all_, "csrf-value", lines),

@@ -17,6 +17,7 @@ from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInf
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
 from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
+from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
 from valetkey.authorization.grant_types import client_credentials
 from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.pages.looks.language import LANGUAGES
@@ -154,8 +155,10 @@ def resource_server_routes(
         records=Records(foundation.registrar("api"), foundation.accounts()),
         refuse=refuse,
     )
+    uses = UsesEndpoint(foundation.store, gate, refuse)
     return (
         Route("/oauth/revocations", {"GET": feed}, refuse, quiet=True),
+        Route("/oauth/uses", {"POST": uses}, refuse, Body.JSON, hides_query=True, quiet=True),
         Route("/oauth/identity", {"POST": identity}, refuse, Body.JSON, hides_query=True),
     )
 

@@ -17,6 +17,7 @@ from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.invitations import Invitations
 from valetkey.authorization.storage.register.members import Members
 from valetkey.authorization.storage.register.registrations import Registrations
+from valetkey.authorization.storage.register.scope_uses import ScopeUses
 from valetkey.authorization.storage.register.usage import Usage
 from valetkey.authorization.storage.revocations import Revocations
 from valetkey.authorization.storage.sign_in.administrations import Administrations
@@ -127,6 +128,11 @@ class Transaction:
     def grants(self) -> Grants:
         """What users let clients do."""
         return Grants(self.db)
+
+    @property
+    def scope_uses(self) -> ScopeUses:
+        """What clients really used of that."""
+        return ScopeUses(self.db)
 
     @property
     def access_tokens(self) -> AccessTokens:

@@ -49,6 +49,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.vouchers.sweep(Instant(now - _REPLAY_MEMORY), BATCH),
     lambda tx, now: tx.access_tokens.sweep(now, BATCH),
     lambda tx, now: tx.grants.sweep(Instant(now - _GRANT_MEMORY), BATCH),
+    lambda tx, now: tx.scope_uses.sweep(now, BATCH),
     lambda tx, now: tx.sessions.sweep(now, BATCH),
     lambda tx, now: tx.administrations.sweep(now, BATCH),
     lambda tx, now: tx.participants.sweep(now, BATCH),

@@ -1,10 +1,13 @@
 """Connected apps: everything of one app is one entry, and ends with one press."""
 
+import re
 from dataclasses import replace
 
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NATIVE, NOON, WEB, World, run
+from tests.authorization.pages.reading import Reading
+from valetkey.authorization.storage.register.scope_uses import ScopeUse
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.kernel.moment import days, hours, minutes
 from valetkey.kernel.scope import Scope
@@ -191,3 +194,81 @@ def test_the_consent_page_leads_to_where_access_ends(sqlite_url: str) -> None:
         assert 'href="/account/apps"' in page.body
 
     run(sqlite_url, story)
+
+
+async def note(it: World, grant_id: str, scope: str) -> None:
+    use = ScopeUse(grant_id, scope, it.clock.now)
+    assert await it.store.write(lambda tx: tx.scope_uses.note(use))
+
+
+def test_what_was_used_and_what_never_was_is_said_permission_by_permission(
+    database_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        old = await grant_of(it, "nat1", Scope.of("notes:read"))
+        it.clock.forward(minutes(1))
+        watched = ("read", "notes:read")
+        await it.store.write(lambda tx: tx.scope_uses.watch(watched, it.clock.now))
+        it.clock.forward(minutes(1))
+        grant = await grant_of(it, "web1", Scope.of("notes:read", "read", "write", "openid"))
+        it.clock.forward(hours(2))
+        await note(it, grant, "notes:read")
+        it.clock.forward(minutes(3))
+        browser = await signed_in(it)
+        page = await browser.get("/account/apps/app", app="web1")
+        assert page.status == 200
+        rows = dict(
+            re.findall(r'<th scope="row">(.*?)</th>\s*<td>(.*?)</td>', page.body, re.DOTALL)
+        )
+        said = {" ".join(k.split()): plain(v) for k, v in rows.items()}
+        assert said["read your notes"] == "Used 3 minutes ago"
+        assert said["read everything of yours"] == "Never used"
+        assert said["change everything of yours"] == "Use not known"
+        assert "Told when you sign in" in said.values()
+        assert knows(page, "Other servers do not report")
+        listed = await browser.get("/account/apps")
+        assert knows(listed, "Never used")
+        assert "Use not known" not in listed.body
+        other = await browser.get("/account/apps/app", app="nat1")
+        assert knows(other, "Not used since <time")
+        assert "not known" not in other.body.partition("<table")[2].partition("</table>")[0]
+        await it.store.write(lambda tx: tx.grants.revoke(old, it.clock.now, "test"))
+        assert knows(await browser.get("/account/apps/app", app="nat1"), "It has no access now")
+
+    run(database_url, story)
+
+
+def plain(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def test_an_app_page_says_in_which_browser_one_said_yes(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        (session,) = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
+        await grant_of(it, "web1", Scope.of("read"), session_id=session.id)
+        page = await browser.get("/account/apps/app", app="web1")
+        for words in ("Firefox on Linux", "In this browser", "Ends when you sign out"):
+            assert knows(page, words), words
+        await grant_of(it, "nat1", Scope.of("read"))
+        assert knows(
+            await browser.get("/account/apps/app", app="nat1"),
+            "The browser is not known any more",
+        )
+
+    run(sqlite_url, story)
+
+
+def test_the_page_of_an_app_that_one_has_not_connected_is_not_there(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await grant_of(it, "web1", Scope.of("read"), user=BOB)
+        browser = await signed_in(it)
+        pages = [
+            await browser.get("/account/apps/app", app=client_id)
+            for client_id in ("web1", "nobody", "", "\u00e9", "\u200b", "a" * 5_000, "<b>")
+        ]
+        assert {page.status for page in pages} == {404}
+        said = {Reading(page.body.encode()).the("main").text for page in pages}
+        assert len({re.sub(r"VK-[A-Z0-9-]+", "", text) for text in said}) == 1
+
+    run(database_url, story)

@@ -1,6 +1,6 @@
 """Connected apps: what a person allowed, app by app, and the end of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
@@ -11,6 +11,21 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
+
+_Used = Mapping[str, Mapping[str, Instant]]  # by grant, by scope
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """A scope that an app has.
+
+    `used_at` is when it was last needed, None for never since `watched_since`; where that is None
+    as well, nobody reports of this scope.
+    """
+
+    scope: str
+    used_at: Instant | None
+    watched_since: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +39,11 @@ class ConnectedApp:
     client: Client
     since: Instant
     last_used_at: Instant | None
-    scope: Scope
+    permissions: tuple[Permission, ...]
     claims: frozenset[str]
     outlasts: bool
+    grants: tuple[Grant, ...]
+    """Those that live, oldest first."""
 
     @property
     def name(self) -> str:
@@ -42,11 +59,14 @@ def connected_apps(tx: Transaction, uid: Uid, now: Instant) -> Sequence[Connecte
         if not grant.session_id or _lives(tx, grant, now):
             grants.setdefault(grant.client_id, []).append(grant)
     consents = {consent.client_id: consent for consent in tx.consents.of_user(uid)}
+    used = _uses(tx, uid)
+    watched = tx.scope_uses.watched(now)
     found: list[ConnectedApp] = []
     for client_id in {**grants, **consents}:
         client = tx.clients.find(client_id)
         if client is not None:
-            found.append(_connected(client, grants.get(client_id, []), consents.get(client_id)))
+            own, consent = grants.get(client_id, []), consents.get(client_id)
+            found.append(_connected(client, own, consent, used, watched))
     return sorted(found, key=lambda app: (app.name.casefold(), app.client.id))
 
 
@@ -83,17 +103,38 @@ def _lives(tx: Transaction, grant: Grant, now: Instant) -> bool:
     return found is not None and not found.standing.ended(now)
 
 
-def _connected(client: Client, grants: Sequence[Grant], consent: Consent | None) -> ConnectedApp:
+def _uses(tx: Transaction, uid: Uid) -> _Used:
+    found: dict[str, dict[str, Instant]] = {}
+    for use in tx.scope_uses.of_user(uid):
+        found.setdefault(use.grant_id, {})[use.scope] = use.last_used_at
+    return found
+
+
+def _connected(
+    client: Client,
+    grants: Sequence[Grant],
+    consent: Consent | None,
+    used: _Used,
+    watched: Mapping[str, Instant],
+) -> ConnectedApp:
     scope = Scope() if consent is None else consent.scope
     since = [] if consent is None else [consent.given_at]
+    last: list[Instant] = []
+    uses: dict[str, Instant] = {}
     for grant in grants:
         scope |= grant.scope
         since.append(grant.created_at)
+        last.append(grant.last_used_at)
+        for name, at in used.get(grant.id, {}).items():
+            uses[name] = max(at, uses.get(name, at))
     return ConnectedApp(
         client=client,
         since=min(since),
-        last_used_at=max((grant.last_used_at for grant in grants), default=None),
-        scope=scope,
+        last_used_at=max([*last, *uses.values()], default=None),
+        permissions=tuple(
+            Permission(name, uses.get(name), watched.get(name)) for name in scope.names
+        ),
         claims=frozenset() if consent is None else consent.claims,
         outlasts=any(not grant.session_id for grant in grants),
+        grants=tuple(grants),
     )

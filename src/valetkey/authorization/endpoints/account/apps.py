@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from valetkey.authorization.deeds.account.connected_apps import (
     ConnectedApp,
+    Permission,
     connected_apps,
     end_app,
     end_apps,
@@ -13,14 +14,17 @@ from valetkey.authorization.deeds.account.connected_apps import (
 )
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, Site
-from valetkey.authorization.pages.account.apps import (
+from valetkey.authorization.pages.account.apps.apps import (
     AppLine,
     AppsPage,
     EndAppPage,
     EndAppsPage,
+    PermissionLine,
+    Used,
 )
 from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
 from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_query
@@ -61,7 +65,7 @@ class AppsEndpoint:
         if isinstance(seen, Response):
             return seen
         app = await self._find(seen, read_query(request.query), request.at)
-        page = EndAppPage(END_APP, seen.csrf, self._line(app, request.at))
+        page = EndAppPage(END_APP, seen.csrf, line_of(self.site, app, request.at))
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
     async def end(self, request: Request) -> Response:
@@ -71,7 +75,7 @@ class AppsEndpoint:
             return found
         seen, form = found
         uid, client_id, now = seen.signed_in.user.uid, form.get("app") or "", request.at
-        if not _possible(client_id):
+        if not possible(client_id):
             raise nothing_there("app")
         ended = await self.site.store.write(
             # Whoever presses twice sees what the first press did.
@@ -110,7 +114,7 @@ class AppsEndpoint:
     async def _find(self, seen: Visit, query: Form, now: Instant) -> ConnectedApp:
         uid, client_id = seen.signed_in.user.uid, query.get("app") or ""
         app = None
-        if _possible(client_id):
+        if possible(client_id):
             app = await self.site.store.scan(lambda tx: find_connected(tx, uid, client_id, now))
         if app is None:
             raise nothing_there("app")
@@ -119,7 +123,7 @@ class AppsEndpoint:
     async def _name_of_ended(
         self, seen: Visit, client_id: str, apps: Sequence[ConnectedApp], now: Instant
     ) -> str:
-        if not _possible(client_id) or any(app.client.id == client_id for app in apps):
+        if not possible(client_id) or any(app.client.id == client_id for app in apps):
             return ""
         uid, since = seen.signed_in.user.uid, _lately(now)
         if not await self.site.store.read(lambda tx: tx.events.withdrew(uid, client_id, since)):
@@ -128,28 +132,51 @@ class AppsEndpoint:
         return "" if client is None else client.name or client.id
 
     def _lines(self, apps: Sequence[ConnectedApp], now: Instant) -> tuple[AppLine, ...]:
-        lines = [self._line(app, now) for app in apps]
+        lines = [line_of(self.site, app, now) for app in apps]
         return (*lines[:_LOGOS], *(replace(line, logo_url="") for line in lines[_LOGOS:]))
 
-    def _line(self, app: ConnectedApp, now: Instant) -> AppLine:
-        scopes = [self.site.scopes[name] for name in app.scope if name in self.site.scopes]
-        claims = [words for name, words in CLAIM_WORDS.items() if name in app.claims]
-        return AppLine(
-            client_id=app.client.id,
-            name=app.name,
-            domain=app.client.domain,
-            sentences=tuple(dict.fromkeys((*scopes, *claims))),
-            since=When(app.since, now),
-            last_used=None if app.last_used_at is None else When(app.last_used_at, now),
-            outlasts=app.outlasts,
-            logo_url=app.client.logo_uri,
-        )
+
+def line_of(site: Site, app: ConnectedApp, now: Instant) -> AppLine:
+    """The app as people see it."""
+    lines = [_permission(site, app, each, now) for each in app.permissions]
+    told = [PermissionLine(words, Used.TOLD) for n, words in CLAIM_WORDS.items() if n in app.claims]
+    # Two scopes may be told in one sentence: the first of them speaks.
+    first = {line.sentence: line for line in reversed([*filter(None, lines), *told])}
+    return AppLine(
+        client_id=app.client.id,
+        name=app.name,
+        domain=app.client.domain,
+        permissions=tuple(reversed(first.values())),
+        since=When(app.since, now),
+        last_used=None if app.last_used_at is None else When(app.last_used_at, now),
+        outlasts=app.outlasts,
+        logo_url=app.client.logo_uri,
+    )
+
+
+def _permission(
+    site: Site, app: ConnectedApp, permission: Permission, now: Instant
+) -> PermissionLine | None:
+    sentence = site.scopes.get(permission.scope)
+    if sentence is None:
+        return None
+    used, since = permission.used_at, permission.watched_since
+    if permission.scope in IDENTITY_SCOPES:
+        return PermissionLine(sentence, Used.TOLD)
+    if used is not None:
+        return PermissionLine(sentence, Used.YES, When(used, now))
+    if since is None or app.last_used_at is None:
+        return PermissionLine(sentence)
+    if since <= app.since:
+        return PermissionLine(sentence, Used.NEVER)
+    return PermissionLine(sentence, Used.NOT_SINCE, When(since, now))
 
 
 def _lately(now: Instant) -> Instant:
     return Instant(now - _NEWS)
 
 
-def _possible(client_id: str) -> bool:
+def possible(client_id: str) -> bool:
+    """Whether any client could be called so."""
     # Nobody is called by what no database stores; asking would be a fault of ours.
     return bool(client_id) and client_id.isascii() and client_id.isprintable()

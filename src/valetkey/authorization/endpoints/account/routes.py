@@ -5,7 +5,8 @@ from dataclasses import replace
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.activity import ActivityEndpoint
-from valetkey.authorization.endpoints.account.addresses import PROFILE
+from valetkey.authorization.endpoints.account.addresses import APP, PROFILE
+from valetkey.authorization.endpoints.account.app import AppEndpoint
 from valetkey.authorization.endpoints.account.apps import AppsEndpoint
 from valetkey.authorization.endpoints.account.person.profile import ProfileEndpoint
 from valetkey.authorization.endpoints.account.security import SecurityEndpoint
@@ -29,6 +30,7 @@ def routes(
 ) -> tuple[Route, ...]:
     """Every page on which people look after their account."""
     apps, sessions = AppsEndpoint(site), SessionsEndpoint(site, sign_out)
+    app = AppEndpoint(site)
     activity, profile = ActivityEndpoint(site), ProfileEndpoint(site)
     security = SecurityEndpoint(site, password)
     confirm = ConfirmEndpoint(site, replace(password.passwords, door="confirm"))
@@ -39,6 +41,7 @@ def routes(
     return (
         form(PROFILE, profile.get, profile.post),
         Route(APPS, {"GET": apps.get, "HEAD": apps.get}, refuse),
+        Route(APP, {"GET": app.get, "HEAD": app.get}, refuse),
         form(END_APP, apps.ask, apps.end),
         form(END_APPS, apps.ask_all, apps.end_all),
         form(SESSIONS, sessions.get, sessions.post),

@@ -9,6 +9,7 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "errors": "/errors/",
         "profile": "/account/profile",
         "apps": "/account/apps",
+        "app": "/account/apps/app",
         "end_app": "/account/apps/end",
         "end_apps": "/account/apps/end-all",
         "sessions": "/account/sessions",

@@ -1,0 +1,87 @@
+"""POST /oauth/uses: what apps really used of what they may, as a resource server saw it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import msgspec
+
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
+from valetkey.authorization.storage.register.scope_uses import ScopeUse
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Request, Response
+from valetkey.web.json_body import read_json
+
+MOST = 500
+"""Uses in one report."""
+
+_MOST_WATCHED = 1_000
+_BATCH = 50  # in one transaction: nobody waits long behind it
+_OLDEST = days(1)
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+\Z")]
+
+
+class _Use(msgspec.Struct):
+    grant_id: _Name
+    scope: _Name
+    at: int
+
+
+class _Report(msgspec.Struct):
+    """The scopes whose use this server sees, and which of them was used with which grant."""
+
+    watches: Annotated[list[_Name], msgspec.Meta(max_length=_MOST_WATCHED)] = []
+    uses: Annotated[list[_Use], msgspec.Meta(max_length=MOST)] = []
+
+
+@dataclass(frozen=True, slots=True)
+class UsesEndpoint:
+    """Reports of use, from the resource server alone."""
+
+    store: Store
+    gate: ResourceServerGate
+    refuse: ClientRefusal
+
+    async def __call__(self, request: Request) -> Response:
+        """204. What no live grant allows is left out in silence: it may have ended meanwhile."""
+        try:
+            await self.gate.require(request)
+            report = _parse(request.body)
+        except Refused as refused:
+            return self.refuse(request, refused.refusal)
+        now = request.at
+        await self.store.write(lambda tx: tx.scope_uses.watch(report.watches, now))
+        uses = [ScopeUse(use.grant_id, use.scope, _within(use.at, now)) for use in report.uses]
+        for start in range(0, len(uses), _BATCH):
+            await self.store.write(partial(_note, uses[start : start + _BATCH]))
+        return Response(204, b"", (("cache-control", "no-store"),))
+
+
+def _note(uses: Sequence[ScopeUse], tx: Transaction) -> None:
+    for use in uses:
+        tx.scope_uses.note(use)
+
+
+def _within(at: int, now: Instant) -> Instant:
+    # Clocks differ: nothing was used in the future, and no report is older than a day.
+    return Instant(max(now - _OLDEST, min(at, now)))
+
+
+def _parse(body: bytes) -> _Report:
+    try:
+        return msgspec.convert(read_json(body), type=_Report)
+    except msgspec.ValidationError as error:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "this is not a report of use",
+                "uses.shape",
+                "watches: names of scopes; uses: grant_id, scope, at",
+                str(error),
+            )
+        ) from None

@@ -1,0 +1,90 @@
+"""What apps really used of what they may, as resource servers report it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant, days, hours
+
+FORGOTTEN_AFTER = days(1)
+"""A scope of which nobody reported for so long is not watched any more."""
+
+_NOTED_EVERY = hours(1)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeUse:
+    """A permission of a grant was needed for something, last at that moment."""
+
+    grant_id: str
+    scope: str
+    last_used_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeUses:
+    """At most one row for each scope of a grant, for as long as the grant could live."""
+
+    db: Connection
+
+    def note(self, use: ScopeUse) -> bool:
+        """Remember it, unless a later use is known. False for what no live grant allows."""
+        row = self.db.row(
+            "SELECT scope, expires_at FROM grants WHERE id = :id AND revoked_at IS NULL",
+            id=use.grant_id,
+        )
+        if row is None or use.scope not in row[0].split(" "):
+            return False
+        self.db.send(
+            "INSERT INTO scope_uses (grant_id, scope, last_used_at, expires_at)"
+            " VALUES (:grant_id, :scope, :at, :expires_at)"
+            " ON CONFLICT (grant_id, scope) DO UPDATE SET last_used_at = :at"
+            " WHERE scope_uses.last_used_at < :at",
+            grant_id=use.grant_id,
+            scope=use.scope,
+            at=use.last_used_at,
+            expires_at=row[1],
+        )
+        return True
+
+    def of_user(self, uid: Uid) -> Sequence[ScopeUse]:
+        """Every use that is known of this person's grants that were not revoked."""
+        rows = self.db.rows(
+            "SELECT u.grant_id, u.scope, u.last_used_at FROM grants g"
+            " JOIN scope_uses u ON u.grant_id = g.id"
+            " WHERE g.uid = :uid AND g.revoked_at IS NULL",
+            uid=uid,
+        )
+        return [ScopeUse(row[0], row[1], Instant(row[2])) for row in rows]
+
+    def watch(self, scopes: Collection[str], now: Instant) -> None:
+        """Remember that every use of these is reported; since now, where there was a gap."""
+        for scope in scopes:
+            self.db.send(
+                "INSERT INTO watched_scopes (scope, since, heard_at) VALUES (:scope, :now, :now)"
+                " ON CONFLICT (scope) DO UPDATE SET heard_at = :now,"
+                " since = CASE WHEN watched_scopes.heard_at < :gap THEN :now"
+                " ELSE watched_scopes.since END WHERE watched_scopes.heard_at < :stale",
+                scope=scope,
+                now=now,
+                gap=now - FORGOTTEN_AFTER,
+                stale=now - _NOTED_EVERY,
+            )
+
+    def watched(self, now: Instant) -> Mapping[str, Instant]:
+        """The scopes whose use is reported, and since when without a gap."""
+        rows = self.db.rows(
+            "SELECT scope, since FROM watched_scopes WHERE heard_at >= :gap ORDER BY scope",
+            gap=now - FORGOTTEN_AFTER,
+        )
+        return {row[0]: Instant(row[1]) for row in rows}
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` of grants whose life is over."""
+        return self.db.run(
+            "DELETE FROM scope_uses WHERE expires_at <= :now AND (grant_id, scope) IN"
+            " (SELECT grant_id, scope FROM scope_uses WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )

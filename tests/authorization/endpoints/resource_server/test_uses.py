@@ -1,0 +1,118 @@
+"""Reports of what apps used: from the resource server alone, and only of what was allowed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Answer, Service, basic, run
+from valetkey.authorization.model.register.client import RESOURCE_SERVER
+from valetkey.authorization.storage.register.scope_uses import FORGOTTEN_AFTER
+from valetkey.kernel.moment import Instant, days, hours
+
+
+async def _report(
+    it: Service, body: object, who: str = RESOURCE_SERVER, secret: str = CREDENTIAL
+) -> Answer:
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return await it.call("POST", "/oauth/uses", text, "application/json", basic(who, secret))
+
+
+async def _known(it: Service) -> dict[tuple[str, str], int]:
+    found = await it.read(lambda tx: tx.scope_uses.of_user(ADA))
+    return {(use.grant_id, use.scope): use.last_used_at for use in found}
+
+
+async def _grant(it: Service) -> str:
+    await it.tokens("web", "notes:read read")
+    (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+    return grant.id
+
+
+def test_the_last_use_of_what_a_live_grant_allows_is_known(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        grant, now = await _grant(it), it.clock.now
+        uses = [
+            {"grant_id": grant, "scope": "notes:read", "at": now - 30},
+            {"grant_id": grant, "scope": "read", "at": now + 9_999_999},
+            {"grant_id": grant, "scope": "write", "at": now},
+            {"grant_id": grant, "scope": "notes", "at": now},
+            {"grant_id": "gr_unknown", "scope": "notes:read", "at": now},
+        ]
+        answer = await _report(it, {"uses": uses})
+        assert (answer.status, answer.body) == (204, b"")
+        known = {(grant, "notes:read"): now - 30, (grant, "read"): now}
+        assert await _known(it) == known
+        again = [{"grant_id": grant, "scope": "notes:read", "at": -5}]
+        assert (await _report(it, {"uses": again})).status == 204
+        assert await _known(it) == known, "an older use does not hide a newer one"
+        await it.write(lambda tx: tx.grants.revoke(grant, now, "test"))
+        assert (await _report(it, {"uses": uses})).status == 204
+        assert await _known(it) == {}
+        until = Instant(now + days(400))
+        assert await it.write(lambda tx: tx.scope_uses.sweep(now, 100)) == 0
+        assert await it.write(lambda tx: tx.scope_uses.sweep(until, 100)) == 2
+
+    run(tmp_path, story, database_url)
+
+
+def test_a_scope_is_watched_since_the_first_report_without_a_gap(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        began = it.clock.now
+        for _ in range(30):
+            assert (await _report(it, {"watches": ["read", "write"]})).status == 204
+            it.clock.forward(hours(1))
+        watched = await it.read(lambda tx: tx.scope_uses.watched(it.clock.now))
+        assert watched == {"read": began, "write": began}
+        it.clock.forward(FORGOTTEN_AFTER + 1)
+        assert await it.read(lambda tx: tx.scope_uses.watched(it.clock.now)) == {}
+        assert (await _report(it, {"watches": ["read"]})).status == 204
+        watched = await it.read(lambda tx: tx.scope_uses.watched(it.clock.now))
+        assert watched == {"read": it.clock.now}
+
+    run(tmp_path, story, database_url)
+
+
+def test_nobody_else_may_report(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", grant_types=("client_credentials",))
+        assert (await _report(it, {}, "web", SECRET)).status == 401
+        assert (await _report(it, {}, RESOURCE_SERVER, "wrong")).status == 401
+        answer = await it.call("POST", "/oauth/uses", b"{}", "application/json")
+        assert answer.status == 401
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        {"uses": {}},
+        {"uses": [{}]},
+        {"uses": [{"grant_id": "gr_1", "scope": "read", "at": "now"}]},
+        {"uses": [{"grant_id": "gr_1", "scope": "read", "at": True}]},
+        {"uses": [{"grant_id": "gr_1", "scope": "a b", "at": 1}]},
+        {"uses": [{"grant_id": "x" * 201, "scope": "read", "at": 1}]},
+        {"uses": [{"grant_id": "gr\n", "scope": "read", "at": 1}]},
+        {"uses": [{"grant_id": "\u00e9", "scope": "read", "at": 1}]},
+        {"uses": [{"grant_id": "gr_1", "scope": "read", "at": 1}] * 501},
+        {"watches": "read"},
+        {"watches": [""]},
+        {"watches": ["a"] * 1_001},
+        b'{"uses": [{"grant_id": "\\ud800", "scope": "read", "at": 1}]}',
+    ],
+)
+def test_what_is_no_report_is_refused_whole(tmp_path: Path, body: object) -> None:
+    async def story(it: Service) -> None:
+        (await _report(it, body)).refused(400, "invalid_request")
+
+    run(tmp_path, story)

@@ -1,0 +1,102 @@
+"""What apps use of what they may is noted on the way, and told once a minute."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.resource.api import Api, api
+from tests.sdk.issuer import SECRET, Clock, Issuer
+from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Secret
+from valetkey.resource.requests.uses import MOST, Uses
+from valetkey.sdk import Caller, Credential
+from valetkey.sdk.fetch import Fetcher
+
+NOW = Instant(1_800_000_000)
+CALLER = Caller("1001", "web1", Scope.of("notes:read", "read"), "at_1", "gr_1", NOW, NOW)
+CREDENTIAL = Credential("resource-server", Secret(SECRET))
+
+
+@asynccontextmanager
+async def closing(fetch: Fetcher) -> AsyncGenerator[Fetcher]:
+    try:
+        yield fetch
+    finally:
+        await fetch.close()
+
+
+def _told(issuer: Issuer) -> list[tuple[str, str, int]]:
+    return [(u["grant_id"], u["scope"], u["at"]) for report in issuer.uses for u in report["uses"]]
+
+
+def test_a_scope_that_was_needed_is_told_with_its_grant_and_its_moment(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api(tmp_path) as call:
+            assert (await _report(call))[0]["uses"] == [], "the first says what is watched"
+            assert "notes:write" in call.issuer.uses[0]["watches"]
+            token = call.issuer.token("notes:read notes:write")
+            assert (await call("GET", "/v2/notes", token=token)).status == 200
+            made = await call("POST", "/v2/notes", {"title": "x"}, token=token)
+            one = f"/v2/notes/{made.json['id']}"
+            for _ in range(3):
+                assert (await call("GET", one, token=token)).status == 200
+            refused = call.issuer.token("notes:read")
+            assert (await call("DELETE", one, token=refused)).status == 403
+            call.issuer.uses.clear()
+        # Whoever stops tells what waits.
+        told = _told(call.issuer)
+        assert {scope for _, scope, _ in told} == {"notes:read", "notes:write"}
+        assert len(told) == len({(grant, scope) for grant, scope, _ in told})
+
+    async def _report(call: Api) -> list[dict[str, Any]]:
+        for _ in range(100):
+            if call.issuer.uses:
+                break
+            await asyncio.sleep(0.02)
+        return call.issuer.uses
+
+    asyncio.run(story())
+
+
+def test_the_most_special_scope_that_one_has_counts_and_clients_themselves_do_not(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
+            uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, ("notes:read",))
+            uses.note(CALLER, ("notes:read", "read"), NOW)
+            uses.note(replace(CALLER, grant_id="gr_2"), ("notes:write", "read"), NOW)
+            uses.note(replace(CALLER, grant_id=None), ("notes:read",), NOW)
+            uses.note(CALLER, ("notes:read", "read"), Instant(NOW + 5))
+            assert await uses.report(Instant(NOW + 5))
+            assert _told(issuer) == [("gr_1", "notes:read", NOW + 5), ("gr_2", "read", NOW)]
+            assert await uses.report(Instant(NOW + 60))
+            assert len(issuer.uses) == 1, "no news, no report"
+            assert await uses.report(Instant(NOW + hours(2)))
+            assert issuer.uses[1] == {"watches": ["notes:read"], "uses": []}
+
+    asyncio.run(story())
+
+
+def test_what_was_not_taken_is_told_later_and_never_grows_beyond_its_bound(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
+            uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, ())
+            for number in range(MOST + 10):
+                uses.note(replace(CALLER, grant_id=f"gr_{number}"), ("read",), NOW)
+            issuer.broken = True
+            assert not await uses.report(NOW)
+            await issuer.stop()
+            assert not await uses.report(NOW)
+            issuer.broken = False
+            await issuer.start()
+            assert await uses.report(NOW)
+            told = _told(issuer)
+            assert len(told) == len(set(told)) == MOST
+            assert max(len(report["uses"]) for report in issuer.uses) == 500
+
+    asyncio.run(story())
