@@ -55,6 +55,8 @@ SENTENCES = {
     "/developer": "The apps that a person registered, or helps to look after.",
     "/developer/apps/{client_id}": "One of them: its id, where it stands, what is to be done.",
     "/developer/apps/{client_id}/failures": "What was refused it, newest first.",
+    "/developer/apps/{client_id}/usage": "What it was used for, day by day.",
+    "/developer/apps/{client_id}/people": "Who connected with it, as far as the app may know.",
     "/developer/apps/{client_id}/failures/{reference}": "Why one request was refused, and what mends it.",
     "/developer/failures": "Leads the team of an app to the refusal with this reference.",
     "/developer/failures/{reference}": "The same, for a link.",

@@ -1,6 +1,7 @@
 """What developers find out about their app: empty, one, many, and the hardest to lay out."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tests.authorization.pages.developer_examples import HEAD, head
 from valetkey.authorization.pages.developer.insight.advice import advice_on
@@ -9,6 +10,8 @@ from valetkey.authorization.pages.developer.insight.failures import (
     FailurePage,
     FailuresPage,
 )
+from valetkey.authorization.pages.developer.insight.people import PeoplePage, PersonLine
+from valetkey.authorization.pages.developer.insight.usage import Series, UsageDay, UsagePage
 from valetkey.authorization.pages.errors.texts import TEXTS
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.when import When
@@ -74,6 +77,38 @@ def _failure(
     )
 
 
+def _usage(*, used: bool) -> UsagePage:
+    today, odd = NOW // days(1), 7_919
+    numbers = [
+        UsageDay(
+            today - 89 + each,
+            tokens=(each * odd) % 613 + each * 4,
+            people=(each * odd) % 97 + each,
+            errors=(each * odd) % 11 if each % 3 else 0,
+        )
+        if used and each > 4
+        else UsageDay(today - 89 + each)
+        for each in range(90)
+    ]
+    return UsagePage(
+        HEAD,
+        numbers,
+        Series(tuple(day.tokens for day in numbers)),
+        Series(tuple(day.people for day in numbers)),
+        Series(tuple(day.errors for day in numbers)),
+        active=1_204 if used else 0,
+        grant_types=(("refresh_token", 31_207), ("authorization_code", 9_310)) if used else (),
+        errors=(("invalid_grant", 221), ("invalid_client", 78)) if used else (),
+        counted=When(Instant(NOW - minutes(2)), NOW),
+    )
+
+
+def _person(uid: int, name: str = "", email: str = "") -> PersonLine:
+    scope = ("openid", "notes:read") if uid % 2 else ("notes:read", "notes:write", "files:read")
+    last = When(Instant(NOW - hours(uid % 70)), NOW) if uid % 3 else None
+    return PersonLine(str(uid), scope, When(Instant(NOW - days(uid % 30)), NOW), last, name, email)
+
+
 def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
     """Each page in the states that it has."""
     codes = tuple(sorted({code.value for _, code, _, _ in _REFUSALS}))
@@ -84,6 +119,21 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
         "failures_one": FailuresPage(HEAD, every[:1], codes[:1]),
         "failures": FailuresPage(HEAD, every * 6, codes, newer=older, older=older),
         "failures_none_of_a_kind": FailuresPage(HEAD, (), codes, code="invalid_scope"),
+        "usage": _usage(used=True),
+        "usage_none": _usage(used=False),
+        "people_none": PeoplePage(HEAD, (), 0, 0),
+        "people_one": PeoplePage(HEAD, (_person(1001, "Ada Lovelace", "ada@example.com"),), 1, 1),
+        "people": PeoplePage(
+            HEAD, tuple(_person(each) for each in range(1001, 1026)), 9_104, 1_204, older=older
+        ),
+        "people_pairwise": PeoplePage(
+            HEAD,
+            (replace(_person(1002), subject="m1Yd2hKo_8u0sWQ4v4pQ0mG7l2E1cX9aB3nT5rZ6yHk"),),
+            1,
+            0,
+            pairwise=True,
+        ),
+        "people_hostile": PeoplePage(head(hostile), (_person(1001, _ODD, _ODD),), 1, 1),
         "failure": _failure(
             0,
             "redirect_uri.unknown",

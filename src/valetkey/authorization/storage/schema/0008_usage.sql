@@ -40,3 +40,7 @@ INSERT INTO usage_cursor (name, at, event_id) VALUES ('events', 0, '');
 -- The refusals of one client, newest first, for whoever looks after it.
 CREATE INDEX decisions_of_client ON decisions (client_id, at, reference)
     WHERE client_id IS NOT NULL;
+
+-- The people who allowed one client something, newest first.
+DROP INDEX consents_of_client;
+CREATE INDEX consents_of_client ON consents (client_id, given_at, uid);

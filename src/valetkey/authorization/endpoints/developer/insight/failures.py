@@ -56,7 +56,7 @@ class FailuresEndpoint:
         query = read_query(request.query)
         code, before = query.get("code") or "", query.get("before")
         if code and code not in _CODES:
-            raise _not_ours()
+            raise not_ours()
         after = NEWEST if before is None else _parse(before)
         found, codes = await self.site.store.scan(
             lambda tx: (
@@ -142,11 +142,12 @@ def _address(head: AppHead, code: str, last: Decision | None = None) -> str:
 def _parse(before: str) -> Place:
     match = _PLACE.fullmatch(before)
     if match is None:
-        raise _not_ours()
+        raise not_ours()
     return Place(Instant(int(match[1])), match[2])
 
 
-def _not_ours() -> Refused:
+def not_ours() -> Refused:
+    """For a place in a list that no page of ours names."""
     return Refused(
         Refusal(
             ErrorCode.INVALID_REQUEST,

@@ -1,6 +1,8 @@
 """The routes on which developers find out how their app is doing."""
 
 from valetkey.authorization.endpoints.developer.insight.failures import FailuresEndpoint
+from valetkey.authorization.endpoints.developer.insight.people import PeopleEndpoint
+from valetkey.authorization.endpoints.developer.insight.usage import UsageEndpoint
 from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Route
@@ -21,4 +23,6 @@ def routes(site: Site, refuse: Refuse) -> tuple[Route, ...]:
         page(f"{_FAILURES}/{{reference}}", failures.one),
         page(f"{DEVELOPER}/failures", failures.find),
         page(f"{DEVELOPER}/failures/{{reference}}", failures.find),
+        page(f"{_APP}/usage", UsageEndpoint(site).get),
+        page(f"{_APP}/people", PeopleEndpoint(site).get),
     )

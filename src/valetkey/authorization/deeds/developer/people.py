@@ -1,0 +1,77 @@
+"""The people who connected with an app, as far as the app itself may know them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.claims import claims_of_scope, user_claims
+from valetkey.authorization.storage.register.connections import Connections
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedPerson:
+    """One of them. `subject` is the `sub` by which the app knows them.
+
+    `name` and `email` are "" unless they allowed the app to read them: a developer sees nothing
+    here that their app could not ask for.
+    """
+
+    uid: int
+    subject: str
+    scope: Scope
+    since: Instant
+    last_used_at: Instant | None
+    name: str = ""
+    email: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """A page of them, and how many there are altogether."""
+
+    total: int
+    people: Sequence[ConnectedPerson]
+
+
+def people_of(
+    tx: Transaction,
+    client: Client,
+    subjects: Subjects,
+    before: tuple[Instant, int],
+    limit: int,
+    now: Instant,
+) -> Crowd:
+    """At most `limit` of them, who came last first, beginning before that time and uid."""
+    connections = Connections(tx.db)
+    found = connections.page(client.id, *before, limit)
+    people = [_person(tx, connections, client, subjects, each, now) for each in found]
+    return Crowd(connections.count(client.id), [each for each in people if each is not None])
+
+
+def _person(
+    tx: Transaction,
+    connections: Connections,
+    client: Client,
+    subjects: Subjects,
+    consent: Consent,
+    now: Instant,
+) -> ConnectedPerson | None:
+    user = tx.users.find(consent.uid)
+    if user is None:
+        return None
+    allowed = frozenset((*claims_of_scope(consent.scope), *consent.claims))
+    said = user_claims(user, allowed)
+    return ConnectedPerson(
+        uid=user.uid,
+        subject=subjects.of(user, client),
+        scope=consent.scope,
+        since=consent.given_at,
+        last_used_at=connections.last_used(client.id, user.uid, now),
+        name=str(said.get("name", "")),
+        email=str(said.get("email", "")),
+    )

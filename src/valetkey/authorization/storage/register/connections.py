@@ -1,0 +1,62 @@
+"""Who is connected with one app: read by the people who look after it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.consent import Consent
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The consents of one client, and when they were used."""
+
+    db: Connection
+
+    def count(self, client_id: str) -> int:
+        """How many people allow it something."""
+        row = self.db.row(
+            "SELECT count(*) FROM consents WHERE client_id = :client_id", client_id=client_id
+        )
+        return 0 if row is None else int(row[0])
+
+    def page(
+        self, client_id: str, before: Instant, before_uid: int, limit: int
+    ) -> Sequence[Consent]:
+        """At most `limit`, the newest first, beginning before that place."""
+        rows = self.db.rows(
+            "SELECT uid, scope, appearance, given_at, claims FROM consents"
+            " WHERE client_id = :client_id"
+            " AND (given_at < :before OR (given_at = :before AND uid < :before_uid))"
+            " ORDER BY given_at DESC, uid DESC LIMIT :limit",
+            client_id=client_id,
+            before=before,
+            before_uid=before_uid,
+            limit=limit,
+        )
+        return [
+            Consent(
+                Uid(row[0]),
+                client_id,
+                Scope(tuple(row[1].split())),
+                row[2],
+                Instant(row[3]),
+                frozenset(json.loads(row[4])),
+            )
+            for row in rows
+        ]
+
+    def last_used(self, client_id: str, uid: Uid, now: Instant) -> Instant | None:
+        """When it last got a token for this person, by a grant that has not ended; or None."""
+        row = self.db.row(
+            "SELECT max(last_used_at) FROM grants WHERE uid = :uid AND client_id = :client_id"
+            " AND revoked_at IS NULL AND expires_at > :now",
+            uid=uid,
+            client_id=client_id,
+            now=now,
+        )
+        return None if row is None or row[0] is None else Instant(row[0])

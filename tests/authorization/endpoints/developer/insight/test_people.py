@@ -1,0 +1,91 @@
+"""People who connected: what the app may know of each, and nothing more."""
+
+import re
+from dataclasses import replace
+
+from tests.authorization.endpoints.account.people import grant_of, knows, signed_in
+from tests.authorization.endpoints.developer.insight.teams import (
+    WEB1,
+    are_for_the_team_alone,
+    team,
+)
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
+from valetkey.authorization.endpoints.developer.insight.people import SHOWN
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import days, hours
+from valetkey.kernel.scope import Scope
+
+
+def test_names_and_addresses_are_there_only_where_they_were_allowed(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        await grant_of(it, "web1", Scope.of("notes:read"))
+        it.clock.forward(days(2))
+        await grant_of(it, "web1", Scope.of("openid", "email"), user=BOB)
+        it.clock.forward(hours(1))
+        page = await (await signed_in(it)).get(f"{WEB1}/people")
+        listed = page.body.partition("<tbody>")[2]
+        assert listed.index(">1002<") < listed.index(">1001<")
+        for there in ("bob@example.com", "notes:read", "1 hour ago", "2 days ago"):
+            assert there in re.sub(r"\s+", " ", listed), there
+        for hidden in ("alice@example.com", "Alice Liddell", ">Bob<", "alice", "bob<"):
+            assert hidden not in listed, hidden
+
+    run(database_url, story)
+
+
+def test_pairwise_apps_see_their_own_subjects(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        await it.change(replace(WEB, openid=replace(WEB.openid, subject_type="pairwise")))
+        await grant_of(it, "web1", Scope.of("notes:read"))
+        page = await (await signed_in(it)).get(f"{WEB1}/people")
+        client = await it.site.directory.find("web1")
+        assert client is not None
+        assert it.site.subjects.of(ALICE, client) in page.body
+        assert "1001" not in page.body
+        assert knows(page, "Subjects are pairwise")
+
+    run(sqlite_url, story)
+
+
+def test_pages_of_people_follow_each_other_without_gap(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+
+        def connect(tx: Transaction) -> None:
+            for each in range(SHOWN * 2):
+                user = _another(2_000 + each)
+                assert tx.users.register(user)
+                consent = Consent(user.uid, "web1", Scope.of("read"), "", it.clock.now)
+                tx.consents.put(consent)
+
+        await it.store.write(connect)
+        await grant_of(it, "web1", Scope.of("read"))
+        browser = await signed_in(it)
+        page = await browser.get(f"{WEB1}/people")
+        assert knows(page, "51")
+        seen = re.findall(r"<bdi>(\d{4})</bdi>", page.body)
+        while found := re.search(r'href="([^"]+before=[^"]+)"', page.body):
+            page = await browser.get(found[1])
+            seen += re.findall(r"<bdi>(\d{4})</bdi>", page.body)
+        assert len(seen) == len(set(seen)) == SHOWN * 2 + 1
+        for wrong in ("", "1", "1.x", "0.1", "1.0", "1." + "9" * 19, "²"):
+            assert (await browser.get(f"{WEB1}/people", before=wrong)).status == 400, wrong
+
+    run(database_url, story)
+
+
+def test_people_are_listed_for_the_team_alone(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        owner = await are_for_the_team_alone(it, f"{WEB1}/people")
+        assert knows(await owner.get(f"{WEB1}/people"), "Nobody yet")
+
+    run(sqlite_url, story)
+
+
+def _another(uid: int) -> User:
+    return replace(ALICE, uid=Uid(uid), username=f"user{uid}", email=f"{uid}@example.com")

@@ -1,0 +1,66 @@
+"""Usage: every day of ninety, as a chart and in numbers, for the team alone."""
+
+import re
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.developer.insight.teams import (
+    WEB1,
+    are_for_the_team_alone,
+    team,
+)
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from valetkey.authorization.deeds.developer.usage import LAG, roll_up
+from valetkey.authorization.model.event.grants import CodeRedeemed, RefreshTokenUsed
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, days
+
+
+def test_the_numbers_of_each_day_are_drawn_and_written(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+
+        def happen(tx: Transaction) -> None:
+            now = it.clock.now
+            for uid in (ALICE.uid, BOB.uid, BOB.uid):
+                tx.events.add(CodeRedeemed(uid, "web1", "g", "t", "read"), now)
+            earlier = Instant(now - days(3))
+            tx.events.add(RefreshTokenUsed(BOB.uid, "web1", "g", "t", True, "read"), earlier)
+            long_ago = Instant(now - days(91))
+            tx.events.add(CodeRedeemed(BOB.uid, "web1", "g", "t", "read"), long_ago)
+            tx.usage.count("web1", now // 86_400, "errors.invalid_grant", 1_234)
+
+        await it.store.write(happen)
+        it.clock.forward(LAG + 1)
+        while await it.store.write(lambda tx: roll_up(tx, it.clock.now)):
+            pass
+        page = await (await signed_in(it)).get(f"{WEB1}/usage")
+        assert page.status == 200, page.body
+        for words in ("authorization_code", "refresh_token", "invalid_grant", "1,234"):
+            assert knows(page, words), words
+        assert len(re.findall(r"<svg", page.body)) == 3
+        charts = re.findall(r'<path [^>]*d="([^"]*)"', page.body)
+        assert [each.count("M") for each in charts] == [2, 2, 1]
+        # Today is at the right end, three days ago is three bars before it.
+        assert charts[0] == "M861 60v-19h8V60zM891 60v-58h8V60z"
+        assert page.body.count('<th scope="row">') == 2 + 1 + 2
+        assert "style=" not in page.body
+
+    run(database_url, story)
+
+
+def test_an_app_that_was_not_used_is_told_what_will_be_here(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        page = await (await signed_in(it)).get(f"{WEB1}/usage")
+        assert knows(page, "Not used yet")
+        assert "<svg" not in page.body
+
+    run(sqlite_url, story)
+
+
+def test_usage_opens_for_the_team_alone(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        await are_for_the_team_alone(it, f"{WEB1}/usage")
+
+    run(sqlite_url, story)
