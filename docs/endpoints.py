@@ -93,7 +93,7 @@ def endpoints() -> Iterator[str]:
     yield _table(ours)
     yield (
         "Clients show who they are in the body, with HTTP Basic, with `private_key_jwt`, or, in\n"
-        "the `classic` profile, in the query string. Exactly one of these at a time. The two\n"
+        "the `classic` profile, in the query string. Exactly one of these at a time. The three\n"
         "paths for the resource server take its credential with HTTP Basic and nobody else's."
     )
     yield "## Resource server"

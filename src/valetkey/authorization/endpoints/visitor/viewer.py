@@ -16,6 +16,7 @@ def viewer_of(
         here=here(request),
         develops=user is not None and portal is not None and develops(user, portal),
         administers=user is not None and user.role is not None,
+        zone="" if user is None else user.claims.zoneinfo,
     )
 
 

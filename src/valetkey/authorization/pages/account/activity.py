@@ -24,6 +24,7 @@ class ActivityPage:
     """List them, newest first. `earlier` is the address of the next page, "" on the last."""
 
     template: ClassVar[str] = "account/activity.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     lines: tuple[ActivityLine, ...]
     earlier: str = ""

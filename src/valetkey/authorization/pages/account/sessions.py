@@ -24,6 +24,7 @@ class SessionsPage:
     """List them, this one first. Posts `csrf`, and `session` to end only that one."""
 
     template: ClassVar[str] = "account/sessions.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     action: str
     csrf: str

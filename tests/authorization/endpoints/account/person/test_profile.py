@@ -186,3 +186,17 @@ def test_no_form_of_another_session_or_nobody_changes_anything(sqlite_url: str) 
         assert await alice(it) == ALICE
 
     run(sqlite_url, story)
+
+
+def test_times_are_told_in_the_zone_that_one_named(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        before = await browser.get("/account/activity")
+        assert "2027-01-15 08:00:00 UTC" in before.body
+        assert "data-zoneless" in before.body
+        await save(await browser.get(PATH), browser, zoneinfo="Europe/Berlin")
+        after = await browser.get("/account/activity")
+        assert "2027-01-15 09:00:00 CET" in after.body
+        assert "data-zoneless" not in after.body
+
+    run(sqlite_url, story)
