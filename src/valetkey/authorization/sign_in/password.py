@@ -10,6 +10,7 @@ from collections.abc import Callable
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
+from valetkey.authorization.sign_in.well_known import is_well_known
 from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
@@ -32,6 +33,8 @@ def password_problem(text: str) -> str:
     prepared = prepare(text)
     if prepared is None:
         return f"must have at most {LONGEST} bytes and no control characters"
+    if is_well_known(text):
+        return "is among those that everybody tries first: put a few words together instead"
     return ""
 
 

