@@ -1,15 +1,67 @@
 """One example of every page of the developer portal, and those that are hardest to lay out."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from valetkey.authorization.pages.developer.apps import OwnAppLine, OwnAppsPage
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.overview import OverviewPage
+from valetkey.authorization.pages.developer.settings.faults import SENTENCES
+from valetkey.authorization.pages.developer.settings.form import AppForm, ScopeBox, UriRow
+from valetkey.authorization.pages.developer.settings.pages import (
+    ChooseKindPage,
+    DropLegacyPage,
+    LegacySwitch,
+    NewAppPage,
+    RegisteredPage,
+    SettingsPage,
+)
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.who import AskingApp
 
-HEAD = AppHead("app_7f3k9qxm", "Notes Printer", owns=True)
+HEAD = AppHead("app_7f3k9qxmB2", "Notes Printer", owns=True)
 ISSUER = "https://auth.example"
+SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
+KINDS = ("server", "browser", "device", "machine")
+FORM = AppForm(
+    "server",
+    name="Notes Printer",
+    description="Prints your notes on real paper.",
+    redirect_uris=(
+        UriRow("https://app.example/callback"),
+        UriRow("http://localhost:3000/callback"),
+        UriRow(),
+    ),
+    scopes=(
+        ScopeBox("openid", "know that it is you who signs in", chosen=True),
+        ScopeBox("notes:read", "read your notes", chosen=True),
+        ScopeBox("notes:write", "write, change and delete your notes"),
+        ScopeBox("files:read", "see 50% of %s of your files", chosen=True, given=True),
+    ),
+    profile="modern",
+    website="https://app.example",
+)
+FAULTY = replace(
+    FORM,
+    name="Valetkey Support",
+    redirect_uris=(
+        UriRow("https://app.example/callback", good=True),
+        UriRow("https://app.example/*", "Addresses are compared letter by letter."),
+        UriRow("http://app.example/cb", SENTENCES["it leads back to this server"]),
+        UriRow(),
+    ),
+    logo_uri="javascript:alert(1)",
+    faults={
+        "name": SENTENCES["another one: this name would make people think of this server"],
+        "logo_uri": SENTENCES["an https address"],
+    },
+)
+LEGACY = (
+    LegacySwitch("implicit", on=True),
+    LegacySwitch("password", on=False),
+    LegacySwitch("no_pkce", on=True),
+    LegacySwitch("query", on=False),
+)
 
 
 def head(app: AskingApp, client_id: str = "app 1&x=2") -> AppHead:
@@ -17,14 +69,48 @@ def head(app: AskingApp, client_id: str = "app 1&x=2") -> AppHead:
     return AppHead(client_id, app.name, app.logo_url, owns=True)
 
 
+def new(form: AppForm) -> NewAppPage:
+    """The page with this form."""
+    return NewAppPage("/developer/new", "csrf-value", "app_1", "mark", form)
+
+
+def settings(form: AppForm, app: AppHead = HEAD, **more: object) -> SettingsPage:
+    """The settings with this form."""
+    return SettingsPage(app, app.at("settings"), "csrf-value", "1.2", form, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
 def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
     """The developer's pages with these apps on them."""
     lines = tuple(OwnAppLine(head(app), app.domain, "modern") for app in apps)
     off = OwnAppLine(AppHead("app_2", "Old Printer", disabled=True), "", "classic")
+    odd = replace(
+        FORM, name=hostile.name, description=hostile.domain, redirect_uris=(UriRow(hostile.name),)
+    )
     return {
-        "own_apps": OwnAppsPage((*lines, off), deleted="Older Printer"),
+        "own_apps": OwnAppsPage((replace(lines[0], verified=True), *lines[1:], off), deleted=True),
         "own_apps_none": OwnAppsPage(()),
+        "own_apps_none_may": OwnAppsPage((), may_register=False),
         "own_apps_hostile": OwnAppsPage((OwnAppLine(head(hostile), hostile.domain, "modern"),)),
         "app": OverviewPage(HEAD, ISSUER, "modern", ("https://app.example/callback",), "Prints."),
         "app_hostile": OverviewPage(head(hostile), ISSUER, "classic", ()),
+        "choose_kind": ChooseKindPage(KINDS),
+        **{
+            f"choose_kind_{barrier}": ChooseKindPage(KINDS, barrier, 20)
+            for barrier in ("nobody", "unverified", "uninvited", "full")
+        },
+        "new_app": new(AppForm("server", profile="modern", redirect_uris=(UriRow(), UriRow()))),
+        "new_app_browser": new(replace(FORM, kind="browser")),
+        "new_app_device": new(replace(FORM, kind="device", checked=True)),
+        "new_app_machine": new(AppForm("machine", profile="modern")),
+        "new_app_faulty": new(FAULTY),
+        "new_app_odd": new(odd),
+        "registered": RegisteredPage(HEAD, ISSUER, SECRET),
+        "registered_public": RegisteredPage(HEAD, ISSUER, ""),
+        "registered_hostile": RegisteredPage(head(hostile), ISSUER, SECRET),
+        "app_settings": settings(FORM, legacy=LEGACY, saved=True),
+        "app_settings_faulty": settings(FAULTY),
+        "app_settings_others": settings(FORM, others=("name", "redirect_uris", "other")),
+        "app_settings_hostile": settings(odd, head(hostile)),
+        "drop_implicit": DropLegacyPage(HEAD, HEAD.at("legacy"), "csrf-value", "implicit"),
+        "drop_password": DropLegacyPage(HEAD, HEAD.at("legacy"), "csrf-value", "password"),
     }

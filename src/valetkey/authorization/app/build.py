@@ -65,13 +65,14 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
     door = make_door(foundation, directory)
     minter = make_minter(foundation)
+    portal = foundation.portal()
     upkeep = Upkeep(
         store,
         decisions,
         foundation.keys,
         runtime,
         settings.log.keep_events,
-        foundation.self_registrar().sweeps,
+        (*foundation.self_registrar().sweeps, *portal.sweeps),
     )
     courier = make_courier(foundation)
     try:
@@ -118,7 +119,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *mailbox_routes(site, foundation.mailroom, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
         *account_routes(site, sign_out, password_change, refuse_with_page),
-        *developer_routes(site, refuse_with_page),
+        *developer_routes(site, portal, refuse_with_page),
         *insight_routes(site, refuse_with_page),
         *client_routes(foundation, door, reader, served, minter, refuse),
         userinfo_route(foundation, directory, reader, minter, refuse),

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.developer.portal import DOOR as PORTAL_DOOR
+from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.registrations import SelfRegistrar
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.deeds.users import AccountKeeper
@@ -113,6 +115,23 @@ class Foundation:
     def roles(self) -> Roles:
         """Who may look after this server."""
         return Roles(self.mailroom)
+
+    def portal(self) -> Portal:
+        """The keeper of apps that developers register.
+
+        Raises Mistake where the settings let them ask for a scope that nobody can be asked for.
+        """
+        settings = self.settings.portal
+        for name in settings.scopes:
+            if name not in self.asked_of_people:
+                known = ", ".join(self.asked_of_people)
+                raise Mistake(f'"{name}" is not one of {known}', "portal.scopes")
+        return Portal(
+            self.registrar(PORTAL_DOOR),
+            settings,
+            tuple(self.asked_of_people),
+            (*RESERVED, self.settings.brand.name),
+        )
 
     def accounts(self) -> AccountKeeper:
         """The keeper of people."""

@@ -49,7 +49,7 @@ class Answer:
             fields: dict[str, list[str]] = {}
             for tag in re.findall(r"<input[^>]*>", content):
                 values = {k: unescape(v) for k, v in re.findall(r'([a-z]+)="([^"]*)"', tag)}
-                if values.get("type") == "checkbox" and "checked" not in tag:
+                if values.get("type") in {"checkbox", "radio"} and "checked" not in tag:
                     continue
                 fields.setdefault(values["name"], []).append(values.get("value", ""))
             return unescape(action), fields

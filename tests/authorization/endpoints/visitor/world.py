@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.password_change import PasswordChange
+from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
@@ -32,6 +34,8 @@ from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.brand_book import BrandBook
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.protocol.register.client_metadata import ClientRules
+from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import DecisionQueue
@@ -47,6 +51,7 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
+from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
@@ -182,6 +187,7 @@ async def world(
     *,
     issuer: str = ISSUER,
     limits: LimitSettings | None = None,
+    portal: PortalSettings | None = None,
 ) -> AsyncGenerator[World]:
     """A server with alice, bob, web1 and nat1 on a fresh database."""
     engine = connect(url, directory=Path("/"))
@@ -213,6 +219,7 @@ async def world(
         scopes=SCOPES,
         requests=RequestObjects(issuer, client_keys, shared, door),
         hints=IdTokenHints(issuer, keys, shared),
+        portal=portal or PortalSettings(who=Registrants.EVERYONE),
     )
     password = PasswordSignIn(
         store, offload, keyring.fingerprint_key, settings, limits or LimitSettings(), runtime.random
@@ -231,12 +238,19 @@ async def world(
         site.sessions,
         runtime.random,
     )
+    rules = ClientRules((ISSUER, API), tuple(SCOPES), ProfileName.CLASSIC)
+    doorkeeper = Portal(
+        Registrar(rules, keyring.fingerprint_key, keyring.sealer, runtime.random, "portal"),
+        site.portal,
+        tuple(name for name in SCOPES if not name.startswith("client:")),
+        (*RESERVED, "Valetkey"),
+    )
     app = App(
         (
             *routes(site, password, minter, refuse),
             *logout_routes(site, deed, refuse),
             *account_routes(site, deed, change, refuse),
-            *developer_routes(site, refuse),
+            *developer_routes(site, doorkeeper, refuse),
             *insight_routes(site, refuse),
         ),
         runtime=runtime,
@@ -269,11 +283,12 @@ def run(
     *,
     issuer: str = ISSUER,
     limits: LimitSettings | None = None,
+    portal: PortalSettings | None = None,
 ) -> None:
     """Run an asynchronous story in a world of its own."""
 
     async def tell() -> None:
-        async with world(url, issuer=issuer, limits=limits) as it:
+        async with world(url, issuer=issuer, limits=limits, portal=portal) as it:
             await story(it)
 
     asyncio.run(tell())

@@ -3,12 +3,14 @@
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.deeds.developer.ownership import OwnApp, own_apps
+from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.pages.developer.apps import OwnAppLine, OwnAppsPage
 from valetkey.authorization.pages.developer.overview import OverviewPage
 from valetkey.web.exchange import Request, Response
+from valetkey.web.form import read_query
 
 _LOGOS = 20
 """Logos shown: each adds its origin to a header, and what more there is has its initial."""
@@ -19,19 +21,24 @@ class AppsEndpoint:
     """The list, and one app at a glance."""
 
     site: Site
+    portal: Portal
 
     async def get(self, request: Request) -> Response:
         """The list."""
         seen = await visit(self.site, request)
         if isinstance(seen, Response):
             return seen
-        uid = seen.signed_in.user.uid
-        apps = await self.site.store.scan(lambda tx: own_apps(tx, uid))
-        page = OwnAppsPage(tuple(_line(app, place) for place, app in enumerate(apps)))
-        logos = [line.head.logo_url for line in page.apps]
-        return self.site.page(
-            request, page, user=seen.signed_in.user, logos=logos, headers=seen.headers
+        user = seen.signed_in.user
+        apps, barrier = await self.site.store.scan(
+            lambda tx: (own_apps(tx, user.uid), self.portal.barrier(tx, user))
         )
+        page = OwnAppsPage(
+            tuple(_line(app, place) for place, app in enumerate(apps)),
+            may_register=barrier is None,
+            deleted="deleted" in read_query(request.query),
+        )
+        logos = [line.head.logo_url for line in page.apps]
+        return self.site.page(request, page, user=user, logos=logos, headers=seen.headers)
 
     async def overview(self, request: Request) -> Response:
         """One app. Refused with `not_found` for all but its team."""
@@ -55,4 +62,5 @@ def _line(app: OwnApp, place: int) -> OwnAppLine:
         head if place < _LOGOS else replace(head, logo_url=""),
         app.client.domain,
         app.client.profile_name.value,
+        verified=app.client.verified_at is not None,
     )

@@ -61,6 +61,7 @@ SESSIONS = "/account/sessions"
 SECURITY = "/account/security"
 ACTIVITY = "/account/activity"
 DEVELOPER = "/developer"
+NEW_APP = "/developer/new"
 
 _NO_REFERRER = ("referrer-policy", "no-referrer")
 

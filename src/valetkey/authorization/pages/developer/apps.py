@@ -24,5 +24,5 @@ class OwnAppsPage:
 
     apps: tuple[OwnAppLine, ...]
     may_register: bool = True
-    #: The name of the one that was just deleted.
-    deleted: str = ""
+    #: One of them was just deleted.
+    deleted: bool = False

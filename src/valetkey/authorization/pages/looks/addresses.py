@@ -16,6 +16,7 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "activity": "/account/activity",
         "security": "/account/security",
         "developer": "/developer",
+        "new_app": "/developer/new",
         "admin": "/admin",
         "language": "/language",
         "sign_out": "/oauth/sign-out",

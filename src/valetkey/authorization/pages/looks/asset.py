@@ -26,6 +26,7 @@ _STYLES = (
     "person.css",
     "errors.css",
     "insight.css",
+    "developer.css",
 )
 """In this order, files under assets/styles; scripts are under assets/scripts."""
 

@@ -86,6 +86,31 @@ class Members:
         self.db.run("DELETE FROM developers WHERE uid = :uid", uid=uid)
         return self.db.run("DELETE FROM memberships WHERE uid = :uid", uid=uid)
 
+    def dissolve(self, client_id: str, now: Instant) -> None:
+        """Nobody is in the team of an app that was deleted at `now`, and nobody is asked into it.
+
+        The app itself goes a while later: `dissolved` lists it.
+        """
+        self.db.run("DELETE FROM memberships WHERE client_id = :client_id", client_id=client_id)
+        self.db.run(
+            "DELETE FROM team_invitations WHERE client_id = :client_id", client_id=client_id
+        )
+        self.db.run(
+            "INSERT INTO removals (client_id, removed_at) VALUES (:client_id, :now)"
+            " ON CONFLICT (client_id) DO NOTHING",
+            client_id=client_id,
+            now=now,
+        )
+
+    def dissolved(self, before: Instant, limit: int) -> Sequence[str]:
+        """The ids of at most `limit` apps that were deleted before `before` and are still there."""
+        rows = self.db.rows(
+            "SELECT client_id FROM removals WHERE removed_at <= :before LIMIT :limit",
+            before=before,
+            limit=limit,
+        )
+        return [row[0] for row in rows]
+
     def is_developer(self, uid: Uid) -> bool:
         """Whether an administrator let this person register apps."""
         return self.db.row("SELECT uid FROM developers WHERE uid = :uid", uid=uid) is not None
@@ -93,8 +118,7 @@ class Members:
     def mark(self, uid: Uid, now: Instant) -> bool:
         """Let this person register apps. False if they may."""
         marked = self.db.run(
-            "INSERT INTO developers (uid, since) VALUES (:uid, :now)"
-            " ON CONFLICT (uid) DO NOTHING",
+            "INSERT INTO developers (uid, since) VALUES (:uid, :now) ON CONFLICT (uid) DO NOTHING",
             uid=uid,
             now=now,
         )

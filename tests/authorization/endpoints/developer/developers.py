@@ -1,0 +1,52 @@
+"""Developers at work: forms filled in, buttons pressed, what is registered in the end."""
+
+import re
+from html import unescape
+
+from tests.authorization.endpoints.account.people import signed_in
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.visitor.world import World
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.membership import Membership, TeamRole
+
+CALLBACK = "https://app.example/callback"
+WEB_APP = {"name": "Printer", "redirect_uri_0": CALLBACK, "scope:notes:read": "yes"}
+
+
+async def join(it: World, client_id: str, user: User, role: TeamRole = TeamRole.OWNER) -> None:
+    """Put them into the team."""
+    membership = Membership(client_id, user.uid, role, it.clock.now)
+    assert await it.store.write(lambda tx: tx.members.add(membership))
+
+
+async def registered(
+    it: World, browser: Browser, kind: str = "server", **fields: str
+) -> tuple[Client, Answer]:
+    """An app of this kind, and the page that says so."""
+    form = await browser.get("/developer/new", kind=kind)
+    said = {**WEB_APP, **fields} if kind != "machine" else {"name": "Robot", **fields}
+    client_id = form.form("register")[1]["client_id"][0]
+    page = await browser.submit(form, "register", do="save", **said)
+    assert page.status == 200, page.body
+    client = await it.store.read(lambda tx: tx.clients.find(client_id))
+    assert client is not None, page.body
+    return client, page
+
+
+async def developer(it: World, name: str = "alice") -> Browser:
+    """A browser in which they are signed in."""
+    return await signed_in(it, name)
+
+
+def text_of(page: Answer) -> str:
+    """What the page says, without its tags, with single spaces."""
+    main = page.body.partition("<main>")[2] or page.body
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", main)).split())
+
+
+def shown(page: Answer, id: str) -> str:
+    """What the element of that id holds."""
+    found = re.search(rf'<code id="{id}">([^<]*)</code>', page.body)
+    assert found is not None, page.body
+    return unescape(found[1])

@@ -1,0 +1,251 @@
+"""Registering an app: its kinds, its faults beside their fields, its secret once."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.developer.developers import (
+    CALLBACK,
+    WEB_APP,
+    developer,
+    join,
+    registered,
+    shown,
+    text_of,
+)
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.model.register.client import (
+    ApplicationType,
+    AuthenticationMethod,
+    ClientType,
+)
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.config.sections.portal import PortalSettings, Registrants
+from valetkey.kernel.moment import Instant
+
+
+def test_the_kind_decides_how_it_proves_who_it_is(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        server, page = await registered(it, alice, "server", acts_alone="yes")
+        assert server.type is ClientType.CONFIDENTIAL
+        assert server.authentication_method is AuthenticationMethod.CLIENT_SECRET
+        assert server.requires_pkce
+        assert server.profile_name is ProfileName.MODERN
+        assert server.grant_types == {
+            "authorization_code",
+            "refresh_token",
+            "client_credentials",
+        }
+        assert server.scope.names == ("notes:read",)
+        secret = shown(page, "client-secret")
+        print_ = it.site.keyring.fingerprint_key.of(secret_purpose(server.id), secret)
+        assert [each.fingerprint for each in server.secrets] == [print_]
+        assert shown(page, "client-id") == server.id
+
+        browser, page = await registered(it, alice, "browser", name="Pages")
+        assert (browser.type, browser.application_type) == (ClientType.PUBLIC, ApplicationType.WEB)
+        assert "client-secret" not in page.body
+        device, _ = await registered(
+            it, alice, "device", name="Pocket", redirect_uri_1="com.example.app:/callback"
+        )
+        assert device.is_native
+        assert device.needs_pkce
+        machine, page = await registered(it, alice, "machine")
+        assert machine.grant_types == {"client_credentials"}
+        assert machine.redirect_uris == ()
+        assert shown(page, "client-secret").startswith("vk_cs_")
+
+        apps = text_of(await alice.get("/developer"))
+        for name in ("Printer", "Pages", "Pocket", "Robot"):
+            assert name in apps
+        team = await it.store.read(lambda tx: tx.members.team(server.id))
+        assert [(one.uid, one.role) for one in team] == [(ALICE.uid, TeamRole.OWNER)]
+
+    run(database_url, story)
+
+
+def test_a_second_press_registers_nothing_and_shows_no_secret(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        form = await alice.get("/developer/new", kind="server")
+        page = await alice.submit(form, "register", do="save", **WEB_APP)
+        assert "vk_cs_" in page.body
+        again = await alice.submit(form, "register", do="save", **WEB_APP)
+        assert again.status == 303
+        assert again.location == f"/developer/apps/{shown(page, 'client-id')}"
+        assert await it.count("memberships") == 1
+        assert "vk_cs_" not in (await alice.get(again.location)).body
+
+    run(database_url, story)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("name", "", "all of which can be seen"),
+        ("name", "x" * 10_240, "at most 80 characters"),
+        ("name", "Valetkey Support", "Choose another name"),
+        ("name", "Prіnter", "letters of one alphabet"),
+        ("name", "Print\u200bster", "can be seen"),
+        ("description", "d" * 501, "at most 500"),
+        ("redirect_uri_0", "", "Write at least one address"),
+        ("redirect_uri_0", "http://app.example/cb", "Use https"),
+        ("redirect_uri_0", "https://app.example/*", "stands for nothing"),
+        ("redirect_uri_0", "https://app.example/#x", "Leave out #"),
+        ("redirect_uri_0", "HTTPS://App.example/", "in lower case"),
+        ("redirect_uri_0", "https://app.example/a b", "Leave out spaces"),
+        ("redirect_uri_0", "https://münchen.example/", "xn--"),
+        ("redirect_uri_0", "https://auth.example/cb", "one of this server itself"),
+        ("redirect_uri_0", "com.example.app:/cb", "Only mobile and desktop apps"),
+        ("redirect_uri_0", "https://app.example/" + "x" * 2_000, "at most 2,000"),
+        ("redirect_uri_1", CALLBACK, "only once"),
+        ("logo_uri", "javascript:alert(1)", "beginning with https://"),
+        ("logo_uri", "data:image/png;base64,AA", "beginning with https://"),
+        ("website", 'https://evil" onclick=', "without quotes"),
+        ("policy_uri", "http://app.example/", "beginning with https://"),
+        ("tos_uri", "JAVASCRIPT:alert(1)", "beginning with https://"),
+        ("scope:nonsense", "yes", "Choose among what is listed"),
+        ("scope:client:write", "yes", "Choose among what is listed"),
+        ("profile", "fapi9", "one of"),
+    ],
+)
+def test_what_is_wrong_stands_beside_its_field_and_nothing_is_lost(
+    field: str, value: str, said: str, tmp_path: Path
+) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        form = await alice.get("/developer/new", kind="server")
+        typed = {**WEB_APP, "description": "Prints notes", field: value}
+        page = await alice.submit(form, "register", do="save", **typed)
+        assert page.status == 422
+        assert said in text_of(page)
+        assert await it.count("memberships") == 0
+        if field != "description":
+            assert 'value="Prints notes"' in page.body
+        assert "<script>" not in page.body
+        again = await alice.submit(
+            page,
+            "register",
+            do="save",
+            **WEB_APP,
+            **{name: "" for name in typed if name not in WEB_APP and name != "profile"},
+            profile="modern",
+        )
+        assert (again.status == 200) == (not field.startswith("scope:")), again.body
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_addresses_are_checked_without_saving(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        form = await alice.get("/developer/new", kind="server")
+        typed = {**WEB_APP, "name": "", "redirect_uri_1": "https://app.example/#"}
+        page = await alice.submit(form, "register", do="check", **typed)
+        assert page.status == 200
+        assert "This one can be used." in text_of(page)
+        assert "Leave out #" in text_of(page)
+        assert "A name" not in text_of(page)
+        page = await alice.submit(page, "register", do="check", redirect_uri_1="")
+        assert "All addresses can be used" in text_of(page)
+        rows = page.body.count('name="redirect_uri_')
+        page = await alice.submit(page, "register", do="more")
+        assert page.body.count('name="redirect_uri_') > rows
+        assert await it.count("memberships") == 0
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_nobody_chooses_the_id_of_an_app(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        form = await alice.get("/developer/new", kind="server")
+        for odd in ("web1", "app_" + "x" * 22, ""):
+            page = await alice.submit(form, "register", do="save", **{**WEB_APP, "client_id": odd})
+            assert page.location == "/developer/new"
+        bob = await developer(it, "bob")
+        ids = form.form("register")[1]
+        theirs = await bob.get("/developer/new", kind="server")
+        stolen = {"client_id": ids["client_id"], "mark": ids["mark"]}
+        page = await bob.submit(theirs, "register", do="save", **WEB_APP, **stolen)
+        assert page.location == "/developer/new"
+        assert await it.count("memberships") == 0
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_who_may_not_register_reads_why(tmp_path: Path) -> None:
+    async def refused(it: World, said: str) -> None:
+        alice = await developer(it)
+        page = await alice.get("/developer/new", kind="server")
+        assert said in text_of(page)
+        assert 'id="register"' not in page.body
+
+    async def nobody(it: World) -> None:
+        await refused(it, "register all apps themselves")
+
+    async def invited(it: World) -> None:
+        await refused(it, "decide who may register apps")
+        assert await it.store.write(lambda tx: tx.members.mark(ALICE.uid, it.clock.now))
+        await registered(it, await developer(it))
+
+    async def verified(it: World) -> None:
+        await refused(it, "Verify your e-mail address first")
+        known = replace(ALICE, email_verified_at=Instant(1))
+        assert await it.store.write(lambda tx: tx.users.change(known))
+        await registered(it, await developer(it))
+
+    async def full(it: World) -> None:
+        alice = await developer(it)
+        form = await alice.get("/developer/new", kind="server")
+        await registered(it, alice)
+        late = await alice.submit(form, "register", do="save", **{**WEB_APP, "name": "Second"})
+        assert "can have no more" in text_of(late)
+        await refused(it, "You have 1 app")
+        assert await it.count("memberships") == 1
+
+    for name, story, portal in (
+        ("a", nobody, Registrants.NOBODY),
+        ("b", invited, Registrants.INVITED),
+        ("c", verified, Registrants.VERIFIED),
+        ("d", full, PortalSettings(Registrants.EVERYONE, apps_per_person=1)),
+    ):
+        settings = portal if isinstance(portal, PortalSettings) else PortalSettings(portal)
+        run(f"sqlite:///{tmp_path}/{name}.db", story, portal=settings)
+
+
+def test_the_settings_say_which_grants_and_scopes_there_are(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        kinds = await alice.get("/developer/new")
+        assert "kind=machine" not in kinds.body
+        form = await alice.get("/developer/new", kind="server")
+        assert "stays_connected" not in form.body
+        assert "scope:notes:write" not in form.body
+        assert "scope:openid" in form.body
+        wide = {**WEB_APP, "scope:notes:write": "yes", "acts_alone": "yes"}
+        page = await alice.submit(form, "register", do="save", **wide)
+        assert page.status == 422
+        client, _ = await registered(it, alice, stays_connected="yes", acts_alone="yes")
+        assert client.grant_types == {"authorization_code"}
+
+    portal = PortalSettings(
+        Registrants.EVERYONE, grant_types=("authorization_code",), scopes=("notes:read",)
+    )
+    run(f"sqlite:///{tmp_path}/a.db", story, portal=portal)
+
+
+def test_a_list_shows_what_one_owns_and_what_one_helps_with(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        assert "No apps yet" in text_of(await alice.get("/developer"))
+        await join(it, "web1", ALICE, TeamRole.MEMBER)
+        page = text_of(await alice.get("/developer"))
+        assert "Notes Printer" in page
+        assert "You are in its team" in page
+
+    run(f"sqlite:///{tmp_path}/a.db", story)

@@ -1,0 +1,185 @@
+"""Changing an app: what was not asked about stays, what others changed meanwhile is told."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.authorization.endpoints.developer.developers import (
+    CALLBACK,
+    developer,
+    join,
+    registered,
+    text_of,
+)
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
+from valetkey.authorization.deeds.clients import changed_fields
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.kernel.moment import Instant, minutes
+from valetkey.kernel.scope import Scope
+
+PRINTER = replace(WEB, scope=Scope.of("read", "write", "notes:read"))
+
+
+async def _now(it: World, client_id: str) -> Client:
+    client = await it.store.read(lambda tx: tx.clients.find(client_id))
+    assert client is not None
+    return client
+
+
+def test_what_is_saved_counts_at_once_and_an_event_says_who(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/settings"
+        page = await alice.get(place)
+        it.clock.forward(minutes(1))
+        done = await alice.submit(
+            page,
+            "save",
+            do="save",
+            name="Better Printer",
+            redirect_uri_1="http://localhost:3000/cb",
+            website="https://app.example/",
+            profile="classic",
+            **{"scope:notes:write": "yes"},
+        )
+        assert done.location == f"{place}?saved=1"
+        client = await _now(it, app.id)
+        assert client.name == "Better Printer"
+        assert client.redirect_uris == (CALLBACK, "http://localhost:3000/cb")
+        assert client.openid.client_uri == "https://app.example/"
+        assert client.scope.names == ("notes:read", "notes:write")
+        assert client.default_scope.names == ("notes:read", "notes:write")
+        assert client.profile_name.value == "classic"
+        assert client.secrets == app.secrets
+        assert "Saved" in text_of(await alice.get(done.location))
+        events = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 100))
+        changed = next(event for event in events if event.name == "client.changed")
+        assert changed.done_by == f"user {ALICE.uid}"
+        it.clock.forward(minutes(10))
+        assert "Saved" not in text_of(await alice.get(done.location))
+
+    run(database_url, story)
+
+
+def test_what_the_form_does_not_ask_about_stays(tmp_path: Path) -> None:
+    given = replace(
+        PRINTER,
+        grant_types=WEB.grant_types | {"implicit"},
+        required_scope=Scope.of("read"),
+        rotates_refresh_token=True,
+    )
+
+    async def story(it: World) -> None:
+        await it.change(given)
+        await join(it, "web1", ALICE, TeamRole.MEMBER)
+        alice = await developer(it)
+        page = await alice.get("/developer/apps/web1/settings")
+        assert "Implicit grant On" in text_of(page)
+        assert "Delete this app" not in text_of(page)
+        done = await alice.submit(page, "save", do="save", description="Prints better")
+        assert done.status == 303, done.body
+        client = await _now(it, "web1")
+        assert changed_fields(given, client) == ("description",)
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_a_form_from_before_others_changed_the_app_is_not_saved(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB, TeamRole.MEMBER)
+        place = f"/developer/apps/{app.id}/settings"
+        mine, theirs = await alice.get(place), await bob.get(place)
+        assert (await bob.submit(theirs, "save", do="save", name="Bob's")).status == 303
+        page = await alice.submit(mine, "save", do="save", description="Mine")
+        assert page.status == 409
+        told = text_of(page)
+        assert "Somebody else changed this app" in told
+        assert "the name" in told
+        assert "the description" not in told
+        assert 'value="Mine"' in page.body
+        assert (await _now(it, app.id)).name == "Bob's"
+        done = await alice.submit(page, "save", do="save")
+        assert done.status == 303
+        client = await _now(it, app.id)
+        assert (client.name, client.description) == ("Printer", "Mine")
+        odd = await alice.submit(mine, "save", do="save", version="x")
+        assert odd.status == 409
+
+    run(database_url, story)
+
+
+def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        page = await alice.get(f"/developer/apps/{app.id}/settings")
+        for field, value, said in (
+            ("name", "Valetkey", "Choose another name"),
+            ("redirect_uri_0", "https://app.example/*", "stands for nothing"),
+            ("logo_uri", "javascript:alert(1)", "beginning with https://"),
+            ("profile", "fapi9", "one of"),
+        ):
+            answer = await alice.submit(page, "save", do="save", **{field: value})
+            assert answer.status == 422
+            assert said in text_of(answer)
+        checked = await alice.submit(page, "save", do="check", redirect_uri_1="http://x.example/")
+        assert "Use https" in text_of(checked)
+        more = await alice.submit(page, "save", do="more")
+        assert 'name="redirect_uri_3"' in more.body
+        assert changed_fields(app, await _now(it, app.id)) == ()
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_a_grant_of_old_goes_and_nobody_here_turns_it_on(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        await it.change(replace(PRINTER, grant_types=WEB.grant_types | {"implicit", "password"}))
+        await join(it, "web1", ALICE)
+        alice = await developer(it)
+        place = "/developer/apps/web1/legacy"
+        for name in ("implicit", "password"):
+            page = await alice.get(place, grant_type=name)
+            assert (await alice.submit(page, "drop")).status == 303
+            assert name not in (await _now(it, "web1")).grant_types
+            assert (await alice.submit(page, "drop")).status == 404
+            assert (await alice.get(place, grant_type=name)).status == 404
+        assert (await alice.get(place, grant_type="authorization_code")).status == 404
+        settings = await alice.get("/developer/apps/web1/settings")
+        assert "Implicit grant Off" in text_of(settings)
+        tried = await alice.submit(
+            settings, "save", do="save", implicit="yes", grant_types="implicit"
+        )
+        assert tried.status == 303
+        assert (await _now(it, "web1")).grant_types == WEB.grant_types
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_a_modern_profile_waits_for_the_grants_of_old_to_go(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        await it.change(replace(PRINTER, grant_types=WEB.grant_types | {"implicit"}))
+        await join(it, "web1", ALICE)
+        alice = await developer(it)
+        page = await alice.get("/developer/apps/web1/settings")
+        answer = await alice.submit(page, "save", do="save", profile="modern")
+        assert "Turn off the implicit grant first" in text_of(answer)
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_an_id_with_odd_letters_is_one_segment(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        await it.register(replace(PRINTER, id="a/b?c%d&e"))
+        await join(it, "a/b?c%d&e", ALICE)
+        alice = await developer(it)
+        apps = await alice.get("/developer")
+        assert "/developer/apps/a%2Fb%3Fc%25d%26e" in apps.body
+        page = await alice.get("/developer/apps/a%2Fb%3Fc%25d%26e/settings")
+        assert (await alice.submit(page, "save", do="save", name="Odd")).status == 303
+        for odd in ("%", "%00", "%ff", "x" * 2_000, "%F0%9F%98%80", "a%2Fb"):
+            assert (await alice.get(f"/developer/apps/{odd}/settings")).status == 404
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
