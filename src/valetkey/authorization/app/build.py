@@ -24,6 +24,7 @@ from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
+from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.developer.insight.routes import (
     routes as insight_routes,
@@ -121,6 +122,13 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *account_routes(site, sign_out, password_change, refuse_with_page),
         *developer_routes(site, portal, refuse_with_page),
         *insight_routes(site, refuse_with_page),
+        *people_routes(
+            site,
+            foundation.accounts(),
+            foundation.roles,
+            replace(passwords, door="account"),
+            refuse_with_page,
+        ),
         *client_routes(foundation, door, reader, served, minter, refuse),
         userinfo_route(foundation, directory, reader, minter, refuse),
         *registration_routes(foundation, refuse),

@@ -9,12 +9,15 @@ from urllib.parse import urlsplit
 
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.account.password_change import PasswordChange
+from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
+from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.developer.insight.routes import routes as insight_routes
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
@@ -52,6 +55,7 @@ from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.config.sections.portal import PortalSettings, Registrants
+from valetkey.config.sections.mail import MailSettings
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
@@ -232,6 +236,7 @@ async def world(
     tokens = LogoutTokens(issuer, signer, subjects)
     courier = Courier(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, subjects, courier.at_once)
+    mailroom = Mailroom(MailSettings(), keyring, runtime.random)
     change = PasswordChange(
         replace(password, door="account"),
         AccountKeeper(runtime.random),
@@ -252,6 +257,9 @@ async def world(
             *account_routes(site, deed, change, refuse),
             *developer_routes(site, doorkeeper, refuse),
             *insight_routes(site, refuse),
+            *people_routes(
+                site, AccountKeeper(runtime.random), Roles(mailroom), password, refuse
+            ),
         ),
         runtime=runtime,
         refuse=refuse,

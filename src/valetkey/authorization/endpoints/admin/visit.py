@@ -4,8 +4,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from valetkey.authorization.deeds.admin.permissions import Permission, Person, powers_of
+from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import PURPOSE, Visit, visit
-from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.sign_in.administration import (
     AdministrationCookie,
     enter,
@@ -13,7 +14,6 @@ from valetkey.authorization.sign_in.administration import (
     fresh_entry,
     is_stale,
 )
-from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_form
@@ -21,7 +21,7 @@ from valetkey.web.form import Form, read_form
 ADMIN = "/admin"
 """The door: here alone strangers are asked to sign in."""
 
-_PROVED = minutes(10)
+_READS = frozenset({"GET", "HEAD"})
 
 
 async def administered(
@@ -47,7 +47,8 @@ async def administered(
         lambda tx: find_entered(tx, session.id, cookie, key, settings, now)
     )
     if entry is None:
-        if (asked := _proved(site, request, seen)) is not None:
+        to = "" if request.method in _READS else ADMIN
+        if (asked := await stepped_up(site, request, seen, to)) is not None:
             return asked
         fresh = fresh_entry(site.random)
         await site.store.write(lambda tx: enter(tx, session.id, fresh, key, settings, now))
@@ -79,9 +80,3 @@ def actor_of(seen: Visit) -> Person:
 def nothing_here() -> Refused:
     """The refusal of an address that there is not."""
     return Refused(Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path"))
-
-
-def _proved(site: Site, request: Request, seen: Visit) -> Response | None:
-    if later(seen.signed_in.session.auth_time, _PROVED) > request.at:
-        return None
-    return site.goes_to(SIGN_IN)

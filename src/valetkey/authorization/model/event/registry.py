@@ -55,6 +55,8 @@ from valetkey.authorization.model.event.people import (
     UserRegistered,
 )
 from valetkey.authorization.model.event.roles import (
+    DeveloperAdmitted,
+    DeveloperDismissed,
     OwnerLinkIssued,
     OwnerLinkRedeemed,
     RoleChanged,
@@ -98,6 +100,8 @@ _OF_ROLES: tuple[type[Event], ...] = (
     RoleChanged,
     OwnerLinkIssued,
     OwnerLinkRedeemed,
+    DeveloperAdmitted,
+    DeveloperDismissed,
 )
 _OF_SESSIONS: tuple[type[Event], ...] = (
     SignInFailed,

@@ -1,4 +1,4 @@
-"""What happens to roles, and to the link that makes the first owner."""
+"""What happens to roles, to the right to register apps, and to the link of the first owner."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,3 +31,19 @@ class OwnerLinkRedeemed(Event):
     name: ClassVar[str] = "owner_link.redeemed"
     uid: int
     break_glass: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeveloperAdmitted(Event):
+    """Somebody may register apps from now on."""
+
+    name: ClassVar[str] = "developer.admitted"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeveloperDismissed(Event):
+    """Somebody may register no more apps; those they have stay."""
+
+    name: ClassVar[str] = "developer.dismissed"
+    uid: int

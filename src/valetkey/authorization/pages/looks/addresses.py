@@ -18,6 +18,8 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "developer": "/developer",
         "new_app": "/developer/new",
         "admin": "/admin",
+        "admin_users": "/admin/users",
+        "admin_roles": "/admin/roles",
         "language": "/language",
         "sign_out": "/oauth/sign-out",
         "metadata": "/.well-known/oauth-authorization-server",

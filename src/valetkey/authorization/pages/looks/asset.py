@@ -27,6 +27,7 @@ _STYLES = (
     "errors.css",
     "insight.css",
     "developer.css",
+    "admin.css",
 )
 """In this order, files under assets/styles; scripts are under assets/scripts."""
 

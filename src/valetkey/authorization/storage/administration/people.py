@@ -112,6 +112,27 @@ class People:
         )
         return [Uid(row[0]) for row in rows]
 
+    def factors_of(self, uid: Uid) -> Sequence[tuple[str, str, Instant, Instant | None]]:
+        """Kind, name, beginning and last use of everything by which this person signs in."""
+        rows = self.db.rows(
+            "SELECT kind, name, created_at, last_used_at FROM credentials WHERE uid = :uid"
+            " ORDER BY kind, created_at, id",
+            uid=uid,
+        )
+        return [(row[0], row[1], Instant(row[2]), row[3]) for row in rows]
+
+    def did(self, done_by: str, name: str, uid: Uid, since: Instant) -> bool:
+        """Whether this was done to that person by somebody, since then."""
+        row = self.db.row(
+            "SELECT id FROM events WHERE uid = :uid AND at >= :since AND name = :name"
+            " AND done_by = :done_by LIMIT 1",
+            uid=uid,
+            since=since,
+            name=name,
+            done_by=done_by,
+        )
+        return row is not None
+
     def set_role(self, uid: Uid, role: Role | None, now: Instant) -> bool:
         """Give it, or take away what there was; False if there is no such person."""
         changed = self.db.run(

@@ -1,0 +1,89 @@
+"""People in the hands of those who look after them: each deed asks what its actor may do."""
+
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.deeds.account.connected_apps import end_app
+from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
+from valetkey.authorization.deeds.admin.roles import person
+from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.model.event.roles import DeveloperAdmitted, DeveloperDismissed
+from valetkey.authorization.sign_in.session import end_session
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+SIGNED_OUT = "signed_out_by_administrator"
+"""Why a session ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleDesk:
+    """Changes what people have. Its methods run inside a transaction and raise Refused.
+
+    Forbidden for who may not do this, or not to this person; not found where there is nobody;
+    conflict about oneself and about the last owner. Write them with `done_by=actor.done_by`.
+    """
+
+    accounts: AccountKeeper
+
+    def disable(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
+        """Switch the account off: sessions and grants end. False if it was off."""
+        user = self._other(tx, actor, uid, Permission.PEOPLE)
+        return self.accounts.disable(tx, user, now)
+
+    def enable(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
+        """Switch it on again; nothing that ended comes back. False if it was on."""
+        user = self._one(tx, actor, uid, Permission.PEOPLE)
+        return self.accounts.enable(tx, user, now)
+
+    def sign_out(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> int:
+        """End every session, and the access that was to end with it; how many there were."""
+        user = self._one(tx, actor, uid, Permission.RESET)
+        sessions = tx.sessions.live_of(user.uid, now)
+        return sum(end_session(tx, session, now, SIGNED_OUT) for session in sessions)
+
+    def end_app(
+        self, tx: Transaction, actor: Actor, uid: Uid, client_id: str, now: Instant
+    ) -> bool:
+        """End what one app may do for them; it must ask again. False if it could do nothing."""
+        user = self._one(tx, actor, uid, Permission.PEOPLE)
+        return end_app(tx, user.uid, client_id, now)
+
+    def verify_email(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
+        """Take it that their address is theirs. False if that was known."""
+        user = self._one(tx, actor, uid, Permission.PEOPLE)
+        if user.email_verified_at is not None:
+            return False
+        tx.users.change(replace(user, email_verified_at=now, changed_at=now))
+        tx.events.add(UserChanged(user.uid, ("email_verified_at",)), now)
+        return True
+
+    def let_register(
+        self, tx: Transaction, actor: Actor, uid: Uid, now: Instant, *, on: bool
+    ) -> bool:
+        """Let them register apps, or not any more. False if it was so."""
+        user = self._one(tx, actor, uid, Permission.PEOPLE)
+        changed = tx.members.mark(user.uid, now) if on else tx.members.unmark(user.uid)
+        if changed:
+            tx.events.add((DeveloperAdmitted if on else DeveloperDismissed)(user.uid), now)
+        return changed
+
+    def _one(self, tx: Transaction, actor: Actor, uid: Uid, permission: Permission) -> User:
+        user = person(tx, uid)
+        require(tx, actor, permission, user)
+        return user
+
+    def _other(self, tx: Transaction, actor: Actor, uid: Uid, permission: Permission) -> User:
+        user = self._one(tx, actor, uid, permission)
+        if actor.done_by == f"user {user.uid}":
+            raise Refused(
+                Refusal(
+                    ErrorCode.CONFLICT,
+                    "this is your own account; ask somebody else with your role, or look under "
+                    "your account",
+                    "admin.self",
+                )
+            )
+        return user

@@ -1,0 +1,49 @@
+"""/admin: how it goes."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from valetkey.authorization.deeds.admin.overview import Amount, overview
+from valetkey.authorization.deeds.developer.usage import Day
+from valetkey.authorization.endpoints.admin.visit import actor_of, administered
+from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.pages.admin.people.overview import DayLine, Figure, OverviewPage
+from valetkey.authorization.storage.register.usage import start_of
+from valetkey.web.exchange import Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewEndpoint:
+    """The first page."""
+
+    site: Site
+
+    async def get(self, request: Request) -> Response:
+        """Numbers and charts."""
+        seen = await administered(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        actor, now = actor_of(seen), request.at
+        found = await self.site.store.scan(lambda tx: overview(tx, actor, now))
+        page = OverviewPage(
+            people=_figure(found.people),
+            clients=_figure(found.clients),
+            grants=_figure(found.grants),
+            days=tuple(_line(day) for day in found.days),
+        )
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
+
+
+def _figure(amount: Amount) -> Figure:
+    return Figure(amount.count, amount.more)
+
+
+def _line(day: Day) -> DayLine:
+    return DayLine(
+        day=f"{datetime.fromtimestamp(start_of(day.day), UTC):%Y-%m-%d}",
+        tokens=sum(day.tokens.values()),
+        people=day.people,
+        sign_ins=day.sign_ins,
+        failed=day.failed_sign_ins,
+        errors=sum(day.errors.values()),
+    )

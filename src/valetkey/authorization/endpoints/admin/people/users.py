@@ -1,0 +1,71 @@
+"""/admin/users: people, searched and filtered, page by page."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from valetkey.authorization.deeds.admin.search import find_people
+from valetkey.authorization.endpoints.admin.people.addresses import USERS, user_address
+from valetkey.authorization.endpoints.admin.visit import actor_of, administered
+from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.pages.admin.people.users import ROLE_WORDS, PersonLine, UsersPage
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.storage.administration.people import Filter
+from valetkey.kernel.moment import Instant
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import read_query
+
+SHOWN = 50
+"""People on a page."""
+
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class UsersEndpoint:
+    """The list."""
+
+    site: Site
+
+    async def get(self, request: Request) -> Response:
+        """A page of it."""
+        seen = await administered(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        query, actor = read_query(request.query, opaque=("q",)), actor_of(seen)
+        text = (query.get("q") or "")[:_LONGEST]
+        said, after = query.get("show") or "", query.get("after") or ""
+        chosen = Filter(said) if said in set(Filter) else Filter.ALL
+        found = await self.site.store.scan(
+            lambda tx: find_people(tx, actor, text, chosen, after, SHOWN)
+        )
+        page = UsersPage(
+            action=USERS,
+            text=text,
+            chosen=chosen.value,
+            listed=tuple(line_of(user, request.at) for user in found.users),
+            more=_address(text, chosen, found.more) if found.more else "",
+            first=_address(text, chosen, "") if after else "",
+        )
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
+
+
+def line_of(user: User, now: Instant) -> PersonLine:
+    """The person in one line."""
+    return PersonLine(
+        uid=user.uid,
+        username=user.username,
+        name=user.name,
+        email=user.email,
+        verified=user.email_verified_at is not None,
+        disabled=user.disabled_at is not None,
+        role="" if user.role is None else ROLE_WORDS[user.role],
+        since=When(user.created_at, now),
+        url=user_address(user.uid),
+    )
+
+
+def _address(text: str, chosen: Filter, after: str) -> str:
+    said = {"q": text, "show": "" if chosen is Filter.ALL else chosen.value, "after": after}
+    query = urlencode({name: value for name, value in said.items() if value})
+    return f"{USERS}?{query}" if query else USERS

@@ -1,0 +1,1 @@
+"""People as those see them who look after them."""

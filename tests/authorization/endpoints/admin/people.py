@@ -1,0 +1,29 @@
+"""People with roles, in browsers in which they may administer."""
+
+from tests.authorization.endpoints.account.people import signed_in
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, World
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import User
+
+
+async def give(it: World, role: Role | None, user: User = ALICE) -> None:
+    """Let them have this role, whoever says so."""
+    now = it.clock.now
+    assert await it.store.write(lambda tx: tx.people.set_role(user.uid, role, now))
+
+
+async def administrator(it: World, role: Role = Role.OWNER, user: User = ALICE) -> Browser:
+    """A browser in which they just signed in and entered administration."""
+    await give(it, role, user)
+    browser = await signed_in(it, user.username)
+    page = await browser.get("/admin")
+    assert page.status == 200, page.body
+    return browser
+
+
+async def do(browser: Browser, path: str, **typed: str) -> Answer:
+    """Ask at this address, and press the button."""
+    page = await browser.get(path)
+    assert page.status == 200, (path, page.status, page.location)
+    return await browser.submit(page, "do", **typed)

@@ -1,0 +1,132 @@
+"""Who gets into administration, for how long, and what everybody else finds there: nothing."""
+
+import pytest
+
+from tests.authorization.endpoints.account.people import signed_in
+from tests.authorization.endpoints.admin.people import administrator, give
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from valetkey.authorization.model.account.role import Role
+from valetkey.kernel.moment import hours, minutes
+
+COOKIE = "__Host-administration"
+
+
+def test_strangers_and_people_without_a_role_find_nothing(database_url: str) -> None:
+    async def story(it: World) -> None:
+        paths = ("/admin/users", "/admin/users/1001", "/admin/roles", "/admin/owner")
+        stranger = it.browser()
+        for path in paths:
+            assert (await stranger.get(path)).status == 404, path
+        # The door alone says where one signs in.
+        assert (await stranger.get("/admin")).location == "/oauth/sign-in?to=/admin"
+        bob = await signed_in(it, "bob")
+        for path in ("/admin", *paths):
+            assert (await bob.get(path)).status == 404, path
+        assert "/admin" not in (await bob.get("/account/sessions")).body
+        assert COOKIE not in bob.cookies
+
+    run(database_url, story)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_every_role_reads_and_is_shown_the_way(role: Role, sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it, role)
+        for path in ("/admin", "/admin/users", "/admin/users/1002", "/admin/roles"):
+            assert (await browser.get(path)).status == 200, path
+        assert 'href="/admin"' in (await browser.get("/account/sessions")).body
+
+    run(sqlite_url, story)
+
+
+def test_the_cookie_is_strict_and_nothing_goes_without_it(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await give(it, Role.OWNER)
+        browser = await signed_in(it)
+        page = await browser.get("/admin")
+        (cookie,) = [v for n, v in page.headers if n == "set-cookie" and v.startswith(COOKIE)]
+        assert "SameSite=Strict" in cookie
+        assert "HttpOnly" in cookie
+        assert "Secure" in cookie
+        it.clock.forward(minutes(20))
+        assert (await browser.get("/admin/users")).status == 200
+        stolen = {n: v for n, v in browser.cookies.items() if n != COOKIE}
+        thief = it.browser(stolen)
+        assert (await thief.get("/admin/users")).location == "/account/confirm?to=/admin/users"
+        for planted in (browser.cookies[COOKIE][:-1], "vk_am_", "x" * 60):
+            thief = it.browser({**stolen, COOKIE: planted})
+            assert (await thief.get("/admin")).status == 303
+
+    run(sqlite_url, story)
+
+
+def test_idle_for_half_an_hour_or_in_for_half_a_day_one_proves_again_who_one_is(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it)
+        for _ in range(3):
+            it.clock.forward(minutes(29))
+            assert (await browser.get("/admin/users")).status == 200
+        it.clock.forward(minutes(30))
+        # Elsewhere they are still signed in.
+        assert (await browser.get("/account/sessions")).status == 200
+        page = await browser.get("/admin/users")
+        assert page.location == "/account/confirm?to=/admin/users"
+        page = await browser.follow(page)
+        answer = await browser.submit(page, "confirm", password="correct horse battery staple")
+        assert answer.location == "/admin/users"
+        assert (await browser.follow(answer)).status == 200
+        # However busy they are.
+        for _ in range(24):
+            it.clock.forward(minutes(29))
+            assert (await browser.get("/admin")).status == 200
+        it.clock.forward(hours(1) - minutes(30))
+        assert (await browser.get("/admin")).status == 303
+
+    run(sqlite_url, story)
+
+
+def test_a_role_that_was_taken_away_counts_at_once(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it)
+        page = await browser.get("/admin/users/1002/disable")
+        await give(it, Role.AUDITOR)
+        assert (await browser.submit(page, "do")).status == 404
+        await give(it, None)
+        assert (await browser.get("/admin")).status == 404
+        bob = await it.store.read(lambda tx: tx.users.find(BOB.uid))
+        assert bob is not None
+        assert bob.disabled_at is None
+        assert "user.disabled" not in await it.events()
+
+    run(database_url, story)
+
+
+def test_a_form_from_elsewhere_is_refused(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it)
+        page = await browser.get("/admin/users/1002/disable")
+        action, fields = page.form("do")
+        for said, headers in (
+            ({**fields, "csrf": ["x"]}, {}),
+            ({}, {}),
+            (fields, {"origin": "https://evil.example"}),
+            (fields, {"sec-fetch-site": "cross-site"}),
+        ):
+            assert (await browser.post(action, said, headers)).status == 403
+        assert "user.disabled" not in await it.events()
+
+    run(sqlite_url, story)
+
+
+def test_the_session_of_somebody_who_is_switched_off_administers_nothing(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it)
+        await give(it, Role.OWNER, BOB)
+        bob = await administrator(it, Role.OWNER, BOB)
+        page = await bob.get(f"/admin/users/{ALICE.uid}/disable")
+        assert (await bob.submit(page, "do")).status == 303
+        assert (await browser.get("/admin")).location == "/oauth/sign-in?to=/admin"
+
+    run(sqlite_url, story)

@@ -1,0 +1,180 @@
+"""One example of every page of administration about people, and those hardest to lay out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tests.authorization.pages.account_examples import ago
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.pages.account.sessions import SessionLine
+from valetkey.authorization.pages.admin.people.overview import DayLine, Figure, OverviewPage
+from valetkey.authorization.pages.admin.people.owner import (
+    NewOwner,
+    OwnerLinkOverPage,
+    OwnerPage,
+)
+from valetkey.authorization.pages.admin.people.roles import HolderLine, RolesPage
+from valetkey.authorization.pages.admin.people.user import (
+    Act,
+    ActPage,
+    EventLine,
+    FactorLine,
+    UserAppLine,
+    UserPage,
+    Way,
+)
+from valetkey.authorization.pages.admin.people.users import ROLE_WORDS, PersonLine, UsersPage
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.who import SignedInPerson
+
+_USER = "/admin/users/4419283746512"
+ADA = PersonLine(
+    4_419_283_746_512,
+    "ada",
+    "Ada Lovelace",
+    "ada@example.com",
+    verified=True,
+    disabled=False,
+    role=ROLE_WORDS[Role.OWNER],
+    since=ago(90_000_000),
+    url=_USER,
+)
+BOB = replace(
+    ADA, uid=77, username="bob", name="", email="bob@example.com", verified=False, role=""
+)
+LONG = replace(
+    BOB,
+    username="d" * 64,
+    name="Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamter",
+    email="c" * 64 + "@a-very-long-subdomain-of-a-very-long-name.example.com",
+    disabled=True,
+    role=ROLE_WORDS[Role.ADMINISTRATOR],
+)
+NOOR = replace(BOB, username="noor", name="نور الهدى", email="noor@example.com", verified=True)
+HOSTILE = replace(
+    LONG,
+    username='<i>"',
+    name="\u202eיתום<script>alert(1)</script>\u2069\" onload='x' {{ 7*7 }} %(name)s %s",
+    email='"><script>@example.com',
+)
+_WAYS = tuple(Way(act, f"{_USER}/{act}") for act in Act if act not in {Act.END_APP, Act.ENABLE})
+_HERE = SessionLine("se_1", "Firefox", "Linux", ago(90_000), ago(5))
+_APPS = (
+    UserAppLine("Notes Printer", ago(9_000_000), ago(200), f"{_USER}/end-app?app=web1"),
+    UserAppLine("طابعة الملاحظات", ago(90_000), None, f"{_USER}/end-app?app=web2"),
+)
+_FACTORS = (
+    FactorLine("password", "", 1, ago(90_000_000), None),
+    FactorLine("passkey", "Ada’s phone", 1, ago(900_000), ago(300)),
+    FactorLine("totp", "", 1, ago(900_000), None),
+    FactorLine("recovery_code", "", 8, ago(900_000), None),
+)
+_EVENTS = (
+    EventLine("session.started", ago(90), ""),
+    EventLine("role.changed", ago(9_000), "user 77"),
+    EventLine("consent.given", ago(90_000), ""),
+)
+_ROLES = tuple((role.value, ROLE_WORDS[role]) for role in Role)
+_DAYS = tuple(
+    DayLine(
+        f"2026-{10 + (place + 22) // 31:02}-{(place + 22) % 31 + 1:02}",
+        tokens=(place * 7_919) % 230 + 100,
+        people=place % 9 + 20,
+        sign_ins=(place * 104_729) % 50 + 20,
+        failed=(place * 31) % 7,
+        errors=(place * 17) % 11 if place != 21 else 60,
+    )
+    for place in range(30)
+)
+OVERVIEW = OverviewPage(Figure(1_204), Figure(17), Figure(3_411), _DAYS)
+USER = UserPage(
+    ADA, True, _FACTORS, (_HERE,), _APPS, _EVENTS, _WAYS, events_url="/admin/events?user=77"
+)
+OWNER = OwnerPage(
+    "/admin/owner", "/admin/owner/account", "/oauth/sign-in?to=/admin/owner", "csrf-value", 8
+)
+
+
+def _act(act: Act, person: PersonLine = ADA) -> ActPage:
+    app = {"app": "web1", "app_name": "Notes Printer"} if act is Act.END_APP else {}
+    return ActPage(
+        act,
+        f"{_USER}/{act}",
+        _USER,
+        "csrf-value",
+        person,
+        sessions=3,
+        apps=1,
+        roles=(("none", "No role"), *_ROLES) if act is Act.ROLE else (),
+        chosen="support" if act is Act.ROLE else "",
+        **app,
+    )
+
+
+def people_examples() -> Mapping[str, Page]:
+    """The pages in every state."""
+    listed = (ADA, BOB, LONG, NOOR)
+    holders = (
+        HolderLine(ADA, protected=True, change_url=f"{_USER}/role", me=True),
+        HolderLine(LONG, protected=False, change_url=f"{_USER}/role"),
+    )
+    return {
+        "admin": OVERVIEW,
+        "admin_quiet": replace(
+            OVERVIEW,
+            people=Figure(1),
+            clients=Figure(0),
+            grants=Figure(100_000, more=True),
+            days=tuple(DayLine(day.day, 0, 0, 0, 0, 0) for day in _DAYS),
+        ),
+        "admin_users": UsersPage("/admin/users", "", "all", listed, more="/admin/users?after=1.2"),
+        "admin_users_one": UsersPage(
+            "/admin/users", "ada", "role", (ADA,), first="/admin/users?q=ada"
+        ),
+        "admin_users_none": UsersPage("/admin/users", "", "all", ()),
+        "admin_users_not_found": UsersPage(
+            "/admin/users", '"><script>\u202e', "disabled", (), more="/admin/users?after=1.2"
+        ),
+        "admin_users_hostile": UsersPage("/admin/users", HOSTILE.name, "all", (HOSTILE,)),
+        "admin_user": USER,
+        "admin_user_done": replace(USER, done=Act.SIGN_OUT, sessions=()),
+        "admin_user_bare": replace(
+            USER,
+            person=BOB,
+            factors=(),
+            sessions=(),
+            apps=(),
+            events=(),
+            ways=(),
+            develops=False,
+            events_url="",
+        ),
+        "admin_user_hostile": replace(
+            USER, person=HOSTILE, apps=(replace(_APPS[0], name=HOSTILE.name, end_url=""),)
+        ),
+        **{f"admin_act_{act}": _act(act) for act in Act},
+        "admin_act_hostile": _act(Act.DISABLE, HOSTILE),
+        "admin_roles": RolesPage("/admin/roles", "csrf-value", holders, gives=True, roles=_ROLES),
+        "admin_roles_unknown": RolesPage(
+            "/admin/roles",
+            "csrf-value",
+            holders[:1],
+            gives=True,
+            roles=_ROLES,
+            person="nobdy",
+            chosen="support",
+            unknown=True,
+        ),
+        "admin_roles_none": RolesPage("/admin/roles", "csrf-value", (), gives=False, roles=_ROLES),
+        "admin_owner": OWNER,
+        "admin_owner_wrong": replace(
+            OWNER,
+            new=NewOwner(
+                "a da", "ada", "Ada", (("username", "Another user name."), ("email", "50% %s"))
+            ),
+        ),
+        "admin_owner_bare": replace(OWNER, person=SignedInPerson("ada", "Ada", "ada@example.com")),
+        "admin_owner_ready": replace(
+            OWNER, person=SignedInPerson("ada", "Ada", "ada@example.com"), protected=True
+        ),
+        "admin_owner_over": OwnerLinkOverPage(),
+    }
