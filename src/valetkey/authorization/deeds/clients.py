@@ -1,7 +1,8 @@
 """Register, change, switch off and on: every change of a client, through whichever door."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
+from typing import cast
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.event.clients import (
@@ -50,6 +51,7 @@ SHORTEST_SECRET = 32
 
 _LONGEST_ID = 100
 _LONGEST_SECRET = 500
+_LONGEST_TOLD = 300
 Faults = tuple[Fault, ...]
 
 
@@ -120,7 +122,8 @@ class Registrar:
         wanted = replace(wanted, changed_at=now)
         if not tx.clients.change(wanted):
             return (Fault("client_id", "a client that is registered"),)
-        tx.events.add(ClientChanged(client.id, self.door, changed), now)
+        told = _told_apart(client, wanted, changed) if self.door in OPERATORS_DOORS else ((), ())
+        tx.events.add(ClientChanged(client.id, self.door, changed, *told), now)
         # What was looked at had another name, or another place to send people to.
         looks_different = wanted.appearance != client.appearance
         if looks_different and self.door not in OPERATORS_DOORS and tx.clients.unverify(client.id):
@@ -269,6 +272,27 @@ def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
     if before.key_set.document() != after.key_set.document():
         names.append("key_set")
     return tuple(names)
+
+
+def _told_apart(
+    before: Client, after: Client, names: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields of these names before and after, each as a short text."""
+    return tuple(_told(getattr(before, n)) for n in names), tuple(
+        _told(getattr(after, n)) for n in names
+    )
+
+
+def _told(value: object) -> str:
+    if isinstance(value, frozenset | tuple):
+        words = [str(each) for each in cast("Iterable[object]", value)]
+        text = " ".join(sorted(words) if isinstance(value, frozenset) else words)
+    elif value is None or isinstance(value, str | int | Scope):
+        text = "" if value is None else str(value)
+    else:
+        # Keys, and what is kept for OpenID Connect: too long to be read here.
+        text = "…"
+    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}…"
 
 
 def secret_faults(secret: Secret | None) -> Faults:

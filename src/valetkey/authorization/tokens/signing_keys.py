@@ -140,11 +140,18 @@ class SigningKeyRing:
             self._open_all()
 
     async def rotate(
-        self, now: Instant, *, at_once: bool = False, algorithm: Algorithm | None = None
+        self,
+        now: Instant,
+        *,
+        at_once: bool = False,
+        algorithm: Algorithm | None = None,
+        allowed: Callable[[Transaction], object] = bool,
+        done_by: str = "",
     ) -> None:
         """Let the next key sign now, or once it has been published long enough for all to know.
 
-        The next key of every algorithm, or of this one. Raises NoSigningKey for one without keys.
+        The next key of every algorithm, or of this one. Raises NoSigningKey for one without keys,
+        and what `allowed` raises in the transaction that rotates.
         """
         await self.keep(now)
         rotating = self.algorithms if algorithm is None else (algorithm,)
@@ -153,16 +160,25 @@ class SigningKeyRing:
         drafts = await self._draft(rotating)
 
         def work(tx: Transaction) -> None:
+            allowed(tx)
             for each in rotating:
                 self._hurry(tx, drafts[each], each, now, at_once=at_once)
 
-        await self._store.write(work)
+        await self._store.write(work, done_by=done_by)
         await self._read_again(now)
 
-    async def withdraw(self, kid: str, now: Instant) -> bool:
+    async def withdraw(
+        self,
+        kid: str,
+        now: Instant,
+        *,
+        allowed: Callable[[Transaction], object] = bool,
+        done_by: str = "",
+    ) -> bool:
         """Take back a key that others may know: everything it signed is refused from now on.
 
-        The next key of its algorithm takes over at once. False if there is no such key.
+        The next key of its algorithm takes over at once. False if there is no such key. Raises
+        what `allowed` raises in the transaction that withdraws.
         """
         await self.keep(now)
         known = chain.from_iterable(self._records.values())
@@ -173,6 +189,7 @@ class SigningKeyRing:
         drafts = await self._draft(affected)
 
         def work(tx: Transaction) -> bool:
+            allowed(tx)
             if not tx.signing_keys.withdraw(kid, now):
                 return False
             tx.events.add(SigningKeyWithdrawn(kid), now)
@@ -183,7 +200,7 @@ class SigningKeyRing:
                     self._hurry(tx, drafts[each], each, now, at_once=True)
             return True
 
-        withdrawn = await self._store.write(work)
+        withdrawn = await self._store.write(work, done_by=done_by)
         await self._read_again(now)
         return withdrawn
 

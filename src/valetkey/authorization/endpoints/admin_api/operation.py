@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from valetkey.authorization.deeds.admin.api_tokens import Program
 from valetkey.authorization.deeds.admin.permissions import Permission, Powers
+from valetkey.authorization.deeds.admin.things.api_tokens import Program
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store

@@ -36,7 +36,11 @@ def limit_of(query: Mapping[str, str]) -> int:
 
 def place_of(query: Mapping[str, str]) -> Place:
     """Where the list goes on; Refused for what no page gave out."""
-    text = query.get("after")
+    return place_in(query.get("after"))
+
+
+def place_in(text: str | None) -> Place:
+    """The same for the text itself, None for the beginning."""
     if text is None:
         return END
     match = _PLACE.fullmatch(text)

@@ -17,12 +17,17 @@ class ClientRegistered(Event):
 
 @dataclass(frozen=True, slots=True)
 class ClientChanged(Event):
-    """A client's record was changed; `fields` names what, `door` through which door."""
+    """A client's record was changed; `fields` names what, `door` through which door.
+
+    What an operator changed is told as it was before and as it is after, field by field.
+    """
 
     name: ClassVar[str] = "client.changed"
     client_id: str
     door: str
     fields: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,16 @@ class ClientSearch:
             last = line.place
         return Found(found, None)
 
+    def is_gone(self, client_id: str) -> bool:
+        """Whether it was removed, although its rows are still there for a while."""
+        row = self.db.row(
+            "SELECT client_id FROM registrations"
+            " WHERE client_id = :client_id AND removed_at IS NOT NULL"
+            " UNION ALL SELECT client_id FROM removals WHERE client_id = :client_id",
+            client_id=client_id,
+        )
+        return row is not None
+
     def _lines(self, before: Place) -> Iterator[ClientLine]:
         while True:
             rows = self.db.rows(
@@ -117,6 +127,7 @@ class ClientSearch:
                 " FROM clients WHERE (created_at < :at OR (created_at = :at AND id < :id))"
                 " AND NOT EXISTS (SELECT 1 FROM registrations"
                 " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
+                " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
                 " ORDER BY created_at DESC, id DESC LIMIT :limit",
                 at=before.at,
                 id=before.id,

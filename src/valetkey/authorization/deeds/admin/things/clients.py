@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.deeds.clients import Registrar, metadata_of
+from valetkey.authorization.deeds.registrations import adopt
 from valetkey.authorization.model.event.clients import ClientVerificationEnded, ClientVerified
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
@@ -190,6 +191,17 @@ class ClientDesk:
         """End one of its secrets now; False if there is none that works."""
         return self.registrar.end_secret(tx, self._take(tx, actor, client_id), secret_id, now)
 
+    def delete(self, tx: Transaction, actor: Actor, client_id: str, now: Instant) -> None:
+        """Remove it and everything it holds, and dissolve its team. Its id is never given again."""
+        client = self._take(tx, actor, client_id)
+        self.registrar.remove(tx, client, now, because="deleted")
+        tx.members.dissolve(client.id, now)
+
+    def adopt(self, tx: Transaction, actor: Actor, client_id: str, now: Instant) -> bool:
+        """Make one that registered itself the operator's own; False if it is."""
+        client = self._take(tx, actor, client_id)
+        return adopt(tx, client.id, now)
+
     def _take(self, tx: Transaction, actor: Actor, client_id: str) -> Client:
         require(tx, actor, Permission.CLIENTS)
         return _find(tx, client_id, to_change=True)
@@ -205,7 +217,7 @@ def _find(tx: Transaction, client_id: str, *, to_change: bool) -> Client:
     if not client_id.isascii() or not client_id.isprintable():
         raise no_such_client()
     client = (tx.clients.find_to_change if to_change else tx.clients.find)(client_id)
-    if client is None:
+    if client is None or tx.client_search.is_gone(client_id):
         raise no_such_client()
     if to_change and client_id == RESOURCE_SERVER:
         raise Refused(

@@ -1,0 +1,1 @@
+"""Apps, keys, events, invitations, letters and programs in administrators' hands."""

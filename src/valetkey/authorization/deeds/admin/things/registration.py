@@ -1,0 +1,78 @@
+"""Who may let applications register themselves: the invitations, in administrators' hands."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.deeds import registrations
+from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
+from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime, days, later
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
+
+LONGEST_NOTE = 200
+MOST_USES = 1_000_000
+LONGEST_LIFETIME = days(3_650)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedInvitation:
+    """What somebody asks for, unchecked."""
+
+    note: str
+    uses: int
+    lifetime: Lifetime
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Everything that is wrong."""
+        found = list[Fault]()
+        if len(self.note) > LONGEST_NOTE or not self.note.isprintable():
+            found.append(Fault("note", f"at most {LONGEST_NOTE} printable characters"))
+        if not 0 < self.uses <= MOST_USES:
+            found.append(Fault("uses", f"from 1 to {MOST_USES}"))
+        if not 0 < self.lifetime <= LONGEST_LIFETIME:
+            found.append(Fault("lifetime", "from one second to ten years"))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshInvitation:
+    """What chance gives one, drawn before the transaction."""
+
+    id: str
+    token: Secret
+
+    @staticmethod
+    def draw(random: Callable[[int], bytes]) -> "FreshInvitation":
+        """Draw it."""
+        return FreshInvitation(fresh_id("in", random), fresh_secret(Prefix.INVITATION, random))
+
+
+def live(tx: Transaction, actor: Actor, now: Instant) -> Sequence[Invitation]:
+    """Those that can still be spent, oldest first. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.READ)
+    return tx.invitations.live(now)
+
+
+def invite(
+    tx: Transaction,
+    actor: Actor,
+    key: FingerprintKey,
+    wanted: WantedInvitation,
+    fresh: FreshInvitation,
+    now: Instant,
+) -> Invitation | tuple[Fault, ...]:
+    """Let whoever holds the token register applications. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.CLIENTS)
+    if faults := wanted.faults():
+        return faults
+    made = Invitation(fresh.id, wanted.note, wanted.uses, now, later(now, wanted.lifetime))
+    registrations.invite(tx, key, fresh.token, made, now)
+    return made
+
+
+def withdraw(tx: Transaction, actor: Actor, id: str, now: Instant) -> bool:
+    """Take it back. False if there is none. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.CLIENTS)
+    return registrations.withdraw(tx, id, now)
