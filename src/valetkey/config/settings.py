@@ -324,7 +324,7 @@ class BrandSettings:
     """The name of the service whose accounts these are."""
 
     accent: Annotated[str, rules.COLOUR] = "#2456d6"
-    """The one colour of buttons and links. Text on it is white: keep it dark enough."""
+    """The one colour of buttons and links. What stands on it is made readable, light and dark."""
 
     logo_url: Annotated[str, rules.LINK] = ""
     """An image shown above the name, about 96 pixels high."""
@@ -334,6 +334,10 @@ class BrandSettings:
 
     privacy_url: Annotated[str, rules.LINK] = ""
     """Privacy statement, linked from every page."""
+
+    theme: Annotated[str, rules.FOLDER] = ""
+    """Directory with a stylesheet, a logo, templates and translations of your own. It is read as
+    the server starts, which tells what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.language import ENGLISH
-from valetkey.authorization.pages.page import Page, _environment, render, scripts_of
+from valetkey.authorization.pages.page import Page, environment_of, render, scripts_of
 
 BRAND = Brand(
     "Acme & Söhne",
@@ -23,7 +23,7 @@ BRAND = Brand(
 )
 GIVEN = {"brand", "assets", "address", "parts", "times", "_", "gettext", "ngettext"}
 GIVEN_TOO = {"viewer", "scripts", "area", "here", "way", "looks"}
-TEMPLATES = _environment(ENGLISH)
+TEMPLATES = environment_of(ENGLISH)
 
 every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.keys())
 

@@ -73,7 +73,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         foundation.keys,
         runtime,
         settings.log.keep_events,
-        (*foundation.self_registrar().sweeps, *portal.sweeps),
+        (*foundation.self_registrar().sweeps, *portal.sweeps, foundation.removal.sweep),
     )
     courier = make_courier(foundation)
     try:
@@ -137,7 +137,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *health_routes(foundation, refuse),
     )
     return App(
-        (*metadata_routes(foundation, routes, served, refuse), *routes),
+        (*metadata_routes(foundation, routes, served, site.brand.languages, refuse), *routes),
         runtime=runtime,
         refuse=replace(refuse, keeps_path=False),
         hosts=frozenset({urlsplit(foundation.issuer).netloc, settings.authorization.listen}),

@@ -1,5 +1,7 @@
 """The routes at which clients and resource servers speak to this server."""
 
+from collections.abc import Sequence
+
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.registry import METHODS
@@ -20,7 +22,7 @@ from valetkey.authorization.endpoints.resource_server.revocations import Revocat
 from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
 from valetkey.authorization.grant_types import client_credentials
 from valetkey.authorization.grant_types.grant_type import GrantType
-from valetkey.authorization.pages.looks.language import LANGUAGES
+from valetkey.authorization.pages.looks.language import Language
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
@@ -82,6 +84,7 @@ def metadata_routes(
     foundation: Foundation,
     routes: tuple[Route, ...],
     served: tuple[GrantType, ...],
+    languages: Sequence[Language],
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     """The discovery document under both its addresses, made from the routes there are."""
@@ -105,7 +108,7 @@ def metadata_routes(
         content_encryptions=tuple(jwe.ENCRYPTIONS),
         policy_uri=brand.privacy_url,
         tos_uri=brand.terms_url,
-        languages=tuple(language.tag for language in LANGUAGES),
+        languages=tuple(language.tag for language in languages),
         registration=registration.mode != RegistrationMode.OFF,
         implicit=registration.mode != RegistrationMode.OFF
         and RegistrableGrantType.IMPLICIT in registration.grant_types,

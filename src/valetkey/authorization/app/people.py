@@ -6,14 +6,18 @@ from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.brand_book import BrandBook
+from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
+from valetkey.authorization.pages.looks.themes.rehearsal import rehearse
+from valetkey.authorization.pages.looks.themes.theme import read_theme
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
+from valetkey.config.settings import Settings
 
 
 def make_site(foundation: Foundation, directory: ClientDirectory, decisions: DecisionQueue) -> Site:
-    """What every page needs."""
-    settings, brand = foundation.settings, foundation.settings.brand
+    """What every page needs. Raises Mistake for a theme that cannot be shown."""
+    settings = foundation.settings
+    brand = _brand(settings)
     return Site(
         issuer=foundation.issuer,
         store=foundation.store,
@@ -22,9 +26,7 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
         sessions=settings.sessions,
         policy=policy_of(settings, foundation.own_scope),
         code_lifetime=settings.tokens.authorization_code_lifetime,
-        brands=BrandBook(
-            Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url)
-        ),
+        brands=BrandBook(brand),
         decisions=decisions,
         random=foundation.runtime.random,
         scopes=foundation.asked_of_people,
@@ -38,3 +40,11 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
         administration=settings.administration,
         portal=settings.portal,
     )
+
+
+def _brand(settings: Settings) -> Brand:
+    said = settings.brand
+    theme = read_theme(settings.source.directory / said.theme) if said.theme else None
+    brand = Brand(said.name, said.logo_url, said.accent, said.terms_url, said.privacy_url, theme)
+    rehearse(brand)
+    return brand

@@ -6,12 +6,23 @@ from dataclasses import fields
 from functools import cache, partial
 from typing import Any, ClassVar, Protocol
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import (
+    BaseLoader,
+    ChoiceLoader,
+    Environment,
+    FileSystemLoader,
+    PackageLoader,
+    PrefixLoader,
+    StrictUndefined,
+)
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from valetkey.authorization.pages.looks.addresses import ADDRESSES
 from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.language import Language, translations
+from valetkey.authorization.pages.looks.language import Language
+from valetkey.authorization.pages.looks.themes.theme import TEMPLATES, Theme
+from valetkey.authorization.pages.looks.themes.words import words
 from valetkey.authorization.pages.looks.viewer import ANYBODY, Viewer
 from valetkey.authorization.pages.looks.written import day, number
 from valetkey.authorization.pages.who import AskingApp
@@ -59,7 +70,7 @@ def render(page: Page, *, brand: Brand, viewer: Viewer = ANYBODY) -> bytes:
     said = {field.name: getattr(page, field.name) for field in fields(page)}
     looks = assets(brand)
     html = (
-        _environment(viewer.language)
+        environment_of(viewer.language, brand.theme)
         .get_template(page.template)
         .render(
             said,
@@ -165,11 +176,23 @@ def _visible(value: object) -> object:
     return value.translate(_UNSEEN)
 
 
+def loader_of(theme: Theme | None) -> BaseLoader:
+    """Where templates are: in the theme, then with us. `ours/…` is ours in any case."""
+    ours = PackageLoader("valetkey.authorization", "pages")
+    if theme is None:
+        return ours
+    theirs = FileSystemLoader(theme.directory / TEMPLATES)
+    return ChoiceLoader((theirs, ours, PrefixLoader({"ours": ours})))
+
+
 @cache
-def _environment(language: Language) -> Environment:
-    words = translations(language)
-    environment = Environment(
-        loader=PackageLoader("valetkey.authorization", "pages"),
+def environment_of(language: Language, theme: Theme | None = None) -> Environment:
+    """All templates in this language, as this theme has them."""
+    said = words(language, theme)
+    # Ours hold nothing that would have to be kept in; they are faster without.
+    kind = Environment if theme is None else ImmutableSandboxedEnvironment
+    environment = kind(
+        loader=loader_of(theme),
         autoescape=True,
         undefined=StrictUndefined,
         extensions=["jinja2.ext.i18n"],
@@ -180,14 +203,15 @@ def _environment(language: Language) -> Environment:
     environment.filters["initial"] = initial
     environment.filters["exact"] = exact
     # For sentences that are values: `_` would take a percent sign in them for a place to fill.
-    environment.filters["translated"] = words.gettext
+    # The translation of nothing is the head of the catalogue.
+    environment.filters["translated"] = lambda text: said.gettext(text) if text else ""
     environment.filters["number"] = partial(number, language=language)
-    environment.filters["day"] = partial(day, gettext=words.gettext)
+    environment.filters["day"] = partial(day, gettext=said.gettext)
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
     # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is
     # put into a translated sentence.
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-        words, newstyle=True
+        said, newstyle=True
     )
     return environment

@@ -17,7 +17,7 @@ from valetkey.authorization.deeds.foundation import SCHEMA
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.brand import BrandField
 from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.brand_book import BrandBook
+from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import BrandSettings

@@ -139,7 +139,7 @@ def test_xs_03_a_strange_wish_is_neither_kept_nor_shown(sqlite_url: str, wish: s
         browser = it.browser()
         answer = await browser.send("GET", f"/oauth/sign-in?ui_locales={wish}")
         assert answer.status < 500
-        assert "script>" not in answer.body.split("languages", 1)[0]
+        assert "<script>" not in answer.body
         assert ASKED not in browser.cookies
 
     run(sqlite_url, story)

@@ -35,7 +35,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.brand_book import BrandBook
+from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED

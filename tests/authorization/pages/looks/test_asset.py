@@ -2,9 +2,9 @@
 
 import re
 
-from valetkey.authorization.pages.looks.accent import TEXT, contrast, shades
 from valetkey.authorization.pages.looks.asset import DARK_CARD, LIGHT_CARD, assets
 from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.themes.accent import TEXT, contrast, shades
 
 STYLE = assets(Brand()).style.body.decode()
 

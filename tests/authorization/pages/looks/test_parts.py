@@ -2,12 +2,12 @@
 
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.looks.language import ENGLISH, GERMAN
-from valetkey.authorization.pages.page import _environment
+from valetkey.authorization.pages.page import environment_of
 
 
 def _rendered(source: str, **said: object) -> str:
     start = '{% import "looks/parts.html" as looks with context %}'
-    return _environment(ENGLISH).from_string(start + source).render(said)
+    return environment_of(ENGLISH).from_string(start + source).render(said)
 
 
 def _read(source: str, **said: object) -> Reading:
@@ -99,5 +99,5 @@ def test_the_other_parts_say_what_they_were_given() -> None:
 def test_numbers_and_days_are_written_as_the_language_does() -> None:
     source = '{{ 1234567|number }} {{ "2026-03-02"|day }}'
 
-    assert _environment(ENGLISH).from_string(source).render() == "1,234,567 2 Mar 2026"
-    assert _environment(GERMAN).from_string("{{ 1234567|number }}").render() == "1.234.567"
+    assert environment_of(ENGLISH).from_string(source).render() == "1,234,567 2 Mar 2026"
+    assert environment_of(GERMAN).from_string("{{ 1234567|number }}").render() == "1.234.567"

@@ -149,7 +149,8 @@ class Authorize:
         if not pending.interaction.browser:
             # Once, as the way begins: what the person chooses on it counts for the rest of it.
             wish = pending.interaction.parameters.get(UI_LOCALES)
-            headers = (*headers, *asked(wish, request, secure=self.site.cookies.secure))
+            secure, languages = self.site.cookies.secure, self.site.brand.languages
+            headers = (*headers, *asked(wish, request, languages, secure=secure))
         return self.site.goes_to(url, *headers)
 
     def _told(self, request: Request, pending: Pending, refusal: Refusal) -> Response:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.pages.looks.asset import CACHE_CONTROL, Asset, assets
-from valetkey.authorization.pages.looks.brand_book import BrandBook
+from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response

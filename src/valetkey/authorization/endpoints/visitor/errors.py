@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
-from valetkey.authorization.pages.looks.brand_book import BrandBook
+from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
 from valetkey.authorization.pages.page import Page, content_security_policy, render
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -36,7 +36,8 @@ class ErrorPages:
         return self._page(request, QueryStringPage(f"{self.issuer}/oauth/token"))
 
     def _page(self, request: Request, page: Page) -> Response:
-        policy = content_security_policy(brand=self.brands.current)
-        viewer = viewer_of(request)
-        body = render(page, brand=self.brands.current, viewer=viewer)
+        brand = self.brands.current
+        policy = content_security_policy(brand=brand)
+        viewer = viewer_of(request, languages=brand.languages)
+        body = render(page, brand=brand, viewer=viewer)
         return html_response(body, 200, policy, spoken(viewer))

@@ -14,6 +14,7 @@ from valetkey.authorization.pages.looks.language import (
     chosen,
     listed,
 )
+from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.protocol.csrf import check_origin
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, redirect
@@ -59,9 +60,11 @@ def here(request: Request) -> str:
     return address if _is_here(address) else ""
 
 
-def asked(ui_locales: str | None, request: Request, *, secure: bool) -> Pairs:
+def asked(
+    ui_locales: str | None, request: Request, languages: Sequence[Language], *, secure: bool
+) -> Pairs:
     """The header that keeps an app's wish for the pages on its way, or forgets an earlier one."""
-    language = chosen(listed(ui_locales))
+    language = chosen(listed(ui_locales), languages)
     if language is not None:
         return (_cookie(ASKED, language.tag, "/oauth", _HOUR, secure=secure),)
     if request.cookie(ASKED) is not None:
@@ -69,16 +72,17 @@ def asked(ui_locales: str | None, request: Request, *, secure: bool) -> Pairs:
     return ()
 
 
-def kept_wish(request: Request, *, secure: bool) -> Pairs:
+def kept_wish(request: Request, languages: Sequence[Language], *, secure: bool) -> Pairs:
     """The same for a page that was asked for with `ui_locales` in its own address."""
     said = _in_query(request)
-    return asked(" ".join(said), request, secure=secure) if said else ()
+    return asked(" ".join(said), request, languages, secure=secure) if said else ()
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageEndpoint:
     """The switch at the foot of every page. It changes nothing but a cookie, so it has no token."""
 
+    brands: BrandBook
     issuer: str
 
     async def post(self, request: Request) -> Response:
@@ -86,7 +90,7 @@ class LanguageEndpoint:
         check_origin(request.headers, origin(self.issuer))
         form = read_form(request.body, opaque=("to",))
         to = form.get("to") or "/"
-        language = chosen((form.get("language") or "",))
+        language = chosen((form.get("language") or "",), self.brands.current.languages)
         secure = self.issuer.startswith("https://")
         kept: Pairs = ()
         if language is not None:

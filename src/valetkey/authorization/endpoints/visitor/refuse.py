@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.errors.texts import TEXTS
-from valetkey.authorization.pages.looks.brand_book import BrandBook
+from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.pages.page import content_security_policy, render
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, Refusal
@@ -29,9 +29,10 @@ class RefuseWithPage:
         endpoint = request.path if _OURS.fullmatch(request.path) else ""
         reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
         page = ProblemPage(refusal.code, refusal.description, _mender(refusal), reference)
-        policy = content_security_policy(brand=self.brands.current)
-        viewer = viewer_of(request)
-        body = render(page, brand=self.brands.current, viewer=viewer)
+        brand = self.brands.current
+        policy = content_security_policy(brand=brand)
+        viewer = viewer_of(request, languages=brand.languages)
+        body = render(page, brand=brand, viewer=viewer)
         return html_response(body, STATUS[refusal.code], policy, spoken(viewer))
 
 

@@ -125,7 +125,7 @@ class SignOutEndpoint:
             headers = (*headers, ("refresh", f"{_SHOWN}; url={way.returns_to}"))
         if frames:
             policy = f"{policy}; frame-src {' '.join(dict.fromkeys(map(origin, frames)))}"
-        viewer = viewer_of(request)
+        viewer = viewer_of(request, languages=self.site.brand.languages)
         body = render(page, brand=self.site.brand, viewer=viewer)
         return html_response(body, 200, policy, (*spoken(viewer), *headers))
 

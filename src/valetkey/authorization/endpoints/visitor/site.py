@@ -11,7 +11,7 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.authorize.form_post import FormPostPage
 from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.brand_book import BrandBook
+from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.pages.page import (
     Page,
     content_security_policy,
@@ -121,9 +121,9 @@ class Site:
             returns_to=returns_to,
             scripts=bool(scripts_of(page)),
         )
-        viewer = viewer_of(request, user, self.portal)
+        viewer = viewer_of(request, user, self.portal, languages=self.brand.languages)
         body = render(page, brand=self.brand, viewer=viewer)
-        wish = kept_wish(request, secure=self.cookies.secure)
+        wish = kept_wish(request, self.brand.languages, secure=self.cookies.secure)
         return html_response(body, status, policy, (*spoken(viewer), *wish, *headers))
 
     def goes_to(self, url: str, *headers: tuple[str, str]) -> Response:

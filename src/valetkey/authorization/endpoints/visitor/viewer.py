@@ -1,18 +1,26 @@
 """For whom a page is made, as far as a request tells."""
 
+from collections.abc import Sequence
+
 from valetkey.authorization.endpoints.visitor.language import here, language_of
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.pages.looks.language import LANGUAGES, Language
 from valetkey.authorization.pages.looks.viewer import Viewer
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.web.exchange import Pairs, Request
 
 
 def viewer_of(
-    request: Request, user: User | None = None, portal: PortalSettings | None = None
+    request: Request,
+    user: User | None = None,
+    portal: PortalSettings | None = None,
+    *,
+    languages: Sequence[Language] = LANGUAGES,
 ) -> Viewer:
-    """Whoever looks; `user` is who is signed in, where the page is theirs."""
+    """Whoever looks, in one of `languages`; `user` is who is signed in where a page is theirs."""
     return Viewer(
-        language=language_of(request, user),
+        language=language_of(request, user, languages),
+        languages=tuple(languages),
         here=here(request),
         develops=user is not None and portal is not None and develops(user, portal),
         administers=user is not None and user.role is not None,

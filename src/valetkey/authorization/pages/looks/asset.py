@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
-from valetkey.authorization.pages.looks.accent import shades
 from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.themes.accent import shades
+from valetkey.authorization.pages.looks.themes.theme import Theme
 
 CACHE_CONTROL = "public, max-age=31536000, immutable"
 """For every asset: another content has another address."""
@@ -15,6 +16,9 @@ CACHE_CONTROL = "public, max-age=31536000, immutable"
 LIGHT_CARD = "#ffffff"
 DARK_CARD = "#191c20"
 """The grounds the accent is computed for; the same values stand in style.css."""
+
+# An image that somebody opens by itself is a document: it may style itself and nothing else.
+_SANDBOX = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 
 _SCRIPTS = ("copy.js", "times.js")
 _STYLES = (
@@ -50,10 +54,14 @@ class Assets:
     icon: Asset
     scripts: Mapping[str, Asset]
     """By the name of the file, such as `copy.js`."""
+    theme: Asset | None = None
+    """A stylesheet that goes after ours."""
+    logo: Asset | None = None
 
     def __iter__(self) -> Iterator[Asset]:
         """Each of them, to be routed."""
-        return iter((self.style, self.icon, *self.scripts.values()))
+        more = (asset for asset in (self.theme, self.logo) if asset is not None)
+        return iter((self.style, self.icon, *self.scripts.values(), *more))
 
 
 @lru_cache(maxsize=8)
@@ -81,7 +89,23 @@ def assets(brand: Brand) -> Assets:
             )
             for name in _SCRIPTS
         },
+        theme=_theme_style(brand.theme),
+        logo=_theme_logo(brand.theme),
     )
+
+
+def _theme_style(theme: Theme | None) -> Asset | None:
+    if theme is None or not theme.style:
+        return None
+    return _asset("theme", "css", "text/css; charset=utf-8", theme.style)
+
+
+def _theme_logo(theme: Theme | None) -> Asset | None:
+    if theme is None or not theme.logo:
+        return None
+    digest = hashlib.sha256(theme.logo).hexdigest()[:16]
+    path = f"/assets/logo-{digest}.{'svg' if 'svg' in theme.logo_type else 'png'}"
+    return Asset(path, theme.logo_type, theme.logo, (_SANDBOX,))
 
 
 def _asset(name: str, ending: str, content_type: str, text: str) -> Asset:

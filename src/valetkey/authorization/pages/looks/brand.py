@@ -1,8 +1,10 @@
-"""What the operator can say about the looks of the pages: a name, a logo, a colour, two links."""
+"""What the operator can say about the looks of the pages: a name, a logo, a colour, a theme."""
 
 from dataclasses import dataclass
 
-from valetkey.authorization.pages.looks.accent import check_accent
+from valetkey.authorization.pages.looks.language import LANGUAGES, Language
+from valetkey.authorization.pages.looks.themes.accent import check_accent
+from valetkey.authorization.pages.looks.themes.theme import Theme
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,12 @@ class Brand:
     accent: str = "#2456d6"
     terms_url: str = ""
     privacy_url: str = ""
+    theme: Theme | None = None
+
+    @property
+    def languages(self) -> tuple[Language, ...]:
+        """Those that its pages speak."""
+        return LANGUAGES if self.theme is None else (*LANGUAGES, *self.theme.languages)
 
     def __post_init__(self) -> None:
         """Let nothing but a colour reach the stylesheet."""

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valetkey.authorization.pages.looks.accent import (
+from valetkey.authorization.pages.looks.asset import DARK_CARD, LIGHT_CARD
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.themes.accent import (
     EDGE,
     MELTED,
     TEXT,
@@ -12,8 +14,6 @@ from valetkey.authorization.pages.looks.accent import (
     contrast,
     shades,
 )
-from valetkey.authorization.pages.looks.asset import DARK_CARD, LIGHT_CARD
-from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.kernel.refusal import Mistake
 
 colours = st.integers(0, 0xFFFFFF).map("#{:06x}".format)

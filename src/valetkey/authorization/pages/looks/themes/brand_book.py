@@ -51,8 +51,15 @@ class BrandBook:
 
     def with_changes(self, said: Mapping[BrandField, str]) -> Brand:
         """The brand of the settings with these parts changed."""
-        changes = {field.value: value for field, value in said.items()}
-        return replace(self._base, **changes)
+        base = self._base
+        return replace(
+            base,
+            name=said.get(BrandField.NAME, base.name),
+            accent=said.get(BrandField.ACCENT, base.accent),
+            logo_url=said.get(BrandField.LOGO_URL, base.logo_url),
+            terms_url=said.get(BrandField.TERMS_URL, base.terms_url),
+            privacy_url=said.get(BrandField.PRIVACY_URL, base.privacy_url),
+        )
 
     def asset(self, path: str) -> Asset | None:
         """A file of the brand as it is, or as it was a while ago."""

@@ -1,0 +1,179 @@
+"""A theme is rehearsed before it is shown: every page it touches is made, full and empty.
+
+What is wrong with a template is told as the server starts, with its file and line, and not to the
+first person who comes to that page.
+"""
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+from types import NoneType, UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+from jinja2 import TemplateNotFound, TemplateSyntaxError
+from jinja2.meta import find_referenced_templates
+
+from valetkey.authorization import pages
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.themes.theme import TEMPLATES, Theme
+from valetkey.authorization.pages.looks.viewer import Viewer
+from valetkey.authorization.pages.page import Page, environment_of, loader_of, render
+from valetkey.kernel.refusal import Mistake
+
+_TEXT = "2026-01-01"
+"""Stands for any text; those that are days must be days."""
+
+_DEEPEST = 6
+
+
+def rehearse(brand: Brand) -> None:
+    """Make every page whose looks the theme changes. Raises Mistake with the file and the line."""
+    theme = brand.theme
+    if theme is None or not theme.templates:
+        return
+    for name in theme.templates:
+        if name.endswith(".html"):
+            _parse(theme, name)
+    touched = set(theme.templates)
+    for kind in page_kinds():
+        if not _uses(brand, kind.template) & touched:
+            continue
+        for full in (False, True):
+            page = example(kind, full=full)
+            if _fits_ours(page, brand):
+                _try(page, brand, theme)
+
+
+@cache
+def page_kinds() -> tuple[type[Page], ...]:
+    """Every page there is."""
+    found: dict[str, type[Page]] = {}
+    for module in walk_packages(pages.__path__, f"{pages.__name__}."):
+        for each in vars(import_module(module.name)).values():
+            if isinstance(each, type) and is_dataclass(each) and hasattr(each, "template"):
+                found[f"{each.__module__}.{each.__qualname__}"] = cast("type[Page]", each)
+    return tuple(found.values())
+
+
+def example(kind: type[Page], *, full: bool) -> Page:
+    """A page of this kind: with all that it can say, or with nothing that it can leave out."""
+    made = _made(kind, full=full, depth=0)
+    assert isinstance(made, kind)  # noqa: S101  # it was made by its own class
+    return made
+
+
+def _made(kind: Any, *, full: bool, depth: int) -> Any:
+    hints = get_type_hints(kind)
+    said: dict[str, object] = {}
+    for field in fields(kind):
+        has_default = field.default is not MISSING or field.default_factory is not MISSING
+        if field.init and not (has_default and (not full or depth > _DEEPEST)):
+            said[field.name] = _value(hints[field.name], full=full, depth=depth + 1)
+    return kind(**said)
+
+
+_SIMPLE: Mapping[object, tuple[object, object]] = {
+    str: (_TEXT, _TEXT),
+    bytes: (b"", b""),
+    bool: (False, True),
+    int: (0, 90_000),
+    float: (0.0, 1.5),
+    NoneType: (None, None),
+    object: ("", _TEXT),
+    Any: ("", _TEXT),
+}
+
+
+def _value(hint: Any, *, full: bool, depth: int) -> object:
+    hint = getattr(hint, "__supertype__", hint)
+    if hint in _SIMPLE:
+        return _SIMPLE[hint][full]
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in {Union, UnionType}:
+        return _one_of(inner, full=full, depth=depth)
+    if origin is tuple and inner and inner[-1] is not Ellipsis:
+        return tuple(_value(each, full=full, depth=depth) for each in inner)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        key, value = (_value(each, full=full, depth=depth) for each in inner)
+        return {key: value} if full else {}
+    if isinstance(origin, type) and issubclass(origin, (tuple, Sequence, AbstractSet)):
+        some = (_value(inner[0], full=True, depth=depth),) if full and depth <= _DEEPEST else ()
+        return frozenset(some) if issubclass(origin, AbstractSet) else some
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return list(hint)[-1 if full else 0]
+    if is_dataclass(cast("object", hint)):
+        return _made(hint, full=full, depth=depth)
+    return None
+
+
+def _one_of(inner: Sequence[Any], *, full: bool, depth: int) -> object:
+    if not full and NoneType in inner:
+        return None
+    return _value(next(each for each in inner if each is not NoneType), full=full, depth=depth)
+
+
+def _fits_ours(page: Page, brand: Brand) -> bool:
+    """Whether our own template can say it: what is put together blindly may be impossible."""
+    plain = Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url)
+    try:
+        render(page, brand=plain, viewer=_viewer(plain))
+    except Exception:  # noqa: BLE001  # whatever it is, the page is none that there will be
+        return False
+    return True
+
+
+def _try(page: Page, brand: Brand, theme: Theme) -> None:
+    try:
+        render(page, brand=brand, viewer=_viewer(brand))
+    except TemplateSyntaxError as error:
+        raise _broken(error.filename, error.lineno, error.message) from error
+    except Exception as error:
+        file, line = _place(error, theme) or (page.template, 0)
+        raise _broken(file, line, str(error) or type(error).__name__) from error
+
+
+def _parse(theme: Theme, name: str) -> None:
+    file = theme.directory / TEMPLATES / name
+    try:
+        environment_of(Viewer().language, theme).parse(file.read_text("utf-8"), name, str(file))
+    except TemplateSyntaxError as error:
+        raise _broken(str(file), error.lineno, error.message) from error
+
+
+def _uses(brand: Brand, template: str) -> AbstractSet[str]:
+    environment = environment_of(Viewer().language, brand.theme)
+    found: set[str] = set()
+    waiting = [template]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            source, _, _ = loader_of(brand.theme).get_source(environment, name)
+        except TemplateNotFound:
+            continue  # which is told where it is rendered
+        used: Iterator[str | None] = find_referenced_templates(environment.parse(source))
+        waiting.extend(each for each in used if each is not None)
+    return found
+
+
+def _viewer(brand: Brand) -> Viewer:
+    return Viewer(languages=brand.languages, here="/", develops=True, administers=True)
+
+
+def _place(error: Exception, theme: Theme) -> tuple[str, int] | None:
+    top = str(theme.directory / TEMPLATES)
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(top)]
+    return (ours[-1].filename, ours[-1].lineno or 0) if ours else None
+
+
+def _broken(file: str | None, line: int, what: str | None) -> Mistake:
+    return Mistake(f"{file}, line {line}: {what}", "brand.theme")

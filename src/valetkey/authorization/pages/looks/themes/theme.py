@@ -1,0 +1,167 @@
+"""A theme: a directory with an operator's own stylesheet, logo, templates and translations.
+
+It is read once, as the server starts, and is the operator's as the configuration is: nothing of it
+can be changed through a page. Whatever is wrong with it is told then.
+"""
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from gettext import GNUTranslations
+from pathlib import Path
+
+import msgspec
+
+from valetkey.authorization.pages.looks.language import LANGUAGES, Language
+from valetkey.kernel.refusal import Mistake
+
+STYLE, TEMPLATES, TRANSLATIONS = "style.css", "templates", "translations"
+ABOUT = "languages.toml"
+"""Beside the translations: `fr = { name = "Français" }`, with `direction = "rtl"` where it is."""
+
+LOGOS = {"logo.svg": "image/svg+xml", "logo.png": "image/png"}
+"""The kinds of logo, and what each is sent as."""
+
+LARGEST_STYLE = 20_000
+LARGEST_LOGO = 100_000
+_PARTS = {STYLE, TEMPLATES, TRANSLATIONS, *LOGOS}
+
+_ESCAPED = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))", re.DOTALL)
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_ELSEWHERE = re.compile(
+    r"@import|@charset|image-set\s*\(|expression\s*\(|url\s*\(\s*[\"']?(?!/[^/\\])", re.IGNORECASE
+)
+_TAG = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}")
+_LAST = 0x10FFFF
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """What was read of it. Empty where it has none."""
+
+    directory: Path
+    style: str = ""
+    logo: bytes = b""
+    logo_type: str = ""
+    #: Languages that only the theme speaks.
+    languages: tuple[Language, ...] = ()
+    #: The names of templates that stand in for ours, and of others that these use.
+    templates: tuple[str, ...] = ()
+
+    @property
+    def compiled(self) -> Path:
+        """Where its `.mo` files are."""
+        return self.directory / TRANSLATIONS
+
+
+def read_theme(directory: Path) -> Theme:
+    """The theme in this directory. Raises Mistake, with the file, for what cannot be served."""
+    if not directory.is_dir():
+        raise Mistake(f"{directory} is not a directory", "brand.theme")
+    for entry in sorted(directory.iterdir()):
+        if entry.name not in _PARTS and not entry.name.startswith((".", "README")):
+            known = ", ".join(sorted(_PARTS))
+            raise _wrong(entry, f"a theme has nothing of this name, but {known}")
+    logo, logo_type = _logo(directory)
+    return Theme(
+        directory,
+        _style(directory / STYLE),
+        logo,
+        logo_type,
+        tuple(_languages(directory / TRANSLATIONS)),
+        tuple(_templates(directory / TEMPLATES)),
+    )
+
+
+def _style(file: Path) -> str:
+    if not file.exists():
+        return ""
+    text = _text(file, LARGEST_STYLE)
+    # Comments go and escapes are undone first: a browser reads past both.
+    plain = _ESCAPED.sub(_unescaped, _COMMENT.sub("", text))
+    for number, line in enumerate(plain.splitlines(), 1):
+        if _ELSEWHERE.search(line):
+            raise _wrong(
+                file,
+                f"line {number} loads something from elsewhere; use url(/…) of this server alone",
+            )
+    if _ELSEWHERE.search(plain):
+        raise _wrong(file, "it loads something from elsewhere; use url(/…) of this server alone")
+    return text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    digits: str | None = match[1]
+    if digits is None:
+        return match[2]
+    point = int(digits, 16)
+    return chr(point) if 0 < point <= _LAST else "\ufffd"
+
+
+def _logo(directory: Path) -> tuple[bytes, str]:
+    for name, kind in LOGOS.items():
+        file = directory / name
+        if not file.exists():
+            continue
+        content = file.read_bytes()
+        if len(content) > LARGEST_LOGO:
+            raise _wrong(file, f"it has more than {LARGEST_LOGO} bytes")
+        fine = content.startswith(_PNG) if kind == "image/png" else b"<svg" in content
+        if not fine:
+            raise _wrong(file, f"it is no {name.rpartition('.')[2].upper()} image")
+        return content, kind
+    return b"", ""
+
+
+def _languages(folder: Path) -> Iterator[Language]:
+    ours = {language.tag for language in LANGUAGES}
+    about = _about(folder / ABOUT)
+    for file in sorted(folder.glob("*")) if folder.is_dir() else ():
+        if file.suffix == ".po" or file.name == ABOUT:
+            continue
+        if file.suffix != ".mo" or not _TAG.fullmatch(file.stem):
+            raise _wrong(file, "write translations as TAG.mo, such as fr.mo")
+        try:
+            with file.open("rb") as source:
+                GNUTranslations(source)
+        except (OSError, UnicodeDecodeError, ValueError, IndexError, struct.error) as error:
+            raise _wrong(file, f"it cannot be read: {error}") from error
+        if file.stem not in ours:
+            said = about.get(file.stem, {})
+            direction = "rtl" if said.get("direction") == "rtl" else "ltr"
+            yield Language(file.stem, said.get("name", file.stem), direction)
+
+
+def _about(file: Path) -> Mapping[str, Mapping[str, str]]:
+    if not file.exists():
+        return {}
+    try:
+        return msgspec.toml.decode(file.read_bytes(), type=dict[str, dict[str, str]])
+    except msgspec.DecodeError as error:
+        raise _wrong(file, f"it cannot be read: {error}") from error
+
+
+def _templates(folder: Path) -> Iterator[str]:
+    for file in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        if file.is_dir():
+            continue
+        if file.suffix not in {".html", ".txt"}:
+            raise _wrong(file, "a template is a .html file, or a .txt file of a letter")
+        _text(file, LARGEST_LOGO)
+        yield file.relative_to(folder).as_posix()
+
+
+def _text(file: Path, most: int) -> str:
+    content = file.read_bytes()
+    if len(content) > most:
+        raise _wrong(file, f"it has more than {most} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise _wrong(file, "it is not text in UTF-8") from error
+
+
+def _wrong(file: Path, what: str) -> Mistake:
+    return Mistake(f"{file}: {what}", "brand.theme")
