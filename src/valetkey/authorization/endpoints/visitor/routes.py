@@ -16,7 +16,6 @@ from valetkey.authorization.endpoints.visitor.site import (
     CONSENT,
     HOME,
     LANGUAGE,
-    SECOND_FACTOR,
     SIGN_IN,
     SWITCH_ACCOUNT,
     Site,
