@@ -1,0 +1,156 @@
+"""The owner's link in a browser: an account or a sign-in, a second factor, the role."""
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.visitor.world import World, run
+from valetkey.authorization.deeds.admin.owner import LASTS, fresh_link, issue_link
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.runtime import SYSTEM
+
+WORD = "a long and good password"
+
+
+async def link_of(it: World, *, break_glass: bool = False) -> str:
+    link, key, now = fresh_link(SYSTEM.random), it.site.keyring.fingerprint_key, it.clock.now
+    await it.store.write(lambda tx: issue_link(tx, link, key, now, break_glass=break_glass))
+    return link.reveal()
+
+
+async def opened(it: World, browser: Browser) -> Answer:
+    """What the link shows first; it is in no address any more."""
+    link = await link_of(it)
+    answer = await browser.get("/admin/owner", link=link)
+    assert (answer.status, answer.location) == (303, "/admin/owner")
+    page = await browser.follow(answer)
+    assert link not in page.body
+    return page
+
+
+async def protect(it: World, username: str) -> None:
+    """A second factor, and that it was proved in this session."""
+
+    def work(tx: Transaction) -> None:
+        user = tx.users.find_by_name(username)
+        assert user is not None
+        tx.db.run(
+            "INSERT INTO credentials (id, uid, kind, data, created_at)"
+            " VALUES ('cr_totp', :uid, 'totp', '', 0)",
+            uid=user.uid,
+        )
+        tx.db.run("UPDATE sessions SET proved_by = 'pwd otp' WHERE uid = :uid", uid=user.uid)
+
+    await it.store.write(work)
+
+
+async def roles(it: World) -> list[tuple[str, Role | None]]:
+    def work(tx: Transaction) -> list[tuple[str, Role | None]]:
+        found = [tx.users.find(uid) for uid in tx.people.with_roles(9)]
+        return [(user.username, user.role) for user in found if user is not None]
+
+    return await it.store.read(work)
+
+
+def test_ad_01_with_an_account_of_their_own_and_a_second_factor_they_are_the_owner(
+    database_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        page = await opened(it, browser)
+        answer = await browser.submit(
+            page, "make", username="olive", email="olive@example.com", password=WORD
+        )
+        assert answer.location == "/admin/owner", answer.body
+        page = await browser.follow(answer)
+        assert knows(page, "A password alone is too little for an owner.")
+        # Nothing is theirs yet.
+        assert (await browser.get("/admin")).status == 404
+        assert await roles(it) == []
+        await protect(it, "olive")
+        page = await browser.get("/admin/owner")
+        answer = await browser.submit(page, "become")
+        assert answer.location == "/admin"
+        assert (await browser.follow(answer)).status == 200
+        assert await roles(it) == [("olive", Role.OWNER)]
+        # It is over for everybody, with whatever cookie.
+        assert (await browser.get("/admin/owner")).status == 404
+
+    run(database_url, story)
+
+
+def test_ad_01_somebody_with_an_account_signs_in(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        page = await opened(it, browser)
+        assert knows(page, "You are signed in as")
+        assert 'id="become"' not in page.body
+        await protect(it, "alice")
+        page = await browser.get("/admin/owner")
+        answer = await browser.submit(page, "become")
+        assert answer.location == "/admin"
+        assert await roles(it) == [("alice", Role.OWNER)]
+        assert "owner_link.redeemed" in await it.events()
+
+    run(sqlite_url, story)
+
+
+def test_ad_01_a_link_that_is_old_used_or_foreign_makes_nobody_anything(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        page = await opened(it, browser)
+        await protect(it, "alice")
+        page = await browser.get("/admin/owner")
+        for link in ("", "x", "vk_ln_", "\0", "é" * 9_00):
+            answer = await it.browser().get("/admin/owner", link=link)
+            assert answer.status in {400, 404}, link
+        assert (await it.browser().get("/admin/owner")).status == 404
+        it.clock.forward(LASTS)
+        answer = await browser.submit(page, "become")
+        assert answer.status == 404
+        assert knows(answer, "This link is over")
+        assert await roles(it) == []
+
+    run(sqlite_url, story)
+
+
+def test_what_is_wrong_with_the_account_stands_at_its_field(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        page = await opened(it, browser)
+        answer = await browser.submit(
+            page, "make", username="o live", email="olive", name="O" * 300, password="short"
+        )
+        assert answer.status == 400
+        for field in ("username", "email", "name", "password"):
+            assert f'id="{field}-fault"' in answer.body, field
+        assert 'value="o live"' in answer.body
+        assert "short" not in answer.body.replace("shorter", "")
+        answer = await browser.submit(
+            answer, "make", username="alice", email="other@example.com", name="", password=WORD
+        )
+        assert 'id="username-fault"' in answer.body
+        answer = await browser.submit(
+            answer, "make", username="olive", email="o@example.com", name="", password="olive123"
+        )
+        assert answer.status == 303
+        user = await it.store.read(lambda tx: tx.users.find_by_name("olive"))
+        assert user is not None
+        assert user.email_verified_at is not None
+
+    run(sqlite_url, story)
+
+
+def test_an_account_is_made_only_with_the_link_and_our_form(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        page = await opened(it, browser)
+        _, fields = page.form("make")
+        good = {**fields, "username": ["olive"], "email": ["o@example.com"], "password": [WORD]}
+        stranger = it.browser()
+        assert (await stranger.post("/admin/owner/account", good)).status == 404
+        evil = {"origin": "https://evil.example"}
+        assert (await browser.post("/admin/owner/account", good, evil)).status == 403
+        assert (await browser.post("/admin/owner/account", {**good, "csrf": ["x"]})).status == 403
+        assert await it.store.read(lambda tx: tx.users.find_by_name("olive")) is None
+
+    run(sqlite_url, story)

@@ -1,0 +1,228 @@
+"""One person in the hands of those who look after them: what each role may do, and what ends."""
+
+import asyncio
+
+import pytest
+
+from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
+from tests.authorization.endpoints.admin.people import administrator, do, give
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+PAGE = f"/admin/users/{BOB.uid}"
+NOTES = Scope.of("notes:read")
+
+
+async def bob_now(it: World) -> User:
+    user = await it.store.read(lambda tx: tx.users.find(BOB.uid))
+    assert user is not None
+    return user
+
+
+async def last(it: World, name: str) -> EventRecord:
+    page = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
+    return [event for event in page if event.name == name][-1]
+
+
+def test_everything_of_a_person_is_seen_and_nothing_that_signs_in(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await signed_in(it, "bob")
+        await grant_of(it, WEB.id, NOTES, user=BOB)
+        browser = await administrator(it, Role.AUDITOR)
+        page = await browser.get(PAGE)
+        assert page.status == 200
+        for words in ("bob@example.com", "1002", "Password", "Firefox on Linux", "Notes Printer"):
+            assert knows(page, words), words
+        assert "session.started" in page.body
+        assert "argon2" not in page.body
+        # An auditor is offered nothing.
+        assert f"{PAGE}/" not in page.body
+
+    run(database_url, story)
+
+
+def test_switching_off_says_what_ends_ends_it_and_is_on_record(database_url: str) -> None:
+    async def story(it: World) -> None:
+        bob = await signed_in(it, "bob")
+        await grant_of(it, WEB.id, NOTES, user=BOB)
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        question = await browser.get(f"{PAGE}/disable")
+        assert knows(question, "1 session ends.")
+        assert knows(question, "1 app loses access.")
+        assert (await bob_now(it)).disabled_at is None
+        answer = await browser.submit(question, "do")
+        page = await browser.follow(answer)
+        assert knows(page, "The account is off.")
+        assert (await bob_now(it)).disabled_at == it.clock.now
+        assert await live(it, BOB) == []
+        assert (await bob.get("/account/sessions")).status == 303
+        event = await last(it, "user.disabled")
+        assert (event.uid, event.done_by) == (BOB.uid, f"user {ALICE.uid}")
+        # The address alone says nothing.
+        assert not knows(await browser.get(f"{PAGE}?done=enable"), "What had ended stays")
+        await do(browser, f"{PAGE}/enable")
+        assert (await bob_now(it)).disabled_at is None
+        assert await live(it, BOB) == []
+
+    run(database_url, story)
+
+
+def test_support_signs_people_out_and_no_more(database_url: str) -> None:
+    async def story(it: World) -> None:
+        bob = await signed_in(it, "bob")
+        await grant_of(it, WEB.id, NOTES, user=BOB)
+        browser = await administrator(it, Role.SUPPORT)
+        page = await browser.get(PAGE)
+        assert f"{PAGE}/sign-out" in page.body
+        for act in ("disable", "enable", "verify-email", "role", "let-register", "end-app"):
+            assert f"{PAGE}/{act}" not in page.body, act
+            assert (await browser.get(f"{PAGE}/{act}")).status == 404, act
+            _, fields = (await browser.get(f"{PAGE}/sign-out")).form("do")
+            assert (await browser.post(f"{PAGE}/{act}", fields)).status == 404, act
+        page = await browser.follow(await do(browser, f"{PAGE}/sign-out"))
+        assert knows(page, "They are signed out everywhere.")
+        assert (await bob.get("/account/sessions")).status == 303
+        # What outlasts sessions stays.
+        assert len(await live(it, BOB)) == 1
+        assert (await last(it, "session.ended")).done_by == f"user {ALICE.uid}"
+
+    run(database_url, story)
+
+
+def test_nobody_acts_on_somebody_of_a_higher_role(database_url: str) -> None:
+    async def story(it: World) -> None:
+        for mine, theirs in (
+            (Role.SUPPORT, Role.ADMINISTRATOR),
+            (Role.SUPPORT, Role.OWNER),
+            (Role.ADMINISTRATOR, Role.OWNER),
+        ):
+            await give(it, None, BOB)
+            await signed_in(it, "bob")
+            browser = await administrator(it, mine)
+            act = "sign-out"
+            _, fields = (await browser.get(f"{PAGE}/{act}")).form("do")
+            await give(it, theirs, BOB)
+            assert f"{PAGE}/{act}" not in (await browser.get(PAGE)).body
+            assert (await browser.get(f"{PAGE}/{act}")).status == 403
+            refused = await browser.post(f"{PAGE}/{act}", fields)
+            assert refused.status == 403
+            assert knows(refused, "this person has a higher role than yours")
+        assert "session.ended" not in await it.events()
+
+    run(database_url, story)
+
+
+def test_an_app_loses_access_and_the_other_keeps_it(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await grant_of(it, WEB.id, NOTES, user=BOB)
+        kept = await grant_of(it, "nat1", NOTES, user=BOB)
+        browser = await administrator(it)
+        question = await browser.get(f"{PAGE}/end-app", app=WEB.id)
+        assert knows(question, "Notes Printer")
+        page = await browser.follow(await browser.submit(question, "do"))
+        assert knows(page, "That app has no access any more.")
+        assert await live(it, BOB) == [kept]
+        assert (await browser.get(f"{PAGE}/end-app", app="web2")).status == 404
+        assert (await browser.get(f"{PAGE}/end-app", app="\0")).status == 400
+
+    run(sqlite_url, story)
+
+
+def test_an_address_is_taken_as_verified_and_somebody_registers_apps(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        assert knows(await browser.get(PAGE), "E-mail not verified")
+        page = await browser.follow(await do(browser, f"{PAGE}/verify-email"))
+        assert knows(page, "Their e-mail address counts as verified.")
+        assert (await bob_now(it)).email_verified_at == it.clock.now
+        assert f"{PAGE}/verify-email" not in page.body
+        await do(browser, f"{PAGE}/let-register")
+        assert await it.store.read(lambda tx: tx.members.is_developer(BOB.uid))
+        page = await browser.get(PAGE)
+        assert f"{PAGE}/stop-register" in page.body
+        assert f"{PAGE}/let-register" not in page.body
+        await do(browser, f"{PAGE}/stop-register")
+        assert not await it.store.read(lambda tx: tx.members.is_developer(BOB.uid))
+        assert {"developer.admitted", "developer.dismissed"} <= set(await it.events())
+
+    run(sqlite_url, story)
+
+
+def test_nobody_switches_themselves_off_and_the_last_owner_stays(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it, Role.OWNER)
+        mine = f"/admin/users/{ALICE.uid}"
+        answer = await do(browser, f"{mine}/disable")
+        assert answer.status == 409
+        assert knows(answer, "this is your own account")
+        answer = await do(browser, f"{mine}/role", role="none")
+        assert answer.status == 409
+        assert knows(answer, "this is the last owner")
+        assert "user.disabled" not in await it.events()
+
+    run(sqlite_url, story)
+
+
+def test_of_many_who_switch_somebody_off_at_once_one_does(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it)
+        action, fields = (await browser.get(f"{PAGE}/disable")).form("do")
+        answers = await asyncio.gather(*(browser.post(action, fields) for _ in range(8)))
+        assert {answer.status for answer in answers} == {303}
+        assert (await it.events()).count("user.disabled") == 1
+
+    run(database_url, story)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/admin/users/0",
+        "/admin/users/01002",
+        "/admin/users/9007199254740992",
+        "/admin/users/99999999999999999999",
+        "/admin/users/1002x",
+        "/admin/users/%31002",
+        "/admin/users/-1",
+        "/admin/users/4242",
+        "/admin/users/4242/disable",
+        f"{PAGE}/impersonate",
+        f"{PAGE}/delete/x",
+    ],
+)
+def test_what_is_not_there_is_not_found(path: str, sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it)
+        assert (await browser.get(path)).status == 404
+        _, fields = (await browser.get(f"{PAGE}/disable")).form("do")
+        assert (await browser.post(path, fields)).status in {404, 405}
+
+    run(sqlite_url, story)
+
+
+def test_ad_05_a_role_is_given_only_after_a_recent_proof(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it)
+        question = await browser.get(f"{PAGE}/role")
+        assert question.status == 200
+        it.clock.forward(601)
+        assert (await browser.get(f"{PAGE}/role")).location == f"/account/confirm?to={PAGE}/role"
+        answer = await browser.submit(question, "do", role="auditor")
+        assert answer.location == f"/account/confirm?to={PAGE}/role"
+        assert (await bob_now(it)).role is None
+        page = await browser.follow(answer)
+        answer = await browser.submit(page, "confirm", password="correct horse battery staple")
+        answer = await do(browser, answer.location, role="auditor")
+        page = await browser.follow(answer)
+        assert knows(page, "Their role has changed.")
+        assert (await bob_now(it)).role is Role.AUDITOR
+        event = await last(it, "role.changed")
+        assert '"before":"","after":"auditor"' in event.data
+        assert event.done_by == f"user {ALICE.uid}"
+        assert (await do(browser, f"{PAGE}/role", role="king")).status == 400
+
+    run(sqlite_url, story)

@@ -1,0 +1,109 @@
+"""Looking for people: by the beginning of a word, by uid, with filters, page by page."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.endpoints.account.people import knows
+from tests.authorization.endpoints.admin.people import administrator
+from tests.authorization.endpoints.visitor.browser import Answer
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+
+
+async def many(it: World, count: int) -> None:
+    def work(tx: Transaction) -> None:
+        for number in range(count):
+            user = replace(
+                ALICE,
+                uid=Uid(10_000 + number),
+                username=f"person{number:03}",
+                email=f"person{number:03}@example.org",
+                name=f"Person Number{number:03}",
+                created_at=Instant(ALICE.created_at + number),
+                disabled_at=ALICE.created_at if number % 40 == 0 else None,
+            )
+            assert tx.users.register(user)
+
+    await it.store.write(work)
+
+
+def listed(page: Answer) -> list[str]:
+    """The addresses of those who are on the page."""
+    return [
+        part.partition('"')[0]
+        for part in page.body.split('<th scope="row">')[1:]
+        for part in part.split('href="')[1:2]
+    ]
+
+
+def test_people_are_found_and_filtered(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it, Role.AUDITOR)
+        everybody = await browser.get("/admin/users")
+        assert set(listed(everybody)) == {"/admin/users/1001", "/admin/users/1002"}
+        for text in ("bo", "BOB@", "1002", "  bob  "):
+            assert listed(await browser.get("/admin/users", q=text)) == ["/admin/users/1002"], text
+        assert listed(await browser.get("/admin/users", show="role")) == ["/admin/users/1001"]
+        assert listed(await browser.get("/admin/users", q="b", show="role")) == []
+        nobody = await browser.get("/admin/users", q='"><script>x')
+        assert knows(nobody, "Nobody found")
+        assert "<script>x" not in nobody.body
+
+    run(database_url, story)
+
+
+def test_the_list_goes_on_page_by_page_without_leaving_anybody_out(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await many(it, 120)
+        browser = await administrator(it, Role.AUDITOR)
+        for start in ("/admin/users", "/admin/users?q=person"):
+            found: list[str] = []
+            page = await browser.get(start)
+            while True:
+                found += listed(page)
+                if 'rel="next"' not in page.body:
+                    break
+                more = page.body.partition('rel="next"')[0].rpartition('href="')[2]
+                page = await browser.get(more.partition('"')[0].replace("&amp;", "&"))
+            assert len(found) == len(set(found)) == (122 if "?" not in start else 120)
+        off = await browser.get("/admin/users", q="person", show="disabled")
+        assert listed(off) == ["/admin/users/10000", "/admin/users/10040", "/admin/users/10080"]
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "after=x",
+        "after=.",
+        "after=1.99999999999999999",
+        "after=zz.1",
+        "q=%ed%a0%80",
+        "q=%zz",
+        "q=a&q=b",
+        f"after={'9' * 81}.1",
+        "after=ff.1",
+    ],
+)
+def test_an_address_that_was_not_ours_is_refused(query: str, sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it, Role.AUDITOR)
+        answer = await browser.get(f"/admin/users?{query}")
+        assert answer.status == 400, query
+
+    run(sqlite_url, story)
+
+
+def test_a_search_of_any_length_is_answered(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it, Role.AUDITOR)
+        assert (await browser.get("/admin/users", q="b" * 5_000)).status == 200
+        assert (await browser.get("/admin/users", q="9" * 300)).status == 200
+        assert (await browser.get("/admin/users", show="nonsense")).status == 200
+
+    run(sqlite_url, story)
