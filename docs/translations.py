@@ -1,0 +1,182 @@
+"""The catalogues of the pages, written again from templates and code: `make translations`.
+
+A sentence keeps its translation while its English stays the same; what is new waits for somebody
+who translates it in the `.po` file, and is English until then.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import extract, extract_from_dir
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
+from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.authorization.pages.looks.language import ENGLISH, LANGUAGES
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.kernel.refusal import ErrorCode
+from valetkey.resource.scopes import SCOPES
+
+SOURCE = Path(__file__).parent.parent / "src/valetkey"
+PAGES = SOURCE / "authorization/pages"
+FOLDER = PAGES / "translations"
+
+_TEMPLATES = [("**.html", "jinja2.ext:babel_extract"), ("**.txt", "jinja2.ext:babel_extract")]
+_AS_PAGES_DO = {
+    "extensions": "jinja2.ext.i18n",
+    "newstyle_gettext": "true",
+    "lstrip_blocks": "true",
+    "silent": "false",
+}
+_CODE = [("**.py", "python")]
+_MARKS = {"translatable": None}
+# Those whose refusals people read on a page; all others are read by programs and their makers.
+_REFUSING = (
+    "authorization/endpoints/account",
+    "authorization/endpoints/admin",
+    "authorization/endpoints/developer",
+    "authorization/endpoints/visitor",
+    "authorization/endpoints/authorize/pending.py",
+    "authorization/protocol/csrf.py",
+    "web/router.py",
+)
+_NEVER = datetime(2026, 1, 1, tzinfo=UTC)
+
+Found = tuple[str | tuple[str, ...], str, list[str]]
+"""A message, the file it is in, and comments about it."""
+
+
+def messages() -> Catalog:
+    """Every text of the pages, in English."""
+    catalog = _catalog(None)
+    for text, file, comments in _found():
+        catalog.add(text, None, locations=[(file, 0)], auto_comments=comments)
+    return catalog
+
+
+def _found() -> Iterator[Found]:
+    for file, _, text, comments, _ in extract_from_dir(
+        PAGES, _TEMPLATES, {"**": _AS_PAGES_DO}, strip_comment_tags=True
+    ):
+        yield text, f"authorization/pages/{file}", comments
+    for file, _, text, comments, _ in extract_from_dir(SOURCE, _CODE, keywords=_MARKS):
+        yield text, file, comments
+    yield from _refusals()
+    yield from _sentences()
+
+
+def _refusals() -> Iterator[Found]:
+    keywords = {"Refusal": (2,), "_refused": (1,), "nothing_there": (1,)}
+    for place in _REFUSING:
+        top = SOURCE / place
+        for file in sorted(top.rglob("*.py")) if top.is_dir() else (top,):
+            with file.open("rb") as source:
+                for _, text, comments, _ in extract("python", source, keywords=keywords):
+                    if isinstance(text, str) and " " in text:
+                        yield text, str(file.relative_to(SOURCE)), comments
+
+
+def _sentences() -> Iterator[Found]:
+    """Texts that the code keeps as values."""
+    errors = "authorization/pages/errors/texts.py"
+    for code in ErrorCode:
+        text = TEXTS[code]
+        for sentence in (text.meaning, *text.causes, *(r.advice for r in text.remedies)):
+            yield sentence, errors, []
+        yield text.example.caption, errors, []
+    for word in CLAIM_WORDS.values():
+        yield word, "authorization/pages/authorize/claim_words.py", ["It wants to …"]
+    for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):
+        if sentence:
+            yield sentence, "resource/scopes.py", ["It wants to …"]
+
+
+def updated(tag: str, english: Catalog) -> Catalog:
+    """The catalogue of one language, with every message there is and none that is not."""
+    catalog = _catalog(tag)
+    before = read(tag)
+    for message in english:
+        if not message.id:
+            continue
+        known = before.get(message.id if isinstance(message.id, str) else message.id[0])
+        text = known.string if known is not None and known.id == message.id else None
+        catalog.add(
+            message.id,
+            text,
+            locations=message.locations,
+            auto_comments=message.auto_comments,
+            flags=message.flags,
+        )
+    return catalog
+
+
+def read(tag: str) -> Catalog:
+    """The catalogue as it lies in its file; empty where there is none."""
+    file = FOLDER / f"{tag}.po"
+    if not file.exists():
+        return _catalog(tag)
+    with file.open("rb") as source:
+        return read_po(source, locale=tag)
+
+
+def missing(catalog: Catalog) -> Iterator[Message]:
+    """Messages that nobody translated."""
+    for message in catalog:
+        texts = message.string if isinstance(message.string, tuple) else (message.string,)
+        if message.id and not all(texts):
+            yield message
+
+
+def source_of(catalog: Catalog) -> bytes:
+    """The text of a `.po` file: by file and not by line, so that moving a line changes nothing."""
+    file = BytesIO()
+    write_po(file, catalog, width=100, sort_by_file=True, include_lineno=False, omit_header=False)
+    return file.getvalue()
+
+
+def compiled(catalog: Catalog) -> bytes:
+    """The bytes of an `.mo` file."""
+    file = BytesIO()
+    write_mo(file, catalog)
+    return file.getvalue()
+
+
+def _catalog(tag: str | None) -> Catalog:
+    return Catalog(
+        locale=tag,
+        project="Valetkey",
+        version="1",
+        header_comment="# The pages of Valetkey. Written again by `make translations`.",
+        copyright_holder="The Valetkey authors",
+        creation_date=_NEVER,
+        revision_date=_NEVER,
+        last_translator="The Valetkey authors",
+        language_team="The Valetkey authors",
+        fuzzy=False,
+    )
+
+
+def main(arguments: Iterable[str]) -> None:
+    """Write both files of every language; `--missing` says what waits for a translation."""
+    english = messages()
+    for language in LANGUAGES:
+        if language is ENGLISH:
+            continue
+        catalog = updated(language.tag, english)
+        FOLDER.mkdir(exist_ok=True)
+        (FOLDER / f"{language.tag}.po").write_bytes(source_of(catalog))
+        (FOLDER / f"{language.tag}.mo").write_bytes(compiled(catalog))
+        waiting = list(missing(catalog))
+        print(f"{language.name}: {len(catalog)} texts, {len(waiting)} without a translation")  # noqa: T201
+        if "--missing" in arguments:
+            for message in waiting:
+                print(message.id)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
