@@ -1,5 +1,7 @@
 """The headers that every response carries, refusals included: framing, sniffing, CSP, HSTS."""
 
+from functools import lru_cache
+
 from valetkey.web.exchange import Pairs
 
 RawPairs = list[tuple[bytes, bytes]]
@@ -25,6 +27,8 @@ _BASE: tuple[tuple[bytes, bytes], ...] = (
 _HSTS = (b"strict-transport-security", b"max-age=63072000")
 _SECURE = (*_BASE, _HSTS)
 _NAMES = frozenset(name for name, _ in _SECURE)
+# Fields that many answers share: what is made of them is remembered. Others may be secret.
+_ALIKE = frozenset(("access-control-allow-origin", "cache-control", "content-type"))
 
 
 def harden(headers: Pairs, *, hsts: bool) -> RawPairs:
@@ -33,6 +37,13 @@ def harden(headers: Pairs, *, hsts: bool) -> RawPairs:
     One that they set to "" is left out: a page made to be framed cannot say that it must not be.
     Raises ValueError for a value that is not printable ASCII: no input may start a header line.
     """
+    for name, _ in headers:
+        if name not in _ALIKE:
+            return _hardened(headers, hsts)
+    return [*_remembered(headers, hsts)]
+
+
+def _hardened(headers: Pairs, hsts: bool) -> RawPairs:
     own: RawPairs = []
     for name, value in headers:
         if not (value.isascii() and value.isprintable()):
@@ -46,3 +57,8 @@ def harden(headers: Pairs, *, hsts: bool) -> RawPairs:
     kept = [pair for pair in own if pair[1] or pair[0] not in _NAMES]
     kept.extend(pair for pair in base if pair[0] not in given)
     return kept
+
+
+@lru_cache(maxsize=64)
+def _remembered(headers: Pairs, hsts: bool) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple(_hardened(headers, hsts))

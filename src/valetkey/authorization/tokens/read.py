@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from typing import Generic, TypeVar
 
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.standing import Standing
@@ -20,7 +21,10 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, well_formed
 
 _UID = re.compile(r"[1-9][0-9]{0,15}")
-_MOST_KNOWN = 2_048
+T = TypeVar("T")
+
+MOST_KNOWN = 2_048
+"""Tokens about which something is remembered; the oldest goes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,43 @@ class _Verified:
         """Remember it."""
         if keys is not self._keys:
             self._keys, self._reads = keys, {}
-        while len(self._reads) >= _MOST_KNOWN:
+        while len(self._reads) >= MOST_KNOWN:
             del self._reads[next(iter(self._reads))]
         self._reads[digest] = read
+
+
+class Remembered(Generic[T]):
+    """Answers about tokens, good until anybody commits (docs/decisions/0010).
+
+    They lie under digests: tokens themselves are not kept.
+
+    Take the engine's mark, look here, and only then read the database: what is kept under a mark
+    was true when the mark was taken. An engine without marks remembers nothing. What time alone
+    ends is for the caller to see.
+    """
+
+    __slots__ = ("_answers", "_mark")
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._mark: bytes | None = None
+        self._answers: dict[bytes, T] = {}
+
+    def find(self, token: str, mark: bytes | None) -> T | None:
+        """What was kept for this token since nobody committed; None for nothing."""
+        if mark is None or mark != self._mark:
+            return None
+        return self._answers.get(_digest(token))
+
+    def keep(self, token: str, mark: bytes | None, answer: T) -> None:
+        """Remember it, with nothing of an earlier mark."""
+        if mark is None:
+            return
+        if mark != self._mark:
+            self._mark, self._answers = mark, {}
+        while len(self._answers) >= MOST_KNOWN:
+            del self._answers[next(iter(self._answers))]
+        self._answers[_digest(token)] = answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +127,7 @@ class AccessTokenReader:
         if token.count(".") != 2:  # noqa: PLR2004 - header, claims, signature
             return None
         await self.keys.refresh(now)
-        digest = sha256(token.encode("utf-8", "surrogatepass")).digest()
+        digest = _digest(token)
         known = self._verified.find(digest, self.keys.published(now), now)
         if known is not None:
             return known
@@ -196,3 +234,7 @@ def _read(token: ReferenceToken) -> Read:
         expires_at=token.expires_at,
         by_reference=True,
     )
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()

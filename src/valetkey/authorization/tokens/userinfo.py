@@ -5,6 +5,7 @@ from typing import NoReturn
 
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.protocol.claims import (
     OPENID,
     ClaimsRequest,
@@ -28,6 +29,12 @@ class Told:
     user: User
     client_id: str
     names: frozenset[str]
+    standing: Standing
+    expires_at: Instant
+
+    def holds(self, now: Instant) -> bool:
+        """Whether time has not ended it since it was read."""
+        return self.expires_at > now and require_live(self.standing, now) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class UserInfo:
             grant = None if looked_up is None else looked_up.grant
         asked = ClaimsRequest.parse("" if grant is None else grant.claims)
         names = frozenset((*claims_of_scope(live.scope), *asked.userinfo))
-        return Told(user, live.client_id, names)
+        return Told(user, live.client_id, names, found.standing, live.expires_at)
 
 
 def refuse_token(received: str) -> NoReturn:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import CREDENTIAL, Service, run
-from valetkey.authorization.model.register.client import RESOURCE_SERVER
+from valetkey.authorization.model.register.client import RESOURCE_SERVER, AccessTokenFormat
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.moment import Instant
@@ -145,5 +145,39 @@ def test_a_token_by_reference_for_another_api_is_not_for_this_one(tmp_path: Path
         await it.write(move)
         assert await it.introspect(token) == INACTIVE
         (await it.ask(token, "account", "read")).refused(401, "invalid_token")
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("kind", [AccessTokenFormat.JWT, AccessTokenFormat.REFERENCE])
+def test_what_another_process_ends_has_ended_here(
+    tmp_path: Path, database_url: str, kind: AccessTokenFormat
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", access_token_format=kind)
+        token = (await it.tokens("web")).text("access_token")
+        told = await it.introspect(token)
+        assert told["active"] is True
+        assert (await it.introspect(token)) == told
+        # `it.write` has an engine of its own, as another process would.
+        grant_id = str(told["grant_id"])
+        assert await it.write(lambda tx: tx.grants.revoke(grant_id, it.clock.now, "test"))
+        assert await it.introspect(token) == INACTIVE
+
+    run(tmp_path, story, database_url)
+
+
+@pytest.mark.parametrize("kind", [AccessTokenFormat.JWT, AccessTokenFormat.REFERENCE])
+def test_what_time_ends_has_ended_though_nobody_wrote(
+    tmp_path: Path, kind: AccessTokenFormat
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", access_token_format=kind)
+        token = (await it.tokens("web")).text("access_token")
+        told = await it.introspect(token)
+        assert told["active"] is True
+        assert (await it.introspect(token)) == told
+        it.clock.now = Instant(int(str(told["exp"])))
+        assert await it.introspect(token) == INACTIVE
 
     run(tmp_path, story)

@@ -286,3 +286,31 @@ def test_pairwise_clients_learn_a_name_that_is_theirs_alone(
         assert "1001" not in names.values()
 
     run(tmp_path, story, database_url)
+
+
+def test_what_was_told_before_follows_every_change_and_every_end(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        token = await _token(it, "openid profile")
+        first = await _ask(it, token)
+        assert (await _ask(it, token)).body == first.body
+        await _record(it, WHOLE)
+        assert (await _ask(it, token)).text("nickname") == "Countess"
+        assert (await _ask(it, token)).text("nickname") == "Countess"
+        grant_id = str((await it.introspect(token))["grant_id"])
+        assert await it.write(lambda tx: tx.grants.revoke(grant_id, it.clock.now, "test"))
+        (await _ask(it, token)).refused(401, "invalid_token")
+
+    run(tmp_path, story, database_url)
+
+
+def test_what_was_told_before_ends_with_its_time(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        token = await _token(it)
+        assert (await _ask(it, token)).status == 200
+        assert (await _ask(it, token)).status == 200
+        it.clock.forward(3_700)
+        (await _ask(it, token)).refused(401, "invalid_token")
+
+    run(tmp_path, story)

@@ -6,7 +6,7 @@ it, signed (RFC 9701): evidence that can be kept and shown to others.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
@@ -17,7 +17,12 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.read import AccessTokenReader, Read
+from valetkey.authorization.tokens.read import (
+    AccessTokenReader,
+    Found,
+    Read,
+    Remembered,
+)
 from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.jose import jwt
@@ -51,6 +56,7 @@ class IntrospectionEndpoint:
     issuer: str
     refuse: ClientRefusal
     subjects: Subjects
+    known: Remembered[Found] = field(default_factory=Remembered[Found], repr=False)
 
     async def __call__(self, request: Request) -> Response:
         """What RFC 7662 section 2.2 says, and `grant_id` for our own resource servers."""
@@ -61,9 +67,7 @@ class IntrospectionEndpoint:
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             _require_confidential(proven)
-            token = the_token(asked)
-            read = await self.reader.read_by_value(token, request.at)
-            said = await self.store.read(lambda tx: self._say(tx, proven, token, read, request.at))
+            said = await self._said(proven, the_token(asked), request.at)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
         registered = proven.client.openid.introspection_signed_response_alg
@@ -71,6 +75,20 @@ class IntrospectionEndpoint:
             algorithm = Algorithm(registered) if registered else ALGORITHM
             return await self._signed(said, client_id, request.at, algorithm)
         return json_response(dict(said), 200, _NO_STORE)
+
+    async def _said(self, proven: Authenticated, token: str, now: Instant) -> Mapping[str, object]:
+        mark = self.store.engine.mark()
+        known = self.known.find(token, mark)
+        # Who knows people by other names has to look the person up.
+        if known is not None and not proven.client.openid.is_pairwise:
+            if known.read.expires_at <= now:
+                return _INACTIVE
+            return self._tell(proven, known, now, "")
+        read = await self.reader.read_by_value(token, now)
+        said, found = await self.store.read(lambda tx: self._say(tx, proven, token, read, now))
+        if found is not None:
+            self.known.keep(token, mark, found)
+        return said
 
     async def _signed(
         self, said: Mapping[str, object], client_id: str, now: Instant, algorithm: Algorithm
@@ -88,21 +106,26 @@ class IntrospectionEndpoint:
 
     def _say(
         self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant
-    ) -> Mapping[str, object]:
+    ) -> tuple[Mapping[str, object], Found | None]:
         if (parts := take_apart(token)) is not None:
-            return self._say_refresh_token(tx, proven, parts, now)
+            return self._say_refresh_token(tx, proven, parts, now), None
         found = self.reader.find_live(tx, token, read, now)
-        if found is None or require_live(found.standing, now) is not None:
-            return _INACTIVE
+        if found is None:
+            return _INACTIVE, None
+        return self._tell(proven, found, now, self._subject(tx, proven, found.read.uid)), found
+
+    def _tell(
+        self, proven: Authenticated, found: Found, now: Instant, subject: str
+    ) -> Mapping[str, object]:
         live = found.read
-        if not _may_know(proven, live.client_id):
+        if require_live(found.standing, now) is not None or not _may_know(proven, live.client_id):
             return _INACTIVE
         said: dict[str, object] = {
             "active": True,
             "scope": str(live.scope),
             "client_id": live.client_id,
             "token_type": "bearer",
-            "sub": self._subject(tx, proven, live.uid) or live.subject,
+            "sub": subject or live.subject,
             "aud": live.audience,
             "iss": self.issuer,
             "iat": live.issued_at,
@@ -148,6 +171,8 @@ class IntrospectionEndpoint:
 
 def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:
     """Who names neither of the two gets what the client is registered for."""
+    if not any(SIGNED in each.lower() for each in accept) and not registered:
+        return False
     named: dict[str, bool] = {}
     for item in ",".join(accept).lower().split(","):
         name, *parameters = (part.strip() for part in item.split(";"))

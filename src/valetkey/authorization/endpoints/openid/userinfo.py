@@ -1,14 +1,15 @@
 """GET and POST /oauth/userinfo: claims about the person behind a token (Core section 5.3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.openid.bearer import read_token
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token import Signs
-from valetkey.authorization.tokens.userinfo import UserInfo, refuse_token
+from valetkey.authorization.tokens.read import Remembered
+from valetkey.authorization.tokens.userinfo import Told, UserInfo, refuse_token
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
@@ -31,12 +32,11 @@ class UserInfoEndpoint:
     userinfo: UserInfo
     signer: Signs
     issuer: str
+    known: Remembered[Told] = field(default_factory=Remembered[Told], repr=False)
 
     async def __call__(self, request: Request) -> Response:
         """The claims. Raises Refused."""
-        token = read_token(request)
-        read = await self.userinfo.reader.read_by_value(token, request.at)
-        told = await self.store.read(lambda tx: self.userinfo.tell(tx, token, read, request.at))
+        told = await self._told(read_token(request), request.at)
         client = await self.directory.find(told.client_id)
         if client is None:
             refuse_token("a token of no client")
@@ -44,6 +44,16 @@ class UserInfoEndpoint:
         if registered.userinfo_signed_response_alg or registered.userinfo_encrypted_response_alg:
             return await self._protected(claims, client, request.at)
         return json_response(claims, 200, _NO_STORE)
+
+    async def _told(self, token: str, now: Instant) -> Told:
+        mark = self.store.engine.mark()
+        known = self.known.find(token, mark)
+        if known is not None and known.holds(now):
+            return known
+        read = await self.userinfo.reader.read_by_value(token, now)
+        told = await self.store.read(lambda tx: self.userinfo.tell(tx, token, read, now))
+        self.known.keep(token, mark, told)
+        return told
 
     async def _protected(
         self, claims: Mapping[str, object], client: Client, now: Instant
