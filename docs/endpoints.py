@@ -58,6 +58,8 @@ SENTENCES = {
     "/developer/apps/{client_id}/legacy": "Asks, and takes a grant type of old from it.",
     "/developer/apps/{client_id}": "One of them: its id, where it stands, what is to be done.",
     "/developer/apps/{client_id}/failures": "What was refused it, newest first.",
+    "/developer/apps/{client_id}/health": "What should be mended about it.",
+    "/developer/apps/{client_id}/health/{mend}": "Asks, and mends one of these things.",
     "/developer/apps/{client_id}/usage": "What it was used for, day by day.",
     "/developer/apps/{client_id}/people": "Who connected with it, as far as the app may know.",
     "/developer/apps/{client_id}/failures/{reference}": "Why one request was refused, and what mends it.",

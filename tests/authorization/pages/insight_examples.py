@@ -4,11 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.developer_examples import HEAD, head
+from valetkey.authorization.deeds.developer.health import Finding, Mend, Sign, Weight
 from valetkey.authorization.pages.developer.insight.advice import advice_on
 from valetkey.authorization.pages.developer.insight.failures import (
     FailureLine,
     FailurePage,
     FailuresPage,
+)
+from valetkey.authorization.pages.developer.insight.health import (
+    FindingLine,
+    HealthPage,
+    MendPage,
 )
 from valetkey.authorization.pages.developer.insight.people import PeoplePage, PersonLine
 from valetkey.authorization.pages.developer.insight.usage import Series, UsageDay, UsagePage
@@ -109,6 +115,49 @@ def _person(uid: int, name: str = "", email: str = "") -> PersonLine:
     return PersonLine(str(uid), scope, When(Instant(NOW - days(uid % 30)), NOW), last, name, email)
 
 
+def _finding(finding: Finding) -> FindingLine:
+    return FindingLine(
+        finding.sign.value,
+        finding.weight.value,
+        finding.about,
+        None if finding.last is None else When(finding.last, NOW),
+        "" if finding.mend is None else finding.mend.value,
+        finding.way,
+    )
+
+
+_EARLIER = Instant(NOW - days(12))
+_FINDINGS = tuple(
+    map(
+        _finding,
+        (
+            Finding(Sign.SECRET_IN_URL, Weight.ALARM, ("…h8Qz",), _EARLIER, way="secrets"),
+            Finding(Sign.IMPLICIT_UNUSED, Weight.WARNING, mend=Mend.DROP_IMPLICIT),
+            Finding(Sign.PASSWORD_USED, Weight.WARNING, last=_EARLIER, way="start"),
+            Finding(Sign.PASSWORD_UNUSED, Weight.WARNING, mend=Mend.DROP_PASSWORD),
+            Finding(Sign.PKCE_UNUSED, Weight.WARNING, last=_EARLIER, way="start"),
+            Finding(Sign.PKCE_OPTIONAL, Weight.WARNING, last=NOW, mend=Mend.REQUIRE_PKCE),
+            Finding(Sign.HTTP_REDIRECT, Weight.WARNING, ("http://127.0.0.1:8000/callback",)),
+            Finding(
+                Sign.SCOPES_UNUSED,
+                Weight.WARNING,
+                ("files:read", "files:write"),
+                mend=Mend.REMOVE_SCOPES,
+            ),
+            Finding(Sign.SECRET_IDLE, Weight.WARNING, ("…8c2M",), way="secrets"),
+            Finding(Sign.SECRET_OLD, Weight.HINT, ("…9aXw",), _EARLIER, way="secrets"),
+            Finding(Sign.CLASSIC_NEEDLESS, Weight.HINT, mend=Mend.MODERN_PROFILE),
+            Finding(Sign.NO_POLICY, Weight.HINT),
+            Finding(Sign.NO_LOGO, Weight.HINT),
+        ),
+    )
+)
+
+
+def _mending(line: FindingLine) -> MendPage:
+    return MendPage(HEAD, HEAD.at("health") + f"/{line.mend}", "csrf-value", line, people=9_104)
+
+
 def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
     """Each page in the states that it has."""
     codes = tuple(sorted({code.value for _, code, _, _ in _REFUSALS}))
@@ -121,6 +170,13 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
         "failures_none_of_a_kind": FailuresPage(HEAD, (), codes, code="invalid_scope"),
         "usage": _usage(used=True),
         "usage_none": _usage(used=False),
+        "health_well": HealthPage(HEAD, (), mended="drop-implicit"),
+        "health_one": HealthPage(HEAD, _FINDINGS[:1]),
+        "health": HealthPage(HEAD, _FINDINGS),
+        "health_hostile": HealthPage(
+            head(hostile), (replace(_FINDINGS[6], about=(_ODD,)),), mended="x"
+        ),
+        **{f"mend_{line.mend}": _mending(line) for line in _FINDINGS if line.mend},
         "people_none": PeoplePage(HEAD, (), 0, 0),
         "people_one": PeoplePage(HEAD, (_person(1001, "Ada Lovelace", "ada@example.com"),), 1, 1),
         "people": PeoplePage(

@@ -121,7 +121,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *logout_routes(site, sign_out, refuse_with_page),
         *account_routes(site, sign_out, password_change, refuse_with_page),
         *developer_routes(site, portal, refuse_with_page),
-        *insight_routes(site, refuse_with_page),
+        *insight_routes(site, portal.registrar, refuse_with_page),
         *people_routes(
             site,
             foundation.accounts(),

@@ -256,7 +256,7 @@ async def world(
             *logout_routes(site, deed, refuse),
             *account_routes(site, deed, change, refuse),
             *developer_routes(site, doorkeeper, refuse),
-            *insight_routes(site, refuse),
+            *insight_routes(site, doorkeeper.registrar, refuse),
             *people_routes(
                 site, AccountKeeper(runtime.random), Roles(mailroom), password, refuse
             ),

@@ -33,6 +33,16 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretUse:
+    """When a secret of a client was made and last good for something; `name` is what shows it."""
+
+    name: str
+    created_at: Instant
+    expires_at: Instant | None
+    last_used_at: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Counters that only what runs behind the requests adds to."""
 
@@ -116,6 +126,23 @@ class Usage:
             "SELECT what, at FROM usage_latest WHERE client_id = :client_id", client_id=client_id
         )
         return {row[0]: Instant(row[1]) for row in rows}
+
+    def secrets_of(self, client_id: str) -> Sequence[SecretUse]:
+        """Its secrets, newest first; the name is their last letters, or their id."""
+        rows = self.db.rows(
+            "SELECT id, ending, created_at, expires_at, last_used_at FROM client_secrets"
+            " WHERE client_id = :client_id ORDER BY created_at DESC, id",
+            client_id=client_id,
+        )
+        return [
+            SecretUse(
+                f"…{row[1]}" if row[1] else row[0],
+                Instant(row[2]),
+                None if row[3] is None else Instant(row[3]),
+                None if row[4] is None else Instant(row[4]),
+            )
+            for row in rows
+        ]
 
     def forget_client(self, client_id: str) -> None:
         """Nothing of it is known any more; what all clients did together stays."""

@@ -37,7 +37,7 @@ SHOWN = 25
 
 _PLACE = re.compile(r"([1-9][0-9]{0,11})\.(VK-[0-9A-Z-]{14})", re.ASCII)
 _CODES = frozenset(ErrorCode)
-_WAYS = frozenset[str]()
+WAYS = frozenset({"settings"})
 """The pages of the portal that there are."""
 
 
@@ -102,7 +102,7 @@ class FailuresEndpoint:
             advice=advice,
             by_anybody=may_be_another(decision),
             until=When(decision.expires_at, request.at),
-            way=advice.way if advice is not None and advice.way in _WAYS else "",
+            way=advice.way if advice is not None and advice.way in WAYS else "",
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 

@@ -1,0 +1,84 @@
+"""The health list: what is found has a button, the button asks once, and then it is mended."""
+
+import re
+from dataclasses import replace
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.developer.insight.teams import (
+    WEB1,
+    are_for_the_team_alone,
+    team,
+)
+from tests.authorization.endpoints.visitor.world import NOON, WEB, World, run
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.scope import Scope
+
+LEGACY = replace(
+    WEB,
+    grant_types=WEB.grant_types | {"implicit"},
+    requires_pkce=True,
+    scope=Scope.of("read", "write", "notes:read"),
+)
+MEND = f"{WEB1}/health/drop-implicit"
+
+
+async def old(it: World) -> None:
+    """The app is a hundred days old, and everything that happened is counted."""
+    await team(it)
+    await it.change(LEGACY)
+    it.clock.forward(days(100))
+    await it.store.write(lambda tx: tx.events.sweep(Instant(NOON + days(1)), 1_000))
+
+
+def test_what_is_found_is_mended_by_a_button_that_asks_once(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await old(it)
+        # Whoever is of the team may do it, and it is written down who did.
+        browser = await signed_in(it, "bob")
+        page = await browser.get(f"{WEB1}/health")
+        assert knows(page, "The implicit grant is on and was not used for 90 days")
+        assert f'href="{MEND}"' in page.body
+        question = await browser.get(MEND)
+        assert knows(question, "Only an administrator can turn it on again")
+        answer = await browser.submit(question, "mend")
+        after = await browser.follow(answer)
+        assert knows(after, "Done. It holds from now on.")
+        assert "implicit grant" not in after.body
+        client = await it.site.directory.find("web1")
+        assert client is not None
+        assert "implicit" not in client.grant_types
+        newest = await it.store.read(lambda tx: tx.events.newest(50))
+        assert [each.done_by for each in newest if each.name == "client.changed"] == ["user 1002"]
+        # Pressed twice, it was mended once.
+        assert (await browser.submit(question, "mend")).status == 303
+        assert (await it.events()).count("client.changed") == 1
+        assert (await browser.get(MEND)).location == f"{WEB1}/health"
+        # Nothing is said to be mended that was not.
+        assert "Done." not in (await browser.get(f"{WEB1}/health", mended="x")).body
+
+    run(database_url, story)
+
+
+def test_health_is_the_teams_and_its_buttons_need_a_form_of_ours(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await old(it)
+        owner = await are_for_the_team_alone(it, f"{WEB1}/health", MEND)
+        stranger = await signed_in(it, "mallory")
+        action, fields = (await owner.get(MEND)).form("mend")
+        assert (await stranger.post(action, fields)).status in {403, 404}
+        mine = re.search(
+            r'name="csrf" value="([^"]+)"', (await stranger.get("/account/sessions")).body
+        )
+        assert mine
+        assert (await stranger.post(action, {"csrf": mine[1]})).status == 404
+        assert (await owner.post(action, {})).status == 403
+        foreign = {"origin": "https://evil.example"}
+        assert (await owner.post(action, fields, foreign)).status == 403
+        for wrong in ("x", "DROP-IMPLICIT", "%00"):
+            assert (await owner.get(f"{WEB1}/health/{wrong}")).status == 404
+            assert (await owner.post(f"{WEB1}/health/{wrong}", fields)).status == 404
+        client = await it.site.directory.find("web1")
+        assert client is not None
+        assert "implicit" in client.grant_types
+
+    run(sqlite_url, story)
