@@ -18,6 +18,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import cast
 
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
@@ -113,12 +114,15 @@ class App:
         hsts: bool = False,
         background: Sequence[Callable[[], Coroutine[object, object, object]]] = (),
         on_close: Callable[[], Awaitable[object]] | None = None,
+        observe: Callable[[Instant, int, float], None] | None = None,
     ) -> None:
         """Answer for `hosts` and say no to unknown paths by `refuse`.
 
         Exceptions named in `unavailable` become 503. `hsts` says that this server is to be reached
         by https only; `tls_proxy` promises that a proxy which speaks TLS is the only way in.
         `background` runs as long as the App does, and again when it fails; `on_close` comes last.
+        `observe` is told of each answer when it was asked for, its status, and the seconds that it
+        took us, without those in which the client sent or read; of no quiet route and no stream.
         """
         self._exact = {route.path: route for route in routes if "{" not in route.path}
         self._patterns = tuple((_pattern(r.path), r) for r in routes if "{" in r.path)
@@ -134,6 +138,7 @@ class App:
         self._hsts = hsts
         self._background = tuple(background)
         self._on_close = on_close
+        self._observe = observe
         self._room = Room()
         self._access_log = log.AccessLog()
 
@@ -199,7 +204,11 @@ class App:
             self._runtime.now(),
             arguments,
         )
+        admitted = perf_counter()
         response = await self._answer(route, request, refusal)
+        quiet = route is None or route.quiet or response.stream is not None
+        if self._observe is not None and not quiet:
+            self._observe(request.at, response.status, perf_counter() - admitted)
         try:
             raw = harden(response.headers, hsts=self._hsts and request.secure)
         except ValueError as failure:

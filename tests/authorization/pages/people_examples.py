@@ -6,7 +6,12 @@ from dataclasses import replace
 from tests.authorization.pages.account_examples import ago
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.pages.account.sessions import SessionLine
-from valetkey.authorization.pages.admin.people.overview import DayLine, Figure, OverviewPage
+from valetkey.authorization.pages.admin.people.overview import (
+    DayLine,
+    Figure,
+    HourLine,
+    OverviewPage,
+)
 from valetkey.authorization.pages.admin.people.owner import (
     NewOwner,
     OwnerLinkOverPage,
@@ -85,7 +90,16 @@ _DAYS = tuple(
     )
     for place in range(30)
 )
-OVERVIEW = OverviewPage(Figure(1_204), Figure(17), Figure(3_411), _DAYS)
+_HOURS = tuple(
+    HourLine(
+        f"{hour:02}:00",
+        answers=(hour * 7_919) % 900 + 300,
+        failures=3 if hour == 9 else 0,
+        most=(20, 50, 20, 10)[hour % 4],
+    )
+    for hour in range(24)
+)
+OVERVIEW = OverviewPage(Figure(1_204), Figure(17), Figure(3_411), _DAYS, _HOURS)
 USER = UserPage(
     ADA, True, _FACTORS, (_HERE,), _APPS, _EVENTS, _WAYS, events_url="/admin/events?user=77"
 )
@@ -125,6 +139,7 @@ def people_examples() -> Mapping[str, Page]:
             clients=Figure(0),
             grants=Figure(100_000, more=True),
             days=tuple(DayLine(day.day, 0, 0, 0, 0, 0) for day in _DAYS),
+            hours=(),
         ),
         "admin_users": UsersPage("/admin/users", "", "all", listed, more="/admin/users?after=1.2"),
         "admin_users_one": UsersPage(

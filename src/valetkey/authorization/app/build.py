@@ -43,6 +43,7 @@ from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.federation.registry import providers
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
+from valetkey.authorization.upkeep.answer_times import AnswerClock
 from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
@@ -76,6 +77,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         (*foundation.self_registrar().sweeps, *portal.sweeps, foundation.removal.sweep),
     )
     courier = make_courier(foundation)
+    answer_clock = AnswerClock()
     try:
         foundation.outgoing.prepare()
         elsewhere = providers(settings, foundation.outgoing, runtime.now)
@@ -89,6 +91,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         await courier.close()
         with contextlib.suppress(*_UNAVAILABLE):
             await upkeep.flush()
+            await answer_clock.flush(store)
         offload.close()
         await store.engine.close()
 
@@ -152,7 +155,9 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             upkeep.keep_keys,
             partial(site.brands.keep, store),
             courier.deliver,
+            partial(answer_clock.keep, store),
             *make_post(foundation, site),
         ),
         on_close=close,
+        observe=answer_clock.note,
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from valetkey.authorization.storage.access_tokens import AccessTokens
+from valetkey.authorization.storage.administration.answer_times import AnswerTimes
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.brand import BrandChanges
 from valetkey.authorization.storage.administration.client_search import ClientSearch
@@ -68,6 +69,11 @@ class Transaction:
     def users(self) -> Users:
         """People and their credentials."""
         return Users(self.db)
+
+    @property
+    def answer_times(self) -> AnswerTimes:
+        """How long answers took."""
+        return AnswerTimes(self.db)
 
     @property
     def people(self) -> People:

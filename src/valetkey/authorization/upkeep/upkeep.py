@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from valetkey.authorization.deeds.admin.latency import sweep_latency
 from valetkey.authorization.deeds.developer.usage import (
     count_refusals,
     roll_up,
@@ -52,6 +53,8 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.scope_uses.sweep(now, BATCH),
     lambda tx, now: tx.sessions.sweep(now, BATCH),
     lambda tx, now: tx.administrations.sweep(now, BATCH),
+    lambda tx, now: sweep_latency(tx, now, BATCH),
+    lambda tx, _: tx.people.put_more(BATCH),
     lambda tx, now: tx.participants.sweep(now, BATCH),
     lambda tx, now: tx.revocations.sweep(now, BATCH),
     lambda tx, now: tx.decisions.sweep(now, BATCH),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.admin.latency import Hour, last_hours
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.deeds.developer.usage import Day, usage_of
 from valetkey.authorization.storage.register.usage import day_of, start_of
@@ -11,6 +12,9 @@ from valetkey.kernel.moment import Instant
 
 DAYS = 30
 """Days that are shown."""
+
+HOURS = 24
+"""Hours that are shown."""
 
 MOST = 100_000
 """So far things are counted, and no further: a million of them need not be read for a number."""
@@ -26,9 +30,10 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The last 30 days, each of them, and what there is now."""
+    """The last 30 days and 24 hours, each of them, and what there is now."""
 
     days: Sequence[Day]
+    hours: Sequence[Hour]
     people: Amount
     clients: Amount
     grants: Amount
@@ -48,7 +53,7 @@ def overview(tx: Transaction, actor: Actor, now: Instant) -> Overview:
             tx.people.count_grants(MOST + 1),
         )
     )
-    return Overview(days, people, clients, grants)
+    return Overview(days, last_hours(tx, now, HOURS), people, clients, grants)
 
 
 def _amount(count: int) -> Amount:

@@ -7,7 +7,12 @@ from valetkey.authorization.deeds.admin.overview import Amount, overview
 from valetkey.authorization.deeds.developer.usage import Day
 from valetkey.authorization.endpoints.admin.visit import actor_of, administered
 from valetkey.authorization.endpoints.visitor.site import Site
-from valetkey.authorization.pages.admin.people.overview import DayLine, Figure, OverviewPage
+from valetkey.authorization.pages.admin.people.overview import (
+    DayLine,
+    Figure,
+    HourLine,
+    OverviewPage,
+)
 from valetkey.authorization.storage.register.usage import start_of
 from valetkey.web.exchange import Request, Response
 
@@ -30,6 +35,10 @@ class OverviewEndpoint:
             clients=_figure(found.clients),
             grants=_figure(found.grants),
             days=tuple(_line(day) for day in found.days),
+            hours=tuple(
+                HourLine(f"{each.hour % 24:02}:00", each.answers, each.failures, each.most)
+                for each in found.hours
+            ),
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 

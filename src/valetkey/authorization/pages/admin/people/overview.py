@@ -27,6 +27,18 @@ class DayLine:
 
 
 @dataclass(frozen=True, slots=True)
+class HourLine:
+    """One hour."""
+
+    #: In UTC, such as 14:00.
+    hour: str
+    answers: int
+    failures: int
+    #: Milliseconds in which 95 of 100 answers came.
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class OverviewPage:
     """Numbers and charts."""
 
@@ -36,3 +48,4 @@ class OverviewPage:
     clients: Figure
     grants: Figure
     days: Sequence[DayLine]
+    hours: Sequence[HourLine]

@@ -1,0 +1,49 @@
+"""How long answers took, hour by hour: so many within so many milliseconds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from valetkey.database.engine import Connection
+
+Key = tuple[int, str, int]
+"""Hour since 1970, outcome, and within how many milliseconds; 0 for longer than all."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTimes:
+    """Counters that every process adds to."""
+
+    db: Connection
+
+    def add(self, amounts: Mapping[Key, int]) -> None:
+        """So many more of each."""
+        # In one order everywhere: no two processes wait for each other's rows.
+        for (hour, outcome, within), amount in sorted(amounts.items()):
+            self.db.send(
+                "INSERT INTO answer_times (hour, outcome, within, amount)"
+                " VALUES (:hour, :outcome, :within, :amount)"
+                " ON CONFLICT (hour, outcome, within) DO UPDATE"
+                " SET amount = answer_times.amount + :amount",
+                hour=hour,
+                outcome=outcome,
+                within=within,
+                amount=amount,
+            )
+
+    def since(self, hour: int) -> Sequence[tuple[Key, int]]:
+        """What was counted in that hour and later, in order."""
+        rows = self.db.rows(
+            "SELECT hour, outcome, within, amount FROM answer_times WHERE hour >= :hour"
+            " ORDER BY hour, outcome, within",
+            hour=hour,
+        )
+        return [((row[0], row[1], row[2]), row[3]) for row in rows]
+
+    def sweep(self, before_hour: int, limit: int) -> int:
+        """Delete at most `limit` numbers of earlier hours."""
+        return self.db.run(
+            "DELETE FROM answer_times WHERE (hour, outcome, within) IN"
+            " (SELECT hour, outcome, within FROM answer_times WHERE hour < :hour LIMIT :limit)",
+            hour=before_hour,
+            limit=limit,
+        )
