@@ -55,6 +55,8 @@ SENTENCES = {
     "/developer": "The apps that a person registered, or helps to look after.",
     "/developer/new": "Registers an app, where the settings let people do so.",
     "/developer/apps/{client_id}/settings": "Changes it.",
+    "/developer/apps/{client_id}/secrets": "Its secrets: when each was used, and one more.",
+    "/developer/apps/{client_id}/secrets/end": "Asks, and ends one of them.",
     "/developer/apps/{client_id}/legacy": "Asks, and takes a grant type of old from it.",
     "/developer/apps/{client_id}": "One of them: its id, where it stands, what is to be done.",
     "/developer/apps/{client_id}/failures": "What was refused it, newest first.",

@@ -14,6 +14,7 @@ from valetkey.authorization.client_authentication.client_secret import read_basi
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.method import Basic, Presented
 from valetkey.authorization.client_authentication.registry import METHODS
+from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.model.register.client import AuthenticationMethod
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.form import Form
@@ -84,6 +85,7 @@ def test_what_strangers_call_themselves_does_not_fill_the_memory(tmp_path: Path)
             failures,
             it.foundation.client_keys,
             it.foundation.shared_secrets,
+            SecretUses(),
         )
         form = Form({"client_id": "x" * 60_000, "client_secret": "y"})
         for code in (*[ErrorCode.INVALID_CLIENT] * 2, ErrorCode.SLOW_DOWN):

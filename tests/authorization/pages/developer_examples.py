@@ -6,6 +6,12 @@ from dataclasses import replace
 from valetkey.authorization.pages.developer.apps import OwnAppLine, OwnAppsPage
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.overview import OverviewPage
+from valetkey.authorization.pages.developer.secrets.pages import (
+    EndSecretPage,
+    NewSecretPage,
+    SecretLine,
+    SecretsPage,
+)
 from valetkey.authorization.pages.developer.settings.faults import SENTENCES
 from valetkey.authorization.pages.developer.settings.form import AppForm, ScopeBox, UriRow
 from valetkey.authorization.pages.developer.settings.pages import (
@@ -17,9 +23,12 @@ from valetkey.authorization.pages.developer.settings.pages import (
     SettingsPage,
 )
 from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.pages.who import AskingApp
+from valetkey.kernel.moment import Instant
 
-HEAD = AppHead("app_7f3k9qxmB2", "Notes Printer", owns=True)
+HEAD = AppHead("app_7f3k9qxmB2", "Notes Printer", owns=True, has_secret=True)
+NOW = Instant(1_800_000_000)
 ISSUER = "https://auth.example"
 SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 KINDS = ("server", "browser", "device", "machine")
@@ -64,6 +73,17 @@ LEGACY = (
 )
 
 
+def ago(seconds: int) -> When:
+    """So many seconds before the page is shown."""
+    return When(Instant(NOW - seconds), NOW)
+
+
+SECRETS = (
+    SecretLine("cs_2", "Gp4M", ago(40), None),
+    SecretLine("cs_1", "x7Qa", ago(9_000_000), ago(4_000), ends_in=82_000),
+)
+
+
 def head(app: AskingApp, client_id: str = "app 1&x=2") -> AppHead:
     """That app in the portal."""
     return AppHead(client_id, app.name, app.logo_url, owns=True)
@@ -77,6 +97,12 @@ def new(form: AppForm) -> NewAppPage:
 def settings(form: AppForm, app: AppHead = HEAD, **more: object) -> SettingsPage:
     """The settings with this form."""
     return SettingsPage(app, app.at("settings"), "csrf-value", "1.2", form, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def secrets(*lines: SecretLine, **more: object) -> SecretsPage:
+    """The secrets of the app."""
+    place = HEAD.at("secrets")
+    return SecretsPage(HEAD, place, "csrf-value", "0a", lines, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
@@ -111,6 +137,22 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "app_settings_faulty": settings(FAULTY),
         "app_settings_others": settings(FORM, others=("name", "redirect_uris", "other")),
         "app_settings_hostile": settings(odd, head(hostile)),
+        "secrets": secrets(*SECRETS, full=True),
+        "secrets_one": secrets(SECRETS[1], ended=True),
+        "secrets_none": secrets(),
+        "secrets_seen": secrets(
+            replace(SECRETS[0], ending=""), seen_in_url=ago(7_000), url_requests=12
+        ),
+        "secrets_full": secrets(*SECRETS, full=True, trouble="full"),
+        "secrets_others": secrets(*SECRETS, full=True, trouble="others"),
+        **{
+            f"new_secret_{overlap or 'first'}": NewSecretPage(HEAD, SECRET, overlap)
+            for overlap in ("", "1h", "24h", "7d", "open")
+        },
+        "end_secret": EndSecretPage(HEAD, HEAD.at("secrets/end"), "csrf-value", SECRETS[1]),
+        "end_secret_last": EndSecretPage(
+            HEAD, HEAD.at("secrets/end"), "csrf-value", SECRETS[0], last=True
+        ),
         "drop_implicit": DropLegacyPage(HEAD, HEAD.at("legacy"), "csrf-value", "implicit"),
         "drop_password": DropLegacyPage(HEAD, HEAD.at("legacy"), "csrf-value", "password"),
     }

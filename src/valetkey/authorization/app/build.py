@@ -16,15 +16,16 @@ from valetkey.authorization.app.clients import (
 )
 from valetkey.authorization.app.federation import make_federation
 from valetkey.authorization.app.parts import make_courier, make_door, make_minter, make_reader
-from valetkey.authorization.app.post import make_post
 from valetkey.authorization.app.people import make_site
+from valetkey.authorization.app.post import make_post
 from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
-from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
+from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.developer.insight.routes import (
     routes as insight_routes,
@@ -65,7 +66,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     refuse = ClientRefusal(foundation.issuer, decisions)
     directory = ClientDirectory(store)
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
-    door = make_door(foundation, directory)
+    uses = SecretUses()
+    door = make_door(foundation, directory, uses)
     minter = make_minter(foundation)
     portal = foundation.portal()
     upkeep = Upkeep(
@@ -91,6 +93,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         await courier.close()
         with contextlib.suppress(*_UNAVAILABLE):
             await upkeep.flush()
+            await uses.flush(store)
             await answer_clock.flush(store)
         offload.close()
         await store.engine.close()
@@ -116,9 +119,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     federation = make_federation(foundation, site, elsewhere)
     refuse_with_page = RefuseWithPage(decisions, site.brands)
     routes = (
-        *visitor_routes(
-            site, passwords, minter, refuse_with_page, federation.sign_in_buttons
-        ),
+        *visitor_routes(site, passwords, minter, refuse_with_page, federation.sign_in_buttons),
         *federation_routes(federation, refuse_with_page),
         *mailbox_routes(site, foundation.mailroom, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
@@ -150,6 +151,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         hsts=foundation.issuer.startswith("https://"),
         background=(
             upkeep.write_decisions,
+            partial(uses.keep, store),
             upkeep.count_usage,
             upkeep.sweep,
             upkeep.keep_keys,

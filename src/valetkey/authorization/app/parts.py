@@ -5,6 +5,7 @@ from valetkey.authorization.client_authentication.authenticate import (
     Failures,
 )
 from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.endpoints.client.door import Door
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
@@ -74,7 +75,7 @@ def make_reader(foundation: Foundation) -> AccessTokenReader:
     )
 
 
-def make_door(foundation: Foundation, directory: ClientDirectory) -> Door:
+def make_door(foundation: Foundation, directory: ClientDirectory, uses: SecretUses) -> Door:
     """Who clients are, for every endpoint that asks."""
     issuer = foundation.issuer
     return Door(
@@ -85,6 +86,7 @@ def make_door(foundation: Foundation, directory: ClientDirectory) -> Door:
             Failures.a_minute(foundation.settings.limits.client_failures),
             foundation.client_keys,
             foundation.shared_secrets,
+            uses,
         ),
         audiences=(
             issuer,

@@ -11,6 +11,7 @@ from valetkey.authorization.client_authentication.method import (
     not_proven,
 )
 from valetkey.authorization.client_authentication.registry import METHODS
+from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.model.register.client import (
     Client,
     ClientSecret,
@@ -56,8 +57,10 @@ class ClientAuthentication:
         failures: Failures,
         keys: ClientKeys,
         shared: SharedSecrets,
+        uses: SecretUses,
     ) -> None:
-        """Count failures in `failures`, in this process."""
+        """Count failures in `failures`, in this process; `uses` hears of good secrets."""
+        self._uses = uses
         self._directory = directory
         self._fingerprints = fingerprints
         self._failures = failures
@@ -109,7 +112,8 @@ class ClientAuthentication:
                 keys = await self._keys.signing_again(client, presented.now)
             else:
                 keys = await self._keys.signing(client, presented.now)
-        return method.proves(presented, client, Means(keys, self._fingerprints, self._shared))
+        means = Means(keys, self._fingerprints, self._shared, self._uses)
+        return method.proves(presented, client, means)
 
     def _recorded(self, refusal: Refusal, client: Client | None) -> Refusal:
         # No key fits because none could be read: that is for the record, the client hears the same.

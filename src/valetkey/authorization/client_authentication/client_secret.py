@@ -77,11 +77,13 @@ def _proves(presented: Presented, client: Client, means: Means) -> Voucher | Ref
     else:
         candidates = {presented.parameters.get("client_secret") or ""}
     live = [secret for secret in client.secrets if secret.is_live(presented.now)]
-    fits = False
+    fits, used_ids = False, list[str]()
     for text in sorted(candidates):
         print_ = means.fingerprints.of(secret_purpose(client.id), text)
         for secret in live:
-            fits |= same(print_, secret.fingerprint)
+            if same(print_, secret.fingerprint):
+                fits = True
+                used_ids.append(secret.id)
     if not fits or client.authentication_method is not AuthenticationMethod.CLIENT_SECRET:
         return not_proven("secret", f"one of the secrets of {client.id}", "another secret")
     registered = client.openid.token_endpoint_auth_method
@@ -89,6 +91,8 @@ def _proves(presented: Presented, client: Client, means: Means) -> Voucher | Ref
     # Who said where its secret comes need not fear it anywhere else.
     if registered and registered != used:
         return not_proven("secret.place", registered, used)
+    for secret_id in used_ids:
+        means.uses.note(secret_id, presented.now)
     return None
 
 

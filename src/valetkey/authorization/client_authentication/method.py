@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
@@ -34,11 +35,15 @@ class Presented:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """With what a proof is judged: the client's public keys, and how its secrets are compared."""
+    """With what a proof is judged: the client's public keys, and how its secrets are compared.
+
+    `uses` hears which of them was good for it.
+    """
 
     keys: KeySet
     fingerprints: FingerprintKey
     shared: SharedSecrets
+    uses: SecretUses
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from valetkey.authorization.storage.register.invitations import Invitations
 from valetkey.authorization.storage.register.members import Members
 from valetkey.authorization.storage.register.registrations import Registrations
 from valetkey.authorization.storage.register.scope_uses import ScopeUses
+from valetkey.authorization.storage.register.secrets import Secrets
 from valetkey.authorization.storage.register.usage import Usage
 from valetkey.authorization.storage.revocations import Revocations
 from valetkey.authorization.storage.sign_in.administrations import Administrations
@@ -54,6 +55,11 @@ class Transaction:
     def invitations(self) -> Invitations:
         """Who may register an application."""
         return Invitations(self.db)
+
+    @property
+    def secrets(self) -> Secrets:
+        """What is known of their secrets."""
+        return Secrets(self.db)
 
     @property
     def members(self) -> Members:

@@ -29,9 +29,14 @@ async def registered(
     client_id = form.form("register")[1]["client_id"][0]
     page = await browser.submit(form, "register", do="save", **said)
     assert page.status == 200, page.body
+    return await found(it, client_id), page
+
+
+async def found(it: World, client_id: str) -> Client:
+    """The app as it is registered now."""
     client = await it.store.read(lambda tx: tx.clients.find(client_id))
-    assert client is not None, page.body
-    return client, page
+    assert client is not None
+    return client
 
 
 async def developer(it: World, name: str = "alice") -> Browser:

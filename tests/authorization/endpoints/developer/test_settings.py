@@ -6,24 +6,18 @@ from pathlib import Path
 from tests.authorization.endpoints.developer.developers import (
     CALLBACK,
     developer,
+    found,
     join,
     registered,
     text_of,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
 from valetkey.authorization.deeds.clients import changed_fields
-from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.scope import Scope
 
 PRINTER = replace(WEB, scope=Scope.of("read", "write", "notes:read"))
-
-
-async def _now(it: World, client_id: str) -> Client:
-    client = await it.store.read(lambda tx: tx.clients.find(client_id))
-    assert client is not None
-    return client
 
 
 def test_what_is_saved_counts_at_once_and_an_event_says_who(database_url: str) -> None:
@@ -44,7 +38,7 @@ def test_what_is_saved_counts_at_once_and_an_event_says_who(database_url: str) -
             **{"scope:notes:write": "yes"},
         )
         assert done.location == f"{place}?saved=1"
-        client = await _now(it, app.id)
+        client = await found(it, app.id)
         assert client.name == "Better Printer"
         assert client.redirect_uris == (CALLBACK, "http://localhost:3000/cb")
         assert client.openid.client_uri == "https://app.example/"
@@ -79,7 +73,7 @@ def test_what_the_form_does_not_ask_about_stays(tmp_path: Path) -> None:
         assert "Delete this app" not in text_of(page)
         done = await alice.submit(page, "save", do="save", description="Prints better")
         assert done.status == 303, done.body
-        client = await _now(it, "web1")
+        client = await found(it, "web1")
         assert changed_fields(given, client) == ("description",)
 
     run(f"sqlite:///{tmp_path}/a.db", story)
@@ -100,10 +94,10 @@ def test_a_form_from_before_others_changed_the_app_is_not_saved(database_url: st
         assert "the name" in told
         assert "the description" not in told
         assert 'value="Mine"' in page.body
-        assert (await _now(it, app.id)).name == "Bob's"
+        assert (await found(it, app.id)).name == "Bob's"
         done = await alice.submit(page, "save", do="save")
         assert done.status == 303
-        client = await _now(it, app.id)
+        client = await found(it, app.id)
         assert (client.name, client.description) == ("Printer", "Mine")
         odd = await alice.submit(mine, "save", do="save", version="x")
         assert odd.status == 409
@@ -129,7 +123,7 @@ def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -
         assert "Use https" in text_of(checked)
         more = await alice.submit(page, "save", do="more")
         assert 'name="redirect_uri_3"' in more.body
-        assert changed_fields(app, await _now(it, app.id)) == ()
+        assert changed_fields(app, await found(it, app.id)) == ()
 
     run(f"sqlite:///{tmp_path}/a.db", story)
 
@@ -143,7 +137,7 @@ def test_a_grant_of_old_goes_and_nobody_here_turns_it_on(tmp_path: Path) -> None
         for name in ("implicit", "password"):
             page = await alice.get(place, grant_type=name)
             assert (await alice.submit(page, "drop")).status == 303
-            assert name not in (await _now(it, "web1")).grant_types
+            assert name not in (await found(it, "web1")).grant_types
             assert (await alice.submit(page, "drop")).status == 404
             assert (await alice.get(place, grant_type=name)).status == 404
         assert (await alice.get(place, grant_type="authorization_code")).status == 404
@@ -153,7 +147,7 @@ def test_a_grant_of_old_goes_and_nobody_here_turns_it_on(tmp_path: Path) -> None
             settings, "save", do="save", implicit="yes", grant_types="implicit"
         )
         assert tried.status == 303
-        assert (await _now(it, "web1")).grant_types == WEB.grant_types
+        assert (await found(it, "web1")).grant_types == WEB.grant_types
 
     run(f"sqlite:///{tmp_path}/a.db", story)
 

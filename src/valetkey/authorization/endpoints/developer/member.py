@@ -62,4 +62,5 @@ def head_of(app: OwnApp) -> AppHead:
         logo_url=app.client.logo_uri,
         owns=app.membership.owns,
         disabled=app.client.disabled_at is not None,
+        has_secret=app.client.has_secret,
     )

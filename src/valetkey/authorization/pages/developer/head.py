@@ -16,6 +16,8 @@ class AppHead:
     #: The visitor may change the team, and delete the app.
     owns: bool = False
     disabled: bool = False
+    #: It proves who it is by a secret.
+    has_secret: bool = False
 
     def at(self, way: str = "") -> str:
         """The address of one of its pages: `settings`; of the overview for "".

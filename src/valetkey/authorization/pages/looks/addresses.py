@@ -7,6 +7,7 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
     {
         "home": "/",
         "errors": "/errors/",
+        "query_notice": "/notices/query-string",
         "profile": "/account/profile",
         "apps": "/account/apps",
         "app": "/account/apps/app",

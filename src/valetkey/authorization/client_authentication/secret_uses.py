@@ -1,0 +1,55 @@
+"""Which secrets were used lately: noted in memory, written once an hour for each."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.moment import Instant, hours
+
+EVERY = hours(1)
+"""So exactly people are told when a secret was last used."""
+
+_WRITE_EVERY = 30.0
+_MOST = 10_000
+
+
+class SecretUses:
+    """Costs an authentication one look into a dictionary; the database hears of it later.
+
+    What was noted and not yet written is lost with the process.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was used yet."""
+        self._noted: dict[str, Instant] = {}
+        self._waiting: dict[str, Instant] = {}
+
+    def note(self, secret_id: str, now: Instant) -> None:
+        """This one was good for something, now."""
+        if self._noted.get(secret_id, 0) > now - EVERY:
+            return
+        if len(self._noted) >= _MOST:
+            self._noted.clear()
+        self._noted[secret_id] = self._waiting[secret_id] = now
+
+    async def flush(self, store: Store) -> None:
+        """Write what waits; what could not be written waits again."""
+        waiting, self._waiting = self._waiting, {}
+        if not waiting:
+            return
+        try:
+            await store.write(partial(_write, waiting))
+        except BaseException:
+            self._waiting = {**waiting, **self._waiting}
+            raise
+
+    async def keep(self, store: Store) -> None:
+        """Write every half a minute, for ever."""
+        while True:
+            await asyncio.sleep(_WRITE_EVERY)
+            await self.flush(store)
+
+
+def _write(uses: Mapping[str, Instant], tx: Transaction) -> None:
+    tx.secrets.note_uses(uses)

@@ -1,0 +1,196 @@
+"""Secrets: shown once, two side by side, known by their last letters and their last use."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.authorization.endpoints.developer.developers import (
+    developer,
+    found,
+    join,
+    registered,
+    shown,
+    text_of,
+)
+from tests.authorization.endpoints.visitor.browser import Answer
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, NATIVE, World, run
+from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.client_authentication.secret_uses import SecretUses
+from valetkey.authorization.deeds.developer.secrets import state_of
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.kernel.moment import Instant, days, hours, minutes
+
+
+async def _works(it: World, client_id: str, secret: str) -> bool:
+    client = await found(it, client_id)
+    print_ = it.site.keyring.fingerprint_key.of(secret_purpose(client_id), secret)
+    return any(s.fingerprint == print_ and s.is_live(it.clock.now) for s in client.secrets)
+
+
+def test_a_secret_is_changed_without_an_outage(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, page = await registered(it, alice)
+        old, place = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
+        page = await alice.submit(await alice.get(place), "new-secret", overlap="24h")
+        new = shown(page, "client-secret")
+        assert "in 24 hours the old one ends" in text_of(page)
+        assert await _works(it, app.id, old)
+        assert await _works(it, app.id, new)
+        listed = await alice.get(place)
+        assert new not in listed.body
+        assert f"vk_cs_…{new[-4:]}" in text_of(listed)
+        assert "Ends in 24 hours" in text_of(listed)
+        assert "new-secret" not in listed.body
+        it.clock.forward(days(1))
+        assert not await _works(it, app.id, old)
+        assert await _works(it, app.id, new)
+
+    run(database_url, story)
+
+
+def test_each_overlap_is_kept_to(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        for overlap, after in (("1h", hours(1)), ("7d", days(7)), ("open", None), ("odd", days(1))):
+            app, page = await registered(it, alice, name=f"App {overlap}")
+            old = shown(page, "client-secret")
+            place = f"/developer/apps/{app.id}/secrets"
+            await alice.submit(await alice.get(place), "new-secret", overlap=overlap)
+            print_ = it.site.keyring.fingerprint_key.of(secret_purpose(app.id), old)
+            client = await found(it, app.id)
+            kept = next(each for each in client.secrets if each.fingerprint == print_)
+            assert kept.expires_at == (None if after is None else it.clock.now + after)
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB, TeamRole.MEMBER)
+        place = f"/developer/apps/{app.id}/secrets"
+        form, theirs = await alice.get(place), await bob.get(place)
+        page = await alice.submit(form, "new-secret", overlap="open")
+        for again in (
+            await alice.submit(form, "new-secret"),
+            await bob.submit(theirs, "new-secret"),
+        ):
+            assert again.status == 409
+            assert "nothing was done" in text_of(again)
+            assert "client-secret" not in again.body
+        known = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        assert len(known) == 2
+        full = await bob.submit(theirs, "new-secret", seen=state_of(known))
+        assert full.status == 409
+        assert "End one before" in text_of(full)
+        assert await it.count("client_secrets") == 2
+        assert shown(page, "client-secret") not in (await alice.get(place)).body
+
+    run(database_url, story)
+
+
+def test_one_is_ended_at_once_and_the_event_names_who(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, page = await registered(it, alice)
+        secret, place = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
+        (known,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        ask = await alice.get(f"{place}/end", secret=known.id)
+        assert "It is the only one that works" in text_of(ask)
+        done = await alice.submit(ask, "end-secret")
+        assert done.location == f"{place}?ended=1"
+        assert not await _works(it, app.id, secret)
+        page = await alice.get(done.location)
+        assert "No secret works" in text_of(page)
+        assert (await alice.submit(ask, "end-secret")).location == place
+        assert (await alice.get(f"{place}/end", secret=known.id)).location == place
+        assert (await alice.get(f"{place}/end", secret="ü")).location == place
+        events = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 100))
+        (ended,) = [event for event in events if event.name == "client_secret.ended"]
+        assert ended.done_by == f"user {ALICE.uid}"
+        page = await alice.submit(page, "new-secret")
+        assert "until then it gets no tokens" in text_of(page)
+
+    run(database_url, story)
+
+
+def test_its_last_use_is_noted_once_an_hour(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/secrets"
+        (known,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        assert "Never used" in text_of(await alice.get(place))
+        uses = SecretUses()
+        uses.note(known.id, it.clock.now)
+        await uses.flush(it.store)
+        first = it.clock.now
+        it.clock.forward(minutes(9))
+        uses.note(known.id, it.clock.now)
+        await uses.flush(it.store)
+        assert "Last used 9 minutes ago" in text_of(await alice.get(place))
+        it.clock.forward(hours(1))
+        uses.note(known.id, it.clock.now)
+        uses.note("gone", it.clock.now)
+        await uses.flush(it.store)
+        await it.store.write(lambda tx: tx.secrets.note_uses({known.id: first}))
+        (after,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        assert after.last_used_at == it.clock.now
+
+    run(database_url, story)
+
+
+def test_a_secret_in_an_address_is_told_until_it_is_replaced(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/secrets"
+        await it.store.write(lambda tx: tx.clients.saw_query(app.id, it.clock.now))
+        page = await alice.get(place)
+        assert "came in the address of 1 request" in text_of(page)
+        it.clock.forward(5)
+        await alice.submit(page, "new-secret", overlap="1h")
+        assert "came in the address" in text_of(await alice.get(place))
+        (old,) = [
+            s
+            for s in await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+            if s.expires_at
+        ]
+        await alice.submit(await alice.get(f"{place}/end", secret=old.id), "end-secret")
+        assert "came in the address" not in text_of(await alice.get(place))
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_it_asks_again_who_it_is_before_anything_about_secrets(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/secrets"
+        form = await alice.get(place)
+        (known,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        ask = await alice.get(f"{place}/end", secret=known.id)
+        it.clock.forward(minutes(11))
+        answers: list[Answer] = [
+            await alice.get(place),
+            await alice.get(f"{place}/end", secret=known.id),
+            await alice.submit(form, "new-secret"),
+            await alice.submit(ask, "end-secret"),
+        ]
+        for answer in answers:
+            assert answer.location == f"/account/confirm?to={place}"
+        assert len(await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))) == 1
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_an_app_without_secrets_has_no_such_page(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        await it.change(replace(NATIVE, name="Pocket"))
+        await join(it, "nat1", ALICE)
+        alice = await developer(it)
+        assert "secrets" not in (await alice.get("/developer/apps/nat1")).body
+        assert (await alice.get("/developer/apps/nat1/secrets")).status == 404
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
