@@ -110,6 +110,11 @@ class SigningKeyRing:
                 kept = {record.kid for record in records} & self._opened.keys()
                 self._opened = {kid: self._opened[kid] for kid in kept}
 
+    @property
+    def must_ask(self) -> bool:
+        """Whether only a question can tell that nobody changed the keys just now."""
+        return self._store.engine.mark() is None
+
     async def refresh_each_second(self, now: Instant) -> None:
         """The same at most once a second: enough for who signs, whose key others know for long."""
         if now != self._looked_at:

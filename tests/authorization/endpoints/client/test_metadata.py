@@ -1,5 +1,6 @@
 """The discovery document: the whole of it, as it is served, and where it comes from."""
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from tests.authorization.endpoints.world import SCOPES, Service, run
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.client_authentication.registry import METHODS
+from valetkey.authorization.endpoints.client.metadata import Together
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -151,3 +153,49 @@ def regenerate(directory: Path) -> None:
         GOLDEN.write_text(json.dumps(await _served(it), indent=2) + "\n")
 
     run(directory, story)
+
+
+def test_many_who_wait_share_a_look_that_began_after_they_came() -> None:
+    began: list[int] = []
+    ended: list[int] = []
+
+    async def story() -> None:
+        together = Together()
+        gate = asyncio.Event()
+
+        async def look() -> None:
+            began.append(len(began))
+            await gate.wait()
+            ended.append(len(ended))
+
+        first = [asyncio.create_task(together.run(look)) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        assert began == [0]
+        late = [asyncio.create_task(together.run(look)) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        assert began == [0]
+        late[0].cancel()
+        gate.set()
+        await asyncio.gather(*first, *late[1:])
+        assert late[0].cancelled()
+
+    asyncio.run(story())
+    assert (began, ended) == ([0, 1], [0, 1])
+
+
+def test_a_look_that_fails_fails_for_all_who_waited_and_for_nobody_else() -> None:
+    async def story() -> list[object]:
+        together = Together()
+
+        async def fails() -> None:
+            raise LookupError
+
+        async def succeeds() -> None:
+            return
+
+        waiting = [together.run(fails) for _ in range(3)]
+        failed: list[object] = list(await asyncio.gather(*waiting, return_exceptions=True))
+        await together.run(succeeds)
+        return failed
+
+    assert [type(each) for each in asyncio.run(story())] == [LookupError] * 3

@@ -1,5 +1,7 @@
 """The documents anyone may read: discovery (RFC 8414) and the key set (RFC 7517)."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -58,16 +60,52 @@ class MetadataEndpoint:
         self.rendered.changed = changed
 
 
+class Together:
+    """One look for all who wait: each is served by one that began after they had come.
+
+    So nobody is told what was true before they asked, and no more than two looks are under way or
+    waiting, however many ask.
+    """
+
+    __slots__ = ("_next", "_running")
+
+    def __init__(self) -> None:
+        """Nobody looks yet."""
+        self._running: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def run(self, look: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Return when a look that began from now on has ended; raise what it raised."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._turn(self._running, look))
+        # Shielded: who goes away must not take the look from the others.
+        await asyncio.shield(self._next)
+
+    async def _turn(
+        self,
+        before: "asyncio.Task[None] | None",
+        look: Callable[[], Coroutine[object, object, None]],
+    ) -> None:
+        if before is not None:
+            await asyncio.wait((before,))
+        self._running, self._next = self._next, None
+        await look()
+
+
 @dataclass(frozen=True, slots=True)
 class KeysEndpoint:
     """The public keys: next, current and retiring."""
 
     keys: SigningKeyRing
+    together: Together = field(default_factory=Together, repr=False, compare=False)
 
     async def __call__(self, request: Request) -> Response:
         """The key set; it may be kept for five minutes."""
         # Whoever asks has met a key that it does not know, or keeps the answer for minutes.
-        await self.keys.refresh(request.at, surely=True)
+        if self.keys.must_ask:
+            await self.together.run(lambda: self.keys.refresh(request.at, surely=True))
+        else:
+            await self.keys.refresh(request.at, surely=True)
         return Response(200, self.keys.published(request.at).document(), _KEYS_HEADERS)
 
 
