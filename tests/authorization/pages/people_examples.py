@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.account_examples import ago
+from valetkey.authorization.deeds.admin.findings import About
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.pages.account.sessions import SessionLine
 from valetkey.authorization.pages.admin.people.overview import (
     DayLine,
     Figure,
+    FindingLine,
     HourLine,
     OverviewPage,
 )
@@ -90,6 +92,11 @@ _DAYS = tuple(
     )
     for place in range(30)
 )
+_FINDINGS = (
+    FindingLine("unprotected", True, 2, ""),
+    FindingLine("mail_off", False, 0, ""),
+    FindingLine("one_owner", False, 0, ""),
+)
 _HOURS = tuple(
     HourLine(
         f"{hour:02}:00",
@@ -99,7 +106,7 @@ _HOURS = tuple(
     )
     for hour in range(24)
 )
-OVERVIEW = OverviewPage(Figure(1_204), Figure(17), Figure(3_411), _DAYS, _HOURS)
+OVERVIEW = OverviewPage(Figure(1_204), Figure(17), Figure(3_411), _DAYS, _HOURS, _FINDINGS)
 USER = UserPage(
     ADA, True, _FACTORS, (_HERE,), _APPS, _EVENTS, _WAYS, events_url="/admin/events?user=77"
 )
@@ -140,6 +147,14 @@ def people_examples() -> Mapping[str, Page]:
             grants=Figure(100_000, more=True),
             days=tuple(DayLine(day.day, 0, 0, 0, 0, 0) for day in _DAYS),
             hours=(),
+            findings=(),
+        ),
+        "admin_findings": replace(
+            OVERVIEW,
+            findings=tuple(
+                FindingLine(each.value, is_bad=place % 2 > 0, count=place, name="ES256")
+                for place, each in enumerate(About)
+            ),
         ),
         "admin_users": UsersPage("/admin/users", "", "all", listed, more="/admin/users?after=1.2"),
         "admin_users_one": UsersPage(

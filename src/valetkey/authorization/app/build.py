@@ -21,6 +21,7 @@ from valetkey.authorization.app.post import make_post
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.deeds.account.password_change import PasswordChange
+from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
@@ -130,6 +131,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             site,
             foundation.accounts(),
             foundation.roles,
+            Inspector(settings, foundation.roles),
             replace(passwords, door="account"),
             refuse_with_page,
         ),

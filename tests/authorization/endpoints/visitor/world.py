@@ -11,6 +11,7 @@ from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.account.password_change import PasswordChange
+from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.portal import Portal
@@ -56,7 +57,7 @@ from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.sections.mail import MailSettings
-from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings
+from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings, Settings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.fetch.door import Door
@@ -258,7 +259,12 @@ async def world(
             *developer_routes(site, doorkeeper, refuse),
             *insight_routes(site, doorkeeper.registrar, refuse),
             *people_routes(
-                site, AccountKeeper(runtime.random), Roles(mailroom), password, refuse
+                site,
+                AccountKeeper(runtime.random),
+                Roles(mailroom),
+                Inspector(Settings(), Roles(mailroom)),
+                password,
+                refuse,
             ),
         ),
         runtime=runtime,

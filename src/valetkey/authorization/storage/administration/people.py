@@ -199,6 +199,13 @@ class People:
             most,
         )
 
+    def count_sightings(self, most: int) -> int:
+        """How many apps sent a secret in an address, counted up to `most`."""
+        return self._count(
+            "SELECT count(*) FROM (SELECT client_id FROM query_sightings LIMIT :most) AS counted",
+            most,
+        )
+
     def _count(self, statement: str, most: int) -> int:
         row = self.db.row(statement, most=most)
         return 0 if row is None else int(row[0])

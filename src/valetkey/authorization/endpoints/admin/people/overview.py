@@ -1,8 +1,10 @@
 """/admin: how it goes."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.overview import Amount, overview
 from valetkey.authorization.deeds.developer.usage import Day
 from valetkey.authorization.endpoints.admin.visit import actor_of, administered
@@ -10,6 +12,7 @@ from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.pages.admin.people.overview import (
     DayLine,
     Figure,
+    FindingLine,
     HourLine,
     OverviewPage,
 )
@@ -22,6 +25,7 @@ class OverviewEndpoint:
     """The first page."""
 
     site: Site
+    inspector: Inspector
 
     async def get(self, request: Request) -> Response:
         """Numbers and charts."""
@@ -29,7 +33,10 @@ class OverviewEndpoint:
         if isinstance(seen, Response):
             return seen
         actor, now = actor_of(seen), request.at
-        found = await self.site.store.scan(lambda tx: overview(tx, actor, now))
+        found, inside = await self.site.store.scan(
+            lambda tx: (overview(tx, actor, now), self.inspector.inside(tx, actor, now))
+        )
+        outside = await asyncio.to_thread(self.inspector.outside, now)
         page = OverviewPage(
             people=_figure(found.people),
             clients=_figure(found.clients),
@@ -38,6 +45,10 @@ class OverviewEndpoint:
             hours=tuple(
                 HourLine(f"{each.hour % 24:02}:00", each.answers, each.failures, each.most)
                 for each in found.hours
+            ),
+            findings=tuple(
+                FindingLine(each.about.value, each.is_bad, each.count, each.name)
+                for each in sorted((*inside, *outside), key=lambda each: not each.is_bad)
             ),
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)

@@ -1,5 +1,6 @@
 """The routes of administration that are about people."""
 
+from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.users import AccountKeeper
@@ -27,11 +28,16 @@ def routes(
     site: Site,
     accounts: AccountKeeper,
     roles: Roles,
+    inspector: Inspector,
     passwords: PasswordSignIn,
     refuse: Refuse,
 ) -> tuple[Route, ...]:
     """Every page on which people with a role look after people."""
-    overview, users, given = OverviewEndpoint(site), UsersEndpoint(site), RolesEndpoint(site, roles)
+    overview, users, given = (
+        OverviewEndpoint(site, inspector),
+        UsersEndpoint(site),
+        RolesEndpoint(site, roles),
+    )
     user = UserEndpoint(site, PeopleDesk(accounts), roles)
     owner = OwnerEndpoint(site, accounts, passwords)
 

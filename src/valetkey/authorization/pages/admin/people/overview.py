@@ -39,8 +39,18 @@ class HourLine:
 
 
 @dataclass(frozen=True, slots=True)
+class FindingLine:
+    """Something to look at: `about` says what, `count` and `name` how much and which."""
+
+    about: str
+    is_bad: bool
+    count: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class OverviewPage:
-    """Numbers and charts."""
+    """What to look at, numbers and charts."""
 
     template: ClassVar[str] = "admin/people/overview.html"
 
@@ -49,3 +59,4 @@ class OverviewPage:
     grants: Figure
     days: Sequence[DayLine]
     hours: Sequence[HourLine]
+    findings: Sequence[FindingLine] = ()
