@@ -44,6 +44,8 @@ SENTENCES = {
     "/oauth/check-session": "A frame in which applications ask about the session, in the browser.",
     "/oauth/start": "Opens an application, which then sends the person here (OpenID Core 4).",
     "/account/profile": "What one says of oneself: names, website, language, time zone, address.",
+    "/account/data": "Everything that is known of one, as one file, for who proved who they are.",
+    "/account/delete": "Asks, and plans the end of the account; signing in calls it off.",
     "/account/apps": "Connected apps: who may do what, since when.",
     "/account/apps/app": "One of them: what it may do, what of that it used, and since when.",
     "/account/apps/end": "Asks, and ends the access of one of them.",

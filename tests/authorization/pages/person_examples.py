@@ -6,6 +6,12 @@ from dataclasses import replace
 from tests.authorization.pages.account_examples import ago
 from valetkey.authorization.deeds.account.profile import FIELDS, ProfileFault
 from valetkey.authorization.pages.account.activity import ActivityLine
+from valetkey.authorization.pages.account.person.data import (
+    DataPage,
+    OwnedApp,
+    RemovalPage,
+    RemovalPlannedPage,
+)
 from valetkey.authorization.pages.account.person.overview import NextStep, OverviewPage, OwnApp
 from valetkey.authorization.pages.account.person.profile import ProfilePage
 from valetkey.authorization.pages.page import Page
@@ -54,6 +60,7 @@ def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Pa
             settled, password_since=None, second_factor=True, next_step=NextStep.NOTHING, lines=()
         ),
         **_profiles(person),
+        **_ends(person, apps[-1]),
     }
 
 
@@ -89,4 +96,21 @@ def _profiles(person: SignedInPerson) -> Mapping[str, Page]:
             overtaken=True,
             stored={"name": f"\u202e{_HOSTILE} {{{{ 7*7 }}}} %(name)s %s"},
         ),
+    }
+
+
+def _ends(person: SignedInPerson, hostile: AskingApp) -> Mapping[str, Page]:
+    data = DataPage("/account/data", "csrf-value", "https://api.example")
+    removal = RemovalPage("/account/delete", "csrf-value", person.username, 3, 2, 7)
+    return {
+        "data": data,
+        "data_proved": replace(data, proved=True),
+        "removal": removal,
+        "removal_alone": replace(removal, apps=0, sessions=1, days=1),
+        "removal_wrong": replace(removal, typed="adda", wrong=True),
+        "removal_owner": replace(removal, last_owner=True),
+        "removal_hostile": replace(
+            removal, owned=(OwnedApp("app 1&x=2", hostile.name), OwnedApp("b", "Notes Printer"))
+        ),
+        "removal_planned": RemovalPlannedPage(ago(-604_800), "/oauth/sign-in"),
     }

@@ -24,6 +24,7 @@ from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.endpoints.account.person.routes import routes as person_routes
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
@@ -125,6 +126,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *mailbox_routes(site, foundation.mailroom, refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
         *account_routes(site, sign_out, password_change, refuse_with_page),
+        *person_routes(site, foundation.removal, refuse_with_page),
         *developer_routes(site, portal, refuse_with_page),
         *insight_routes(site, portal.registrar, refuse_with_page),
         *people_routes(

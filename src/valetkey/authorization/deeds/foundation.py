@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.portal import DOOR as PORTAL_DOOR
@@ -110,6 +111,11 @@ class Foundation:
             reserved_names=(*RESERVED, self.settings.brand.name),
         )
         return SelfRegistrar(self.registrar("registration"), rules, settings.unused_lifetime)
+
+    @property
+    def removal(self) -> Removal:
+        """Who removes accounts."""
+        return Removal(self.mailroom, self.settings.accounts.deletion_grace)
 
     @property
     def roles(self) -> Roles:

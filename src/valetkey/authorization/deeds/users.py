@@ -146,8 +146,8 @@ class AccountKeeper:
         return True
 
     def enable(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Switch it on again; nothing that ended comes back. False if it was on."""
-        if user.disabled_at is None:
+        """Switch it on again; nothing that ended comes back. False if it was on, or gone."""
+        if user.disabled_at is None or tx.account_removals.is_done(user.uid):
             return False
         # What another process began while this one switched the account off ends here at last.
         end_everything(tx, user, now, "user_disabled")

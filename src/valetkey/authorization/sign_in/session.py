@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.grants import GrantRevoked
+from valetkey.authorization.model.event.people import UserRemovalCancelled
 from valetkey.authorization.model.event.sessions import (
     IdentityConfirmed,
     SessionEnded,
@@ -203,6 +204,9 @@ def start_session(
     )
     tx.sessions.start(session, key.of(PURPOSE, new.cookie.reveal()))
     tx.events.add(SessionStarted(user.uid, new.id, session.methods), now)
+    # Whoever signs in wants the account: it is not removed.
+    if tx.account_removals.cancel(user.uid):
+        tx.events.add(UserRemovalCancelled(user.uid), now)
 
 
 def end_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:

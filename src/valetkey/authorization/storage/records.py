@@ -93,20 +93,45 @@ class Events:
         return [_event(row) for row in reversed(rows)]
 
     def of_person(
-        self, uid: int, before: Instant, before_id: str, limit: int
+        self, uid: int, before: Instant, before_id: str, limit: int, kind: str | None = None
     ) -> Sequence[EventRecord]:
-        """At most `limit` that people are told of, newest first, beginning before that place."""
+        """At most `limit` that people are told of, newest first, beginning before that place.
+
+        Of one `kind` or, without it, of all.
+        """
         rows = self.db.rows(
             "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE uid = :uid AND (at < :before OR (at = :before AND id < :before_id))"
-            " AND name IN ('user.registered', 'user.changed', 'user.disabled', 'user.enabled',"
-            " 'password.changed', 'sign_in.failed', 'session.started', 'session.renewed',"
-            " 'session.ended', 'consent.given', 'consent.denied', 'consent.withdrawn',"
-            " 'code.redeemed', 'grant.revoked')"
-            " ORDER BY at DESC, id DESC LIMIT :limit",
+            " WHERE uid = :uid AND (at < :before OR (at = :before AND id < :before_id)) AND"
+            " ((:kind IN ('', 'sign_in') AND name IN ('session.started', 'session.renewed',"
+            " 'session.ended', 'sign_in.failed', 'second_factor.failed', 'recovery_code.used',"
+            " 'device.remembered', 'device.forgotten', 'device.stolen'))"
+            " OR (:kind IN ('', 'security') AND name IN ('password.changed',"
+            " 'password.removed', 'passkey.added', 'passkey.renamed', 'passkey.removed',"
+            " 'passkey_counter.fallen', 'authenticator.added', 'authenticator.removed',"
+            " 'recovery_codes.issued', 'factors.removed', 'identity.linked',"
+            " 'identity.unlinked', 'password_reset.requested', 'email.restored',"
+            " 'api_token.issued', 'api_token.ended'))"
+            " OR (:kind IN ('', 'apps') AND name IN ('consent.given', 'consent.denied',"
+            " 'consent.withdrawn', 'code.redeemed', 'grant.revoked'))"
+            " OR (:kind IN ('', 'account') AND name IN ('user.registered', 'user.changed',"
+            " 'user.disabled', 'user.enabled', 'user.removed', 'removal.planned',"
+            " 'removal.cancelled', 'data.exported', 'role.changed', 'owner_link.redeemed',"
+            " 'developer.admitted', 'developer.dismissed'))"
+            ") ORDER BY at DESC, id DESC LIMIT :limit",
             uid=uid,
             before=before,
             before_id=before_id,
+            kind=kind or "",
+            limit=limit,
+        )
+        return [_event(row) for row in rows]
+
+    def all_of_person(self, uid: int, limit: int) -> Sequence[EventRecord]:
+        """The last `limit` of everything that names this person, newest first."""
+        rows = self.db.rows(
+            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
+            " WHERE uid = :uid ORDER BY at DESC, id DESC LIMIT :limit",
+            uid=uid,
             limit=limit,
         )
         return [_event(row) for row in rows]

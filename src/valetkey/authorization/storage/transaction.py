@@ -22,6 +22,7 @@ from valetkey.authorization.storage.register.scope_uses import ScopeUses
 from valetkey.authorization.storage.register.secrets import Secrets
 from valetkey.authorization.storage.register.usage import Usage
 from valetkey.authorization.storage.revocations import Revocations
+from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
 from valetkey.authorization.storage.sign_in.administrations import Administrations
 from valetkey.authorization.storage.sign_in.identities import Identities
 from valetkey.authorization.storage.sign_in.participants import Participants
@@ -85,6 +86,11 @@ class Transaction:
     def people(self) -> People:
         """The same people, for those who look after many."""
         return People(self.db)
+
+    @property
+    def account_removals(self) -> AccountRemovals:
+        """Accounts that are to go."""
+        return AccountRemovals(self.db)
 
     @property
     def sessions(self) -> Sessions:

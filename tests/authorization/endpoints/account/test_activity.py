@@ -1,9 +1,11 @@
 """What happened: to me alone, in words, newest first, page by page."""
 
 import re
+from dataclasses import fields
 
 from tests.authorization.endpoints.account.people import knows, signed_in
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
+from tests.authorization.pages.reading import Reading
 from valetkey.authorization.endpoints.account.activity import SHOWN
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
@@ -12,7 +14,18 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.event.sessions import SignInFailed
+from valetkey.authorization.pages.account.activity import (
+    NOT_TOLD,
+    TOLD,
+    ActivityLine,
+    ActivityPage,
+    Kind,
+)
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.page import render
+from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 
@@ -96,5 +109,67 @@ def test_home_leads_to_every_page_of_the_account(sqlite_url: str) -> None:
             assert page.status == 200
             assert f'href="/account/{name}" aria-current="page"' in page.body
         assert "/account/" not in (await it.browser().get("/")).body
+
+    run(sqlite_url, story)
+
+
+def test_every_event_that_names_a_person_is_told_in_words_or_says_why_not() -> None:
+    of_people = {event.name for event in EVENTS if "uid" in {each.name for each in fields(event)}}
+    assert of_people <= {*TOLD, *NOT_TOLD}
+    assert not set(TOLD) & set(NOT_TOLD)
+    pages = [
+        render(ActivityPage((ActivityLine(name, When(NOON, NOON), "Printer"),)), brand=Brand())
+        for name in TOLD
+    ]
+    said = [Reading(page).the("ol").text for page in pages]
+    assert len(set(said)) == len(TOLD), "each has words of its own"
+    assert not [text for text in said if "Something happened" in text]
+
+
+def test_only_what_was_asked_for_is_told_and_everything_is_of_some_kind(database_url: str) -> None:
+    async def story(it: World) -> None:
+        def happen(tx: Transaction) -> None:
+            for name in (*TOLD, *NOT_TOLD):
+                tx.db.run(
+                    "INSERT INTO events (id, at, name, client_id, uid, grant_id, data)"
+                    " VALUES (:id, :at, :name, NULL, :uid, NULL, '{}')",
+                    id=f"ev_{name}",
+                    at=it.clock.now - 60,
+                    name=name,
+                    uid=ALICE.uid,
+                )
+
+        await it.store.write(happen)
+
+        def told(tx: Transaction, kind: Kind | None) -> set[str]:
+            found = tx.events.of_person(ALICE.uid, it.clock.now, "", 1_000, kind)
+            return {event.name for event in found}
+
+        assert await it.store.read(lambda tx: told(tx, None)) == set(TOLD)
+        browser = await signed_in(it)
+        for kind in Kind:
+            names = {name for name, its in TOLD.items() if its is kind}
+            assert await it.store.read(lambda tx, kind=kind: told(tx, kind)) == names  # type: ignore[misc]
+            page = await browser.get("/account/activity", kind=kind.value)
+            assert page.body.count("<time") == len(names) + (kind is Kind.SIGN_IN)
+            assert f'href="/account/activity?kind={kind}" aria-current="page"' in page.body
+        for other in ("", "nothing", "<b>", "apps'"):
+            assert (await browser.get("/account/activity", kind=other)).status == 200
+
+    run(database_url, story)
+
+
+def test_a_sign_in_says_in_which_browser_and_an_act_of_others_that_it_was_theirs(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        changed = UserChanged(ALICE.uid, ("name",))
+        await it.store.write(lambda tx: tx.events.add(changed, it.clock.now), done_by="user 1002")
+        await it.store.write(lambda tx: tx.events.add(changed, it.clock.now), done_by="user 1001")
+        page = await browser.get("/account/activity")
+        assert knows(page, "You signed in. <small>Firefox on Linux</small>")
+        assert page.body.count("By somebody who runs this server") == 1
+        assert "1002" not in page.body
 
     run(sqlite_url, story)

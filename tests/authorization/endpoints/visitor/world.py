@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.roles import Roles
@@ -17,6 +18,7 @@ from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.endpoints.account.person.routes import routes as person_routes
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
@@ -256,6 +258,7 @@ async def world(
             *routes(site, password, minter, refuse),
             *logout_routes(site, deed, refuse),
             *account_routes(site, deed, change, refuse),
+            *person_routes(site, Removal(mailroom, days(7)), refuse),
             *developer_routes(site, doorkeeper, refuse),
             *insight_routes(site, doorkeeper.registrar, refuse),
             *people_routes(

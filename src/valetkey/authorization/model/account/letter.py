@@ -30,6 +30,8 @@ class LetterKind(StrEnum):
     EMAIL_CHANGED = "email_changed"
     NEW_DEVICE = "new_device"
     ROLE_CHANGED = "role_changed"
+    REMOVAL_PLANNED = "removal_planned"
+    REMOVED = "removed"
     TEST = "test"
 
 

@@ -40,6 +40,39 @@ class UserEnabled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class UserRemovalPlanned(Event):
+    """An account is to be removed at `due_at`; its sessions and grants have ended."""
+
+    name: ClassVar[str] = "removal.planned"
+    uid: int
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserRemovalCancelled(Event):
+    """Somebody signed in to such an account: it stays."""
+
+    name: ClassVar[str] = "removal.cancelled"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserRemoved(Event):
+    """An account is gone, with all that was known of its person but this number."""
+
+    name: ClassVar[str] = "user.removed"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataExported(Event):
+    """A person downloaded what is known of them."""
+
+    name: ClassVar[str] = "data.exported"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
 class PasswordChanged(Event):
     """A password was set; grants ended, and sessions but the one in which it was changed."""
 

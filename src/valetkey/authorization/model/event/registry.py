@@ -46,6 +46,7 @@ from valetkey.authorization.model.event.keys import (
 )
 from valetkey.authorization.model.event.mail import MailDispatched, MailGivenUp
 from valetkey.authorization.model.event.people import (
+    DataExported,
     IdentityLinked,
     IdentityUnlinked,
     PasswordChanged,
@@ -53,6 +54,9 @@ from valetkey.authorization.model.event.people import (
     UserDisabled,
     UserEnabled,
     UserRegistered,
+    UserRemovalCancelled,
+    UserRemovalPlanned,
+    UserRemoved,
 )
 from valetkey.authorization.model.event.roles import (
     DeveloperAdmitted,
@@ -89,6 +93,10 @@ _OF_PEOPLE: tuple[type[Event], ...] = (
     IdentityLinked,
     IdentityUnlinked,
     UserRegistered,
+    UserRemovalPlanned,
+    UserRemovalCancelled,
+    UserRemoved,
+    DataExported,
     UserChanged,
     UserDisabled,
     UserEnabled,

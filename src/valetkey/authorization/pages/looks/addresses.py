@@ -9,6 +9,8 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "errors": "/errors/",
         "query_notice": "/notices/query-string",
         "profile": "/account/profile",
+        "data": "/account/data",
+        "removal": "/account/delete",
         "apps": "/account/apps",
         "app": "/account/apps/app",
         "end_app": "/account/apps/end",

@@ -23,3 +23,7 @@ CREATE TABLE account_removals (
     done_at  BIGINT
 );
 CREATE INDEX account_removals_due ON account_removals (due_at) WHERE done_at IS NULL;
+
+-- What goes with an account is found by its person.
+CREATE INDEX team_invitations_by ON team_invitations (invited_by);
+CREATE INDEX mails_of_people ON mails (uid) WHERE uid IS NOT NULL;

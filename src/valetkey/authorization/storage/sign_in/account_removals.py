@@ -1,0 +1,110 @@
+"""Accounts that are to be removed, and those that were."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+
+KEPT = {
+    "users": "its row is emptied; the number in it stays, and is nobody else's ever",
+    "uids": "the number alone, so that it is never given again",
+    "grants": "ended; what clients had, and of whom by number, until it would have expired",
+    "deliveries": "apps still have to hear that the sessions have ended; swept after that",
+    "events": "the audit log names people by number alone; `log.keep_events` ends it",
+    "account_removals": "that it was removed, and when",
+}
+"""Tables that name a person and keep their rows, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRemovals:
+    """One row for each account that is to go, or is gone."""
+
+    db: Connection
+
+    def plan(self, uid: Uid, due_at: Instant, now: Instant) -> bool:
+        """Remove it at `due_at`. False if that is planned already, or done."""
+        planned = self.db.run(
+            "INSERT INTO account_removals (uid, asked_at, due_at) VALUES (:uid, :now, :due_at)"
+            " ON CONFLICT (uid) DO NOTHING",
+            uid=uid,
+            now=now,
+            due_at=due_at,
+        )
+        return planned == 1
+
+    def cancel(self, uid: Uid) -> bool:
+        """Let it stay. False if nothing was planned, or it is done."""
+        cancelled = self.db.run(
+            "DELETE FROM account_removals WHERE uid = :uid AND done_at IS NULL", uid=uid
+        )
+        return cancelled == 1
+
+    def due_at(self, uid: Uid) -> Instant | None:
+        """When it is to go, where that is planned."""
+        row = self.db.row(
+            "SELECT due_at FROM account_removals WHERE uid = :uid AND done_at IS NULL", uid=uid
+        )
+        return None if row is None else Instant(row[0])
+
+    def is_done(self, uid: Uid) -> bool:
+        """Whether it is gone."""
+        row = self.db.row("SELECT done_at FROM account_removals WHERE uid = :uid", uid=uid)
+        return row is not None and row[0] is not None
+
+    def due(self, now: Instant, limit: int) -> Sequence[Uid]:
+        """At most `limit` of those whose time has come."""
+        rows = self.db.rows(
+            "SELECT uid FROM account_removals WHERE done_at IS NULL AND due_at <= :now"
+            " ORDER BY due_at, uid LIMIT :limit",
+            now=now,
+            limit=limit,
+        )
+        return [Uid(row[0]) for row in rows]
+
+    def finish(self, uid: Uid, now: Instant) -> bool:
+        """It goes now, if its time has come. Of all who try, exactly one is told True."""
+        finished = self.db.run(
+            "UPDATE account_removals SET done_at = :now"
+            " WHERE uid = :uid AND done_at IS NULL AND due_at <= :now",
+            uid=uid,
+            now=now,
+        )
+        return finished == 1
+
+    def empty(self, uid: Uid, now: Instant) -> None:
+        """Take out of the database all that it says of this person but their number.
+
+        Their names can be taken by others from now on. Nobody can sign in.
+        """
+        db = self.db
+        db.run("DELETE FROM credentials WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM remembered_devices WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM identities WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM consents WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM memberships WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM developers WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM team_invitations WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM team_invitations WHERE invited_by = :uid", uid=uid)
+        db.run("DELETE FROM people_words WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM api_tokens WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM usage_people WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM mails WHERE uid = :uid", uid=uid)
+        db.run(
+            "DELETE FROM administrations WHERE session_id IN"
+            " (SELECT id FROM sessions WHERE uid = :uid)",
+            uid=uid,
+        )
+        db.run("DELETE FROM sessions WHERE uid = :uid", uid=uid)
+        # With a space in it no name that anybody could have, or take.
+        mark = f"removed {uid}"
+        db.run(
+            "UPDATE users SET username = :mark, username_key = :mark, email = '',"
+            " email_key = :mark, email_verified_at = NULL, name = '', claims = '{}', role = NULL,"
+            " changed_at = :now, disabled_at = :now WHERE uid = :uid",
+            uid=uid,
+            mark=mark,
+            now=now,
+        )

@@ -1,0 +1,78 @@
+"""One's own data: all of it, nobody else's, and no secret."""
+
+import json
+
+from tests.authorization.endpoints.account.people import FIREFOX, grant_of, knows, signed_in
+from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from valetkey.authorization.model.account.identity import Identity
+from valetkey.kernel.moment import minutes
+from valetkey.kernel.scope import Scope
+
+PATH = "/account/data"
+
+
+async def download(browser: Browser) -> Answer:
+    return await browser.submit(await browser.get(PATH), "download")
+
+
+def test_the_file_says_everything_and_no_secret(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await grant_of(it, "web1", Scope.of("notes:read"))
+        theirs = await grant_of(it, "nat1", Scope.of("read"), user=BOB)
+        link = Identity("https://id.example", "s1", ALICE.uid, "alice at work", it.clock.now)
+        await it.store.write(lambda tx: tx.identities.link(link))
+        browser = await signed_in(it)
+        answer = await download(browser)
+        assert answer.status == 200
+        assert answer.header("content-type").startswith("application/json")
+        assert answer.header("content-disposition") == 'attachment; filename="account.json"'
+        assert answer.header("cache-control") == "no-store"
+        said = json.loads(answer.body)
+        assert said["about"]["issuer"] == "https://auth.example"
+        assert "https://api.example" in said["about"]["elsewhere"]
+        assert said["profile"]["username"] == "alice"
+        assert [each["kind"] for each in said["credentials"]] == ["password"]
+        (session,) = said["sessions"]
+        assert (session["browser"], session["user_agent"]) == ("Firefox Linux", FIREFOX)
+        assert [each["app"] for each in said["consents"]] == ["Notes Printer"]
+        assert [each["scope"] for each in said["grants"]] == ["notes:read"]
+        assert [each["shown_as"] for each in said["accounts_elsewhere"]] == ["alice at work"]
+        assert "session.started" in {each["name"] for each in said["events"]}
+        stored = await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
+        for secret in (stored, *browser.cookies.values(), theirs, "bob", "argon2", PASSWORD):
+            assert secret is not None
+            assert secret not in answer.body
+        assert (await it.events()).count("data.exported") == 1
+
+    run(database_url, story)
+
+
+def test_who_was_away_for_a_while_proves_first_who_they_are(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        it.clock.forward(minutes(11))
+        answer = await download(browser)
+        assert answer.location == "/account/confirm?to=/account/data"
+        page = await browser.get(answer.location)
+        back = await browser.follow(await browser.submit(page, "confirm", password=PASSWORD))
+        assert knows(back, "Now you can download it")
+        assert (await download(browser)).status == 200
+
+    run(sqlite_url, story)
+
+
+def test_nobody_gets_it_by_a_link_or_a_form_of_another(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser, bobs = await signed_in(it), await signed_in(it, "bob")
+        assert "credentials" not in (await browser.get(PATH, format="json")).body
+        _, fields = (await browser.get(PATH)).form("download")
+        assert (await bobs.post(PATH, fields)).status == 403
+        assert (await browser.post(PATH, fields, {"origin": "https://evil.example"})).status == 403
+        assert (await it.browser().post(PATH, fields)).location == "/oauth/sign-in"
+        assert (await browser.send("HEAD", PATH)).status == 200
+        for side in (f"{PATH}.json", f"{PATH}/1002", f"{PATH}/"):
+            assert (await browser.get(side)).status == 404
+        assert "data.exported" not in await it.events()
+
+    run(sqlite_url, story)
