@@ -142,3 +142,17 @@ def test_everything_wrong_with_a_change_is_told_at_once_and_nothing_changes(tmp_
     assert user(tmp_path, "show", "ada", "--json").json["nickname"] == ""
     nobody = user(tmp_path, "show", "nobody")
     assert (nobody.code, "valetkey user list" in nobody.err) == (2, True)
+
+
+def test_an_account_is_deleted_for_good(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    asked = user(tmp_path, "delete", "ada", typed="n\n")
+    assert asked.code != 0
+    assert user(tmp_path, "show", "ada").code == 0
+    ran = user(tmp_path, "delete", "ada", "--yes")
+    assert (ran.code, ran.out) == (0, "ada is deleted\n"), ran.err
+    assert user(tmp_path, "show", "ada").code == 2
+    assert "Lovelace" not in user(tmp_path, "list", "--json").out
+    assert user(tmp_path, "enable", "1001").code == 2
+    again = user(tmp_path, "create", "ada", "--email", "ada@example.com", "--generate-password")
+    assert again.code == 0

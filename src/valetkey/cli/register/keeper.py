@@ -69,7 +69,7 @@ def the_user(tx: Transaction, name: str) -> User:
     found = tx.users.find_by_name(name)
     if found is None and name.isascii() and name.isdigit() and int(name) <= LARGEST_UID:
         found = tx.users.find(Uid(int(name)))
-    if found is None:
+    if found is None or tx.account_removals.is_done(found.uid):
         raise Mistake(f"there is no account {name!r}; see: valetkey user list")
     return found
 

@@ -68,6 +68,11 @@ _TOLD = {
         "owner_link.redeemed",
         "developer.admitted",
         "developer.dismissed",
+        "developer.marked",
+        "developer.unmarked",
+        "team_member.added",
+        "team_member.changed",
+        "team_member.removed",
     ),
 }
 

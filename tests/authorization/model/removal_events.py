@@ -1,0 +1,29 @@
+"""What happens to an account on its way out, each once."""
+
+from dataclasses import replace
+
+from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.deeds.account.export import Origin, export
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.sign_in.session import NewSession, start_session
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.runtime import SYSTEM
+
+
+async def ends(it: Service) -> None:
+    """Somebody takes their data along, has their account deleted, stays, and goes after all."""
+    removal, now = it.foundation.removal, it.clock.now
+    key, sessions = it.foundation.keyring.fingerprint_key, it.settings.sessions
+
+    def work(tx: Transaction) -> None:
+        ada = tx.users.find(ADA)
+        assert ada is not None
+        leaving: User = replace(ada, uid=Uid(3001), username="going", email="going@example.com")
+        assert tx.users.register(leaving)
+        assert export(tx, leaving, Origin("Valetkey", it.foundation.issuer, "https://api"), now)
+        assert removal.plan(tx, leaving, now) is not None
+        new = NewSession.fresh("", SYSTEM.random)
+        start_session(tx, new, leaving, key, sessions, now, methods=("pwd",))
+        assert removal.remove(tx, leaving, now)
+
+    await it.write(work)
