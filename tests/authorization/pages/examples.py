@@ -8,6 +8,7 @@ from tests.authorization.pages.federation_examples import federation_examples
 from tests.authorization.pages.insight_examples import insight_examples
 from tests.authorization.pages.person_examples import person_examples
 from tests.authorization.pages.people_examples import people_examples
+from tests.authorization.pages.things_examples import things_examples
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
@@ -97,6 +98,7 @@ EXAMPLES: Mapping[str, Page] = {
     **insight_examples(LONG, HOSTILE),
     **person_examples(ADA, PRINTER, LONG, RTL, HOSTILE),
     **people_examples(),
+    **things_examples(LONG, RTL, HOSTILE),
     "sign_in": SIGN_IN,
     "sign_in_alone": SignInPage("/oauth/sign-in", "csrf-value"),
     "sign_in_failed": SignInPage("/oauth/sign-in", "csrf-value", PRINTER, "ada", failed=True),

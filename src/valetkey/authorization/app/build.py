@@ -27,6 +27,7 @@ from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.person.routes import routes as person_routes
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
+from valetkey.authorization.endpoints.admin.things.routes import routes as things_routes
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.developer.insight.routes import (
@@ -140,6 +141,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *client_routes(foundation, door, reader, served, minter, refuse),
         userinfo_route(foundation, directory, reader, minter, refuse),
         *registration_routes(foundation, refuse),
+        *things_routes(site, foundation, refuse_with_page),
         *admin_api_routes(foundation, decisions),
         *resource_server_routes(foundation, door, reader, refuse),
         *health_routes(foundation, refuse),

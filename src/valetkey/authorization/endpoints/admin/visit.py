@@ -59,14 +59,18 @@ async def administered(
 
 
 async def administered_form(
-    site: Site, request: Request, permission: Permission, opaque: Collection[str] = ()
+    site: Site,
+    request: Request,
+    permission: Permission,
+    opaque: Collection[str] = (),
+    multiple: Collection[str] = (),
 ) -> tuple[Visit, Form] | Response:
     """The visit and what its form says; Refused (forbidden) for a form that is not ours."""
     seen = await administered(site, request, permission)
     if isinstance(seen, Response):
         return seen
     site.check_origin(request)
-    form = read_form(request.body, opaque=opaque)
+    form = read_form(request.body, opaque=opaque, multiple=multiple)
     browser = site.cookies.browser(request)
     site.check_form(request, form, browser, PURPOSE, seen.signed_in.session.id)
     return seen, form

@@ -198,6 +198,7 @@ def asking_app(client: Client, asked: AuthorizationRequest) -> AskingApp:
         logo_url=client.logo_uri,
         policy_url=client.policy_uri,
         terms_url=client.tos_uri,
+        verified=client.verified_at is not None,
         self_registered=client.self_registered,
     )
 

@@ -1,0 +1,1 @@
+"""Apps, keys, events, settings and programs in administration."""

@@ -1,0 +1,209 @@
+"""/admin/events: what happened, searched and filtered, page by page; and a copy of it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.deeds.admin.things import events
+from valetkey.authorization.deeds.admin.things.events import begin_export
+from valetkey.authorization.endpoints.account.step_up import stepped_up
+from valetkey.authorization.endpoints.admin.people.addresses import user_address
+from valetkey.authorization.endpoints.admin.things.addresses import (
+    EVENTS,
+    EXPORT,
+    client_address,
+    with_query,
+)
+from valetkey.authorization.endpoints.admin.things.export import FORMATS, MOST, copy_of
+from valetkey.authorization.endpoints.admin.visit import (
+    actor_of,
+    administered,
+    administered_form,
+    nothing_here,
+)
+from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
+from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid
+from valetkey.authorization.model.event.registry import EVENTS as KINDS
+from valetkey.authorization.pages.admin.things.log.events import (
+    EventQuery,
+    EventRow,
+    EventsPage,
+    ExportPage,
+)
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import Form, read_query
+
+SHOWN = 50
+"""Events on a page."""
+
+_NAMES = tuple(sorted(kind.name for kind in KINDS))
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+_LONGEST = 200
+_LAST_SECOND = 86_399
+_APART = frozenset({"uid", "client_id", "grant_id"})
+_NOBODY = translatable("Nobody has that uid, user name or e-mail address.")
+_NO_DAY = translatable("A day is written like 2026-11-21.")
+_NOWHERE = EventFilter(uid=-2)
+
+Faults = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventsEndpoint:
+    """The log."""
+
+    site: Site
+
+    async def get(self, request: Request) -> Response:
+        """A page of it."""
+        seen = await administered(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        form, actor = read_query(request.query), actor_of(seen)
+        query, before = _query(form), place_in(form.get("after"))
+
+        def work(tx: Transaction) -> tuple[Sequence[EventRecord], Mapping[int, str], Faults]:
+            wanted, faults = _filter(tx, query)
+            found = events.page(tx, actor, wanted, before, SHOWN + 1)
+            users = {each.uid: tx.users.find(Uid(each.uid)) for each in found if each.uid}
+            return found, {u: user.username for u, user in users.items() if user}, faults
+
+        found, names, faults = await self.site.store.scan(work)
+        said = {name: value for name, value in asdict(query).items() if value}
+        last = found[SHOWN - 1] if len(found) > SHOWN else None
+        after = cursor(Place(last.at, last.id)) if last else ""
+        page = EventsPage(
+            action=EVENTS,
+            query=query,
+            names=_NAMES,
+            listed=tuple(_row(each, names, request.at) for each in found[:SHOWN]),
+            export_url=with_query(EXPORT, said) if found else "",
+            more=with_query(EVENTS, {**said, "after": after}) if after else "",
+            first=with_query(EVENTS, said) if "after" in form else "",
+            faults=faults,
+        )
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
+
+    async def ask(self, request: Request) -> Response:
+        """The question before a copy is taken away."""
+        seen = await administered(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        if asked := await stepped_up(self.site, request, seen):
+            return asked
+        query = _query(read_query(request.query))
+        said = {name: value for name, value in asdict(query).items() if value}
+        page = ExportPage(EXPORT, with_query(EVENTS, said), seen.csrf, query, MOST)
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
+
+    async def export(self, request: Request) -> Response:
+        """The copy, as it is read."""
+        found = await administered_form(self.site, request, Permission.READ)
+        if isinstance(found, Response):
+            return found
+        seen, form = found
+        if asked := await stepped_up(self.site, request, seen):
+            return asked
+        actor, query, kind = actor_of(seen), _query(form), form.get("format") or ""
+        if kind not in FORMATS:
+            raise nothing_here()
+        wanted, faults = await self.site.store.read(lambda tx: _filter(tx, query))
+        if faults:
+            raise nothing_here()
+        await self.site.store.write(
+            lambda tx: begin_export(tx, actor, kind, request.at), done_by=actor.done_by
+        )
+        return copy_of(self.site.store, actor, wanted, kind)
+
+
+def _query(form: Form) -> EventQuery:
+    said = {
+        name: (form.get(name) or "").strip()[:_LONGEST]
+        for name in ("person", "client", "name", "by", "since", "until")
+    }
+    if said["name"] not in _NAMES:
+        said["name"] = ""
+    return EventQuery(**said)
+
+
+def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
+    faults: list[tuple[str, str]] = []
+    uid = None
+    if query.person:
+        uid = _uid(tx, query.person)
+        if uid is None:
+            faults.append(("person", _NOBODY))
+    days = {"since": _day(query.since), "until": _day(query.until)}
+    for name, day in days.items():
+        if day is None and getattr(query, name):
+            faults.append((name, _NO_DAY))
+    if faults:
+        return _NOWHERE, tuple(faults)
+    since, until = days["since"], days["until"]
+    return (
+        EventFilter(
+            uid=uid,
+            client_id=query.client,
+            name=query.name,
+            done_by=query.by,
+            since=since or Instant(0),
+            until=Instant(1 << 53) if until is None else Instant(until + _LAST_SECOND),
+        ),
+        (),
+    )
+
+
+def _uid(tx: Transaction, text: str) -> int | None:
+    # Who is deleted has a uid still, and events under it.
+    if _UID.fullmatch(text) and int(text) <= LARGEST_UID:
+        return int(text)
+    user = tx.users.find_by_name(text)
+    return None if user is None else user.uid
+
+
+def _day(text: str) -> Instant | None:
+    if _DAY.fullmatch(text) is None:
+        return None
+    try:
+        return Instant(max(0, int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())))
+    except ValueError:
+        return None
+
+
+def _row(event: EventRecord, names: Mapping[int, str], now: Instant) -> EventRow:
+    data = msgspec.json.decode(event.data, type=dict[str, object])
+    uid, client_id = event.uid, event.client_id or ""
+    return EventRow(
+        id=event.id,
+        name=event.name,
+        when=When(event.at, now),
+        person="" if not uid else names.get(uid, str(uid)),
+        person_url="" if not uid else user_address(Uid(uid)),
+        app=client_id,
+        app_url=client_address(client_id) if client_id else "",
+        done_by=event.done_by,
+        said=tuple(
+            (word, _text(value))
+            for word, value in data.items()
+            if word not in _APART and value not in (None, "", [], ())
+        ),
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return str(value)

@@ -1,0 +1,1 @@
+"""Events in administration: searched, filtered, taken away."""

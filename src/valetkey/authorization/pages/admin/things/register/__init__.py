@@ -1,0 +1,1 @@
+"""Apps in administration: the list, one of them, questions before what matters."""

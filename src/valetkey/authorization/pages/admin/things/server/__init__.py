@@ -1,0 +1,1 @@
+"""The server in administration: keys, settings, registration, mail, programs."""

@@ -1,0 +1,28 @@
+"""Somebody with a role, signed in at a whole server."""
+
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.model.account.role import Role
+
+WORD = "a good long password"
+
+
+async def administrator(it: Service, role: Role | None = Role.OWNER) -> Browser:
+    """Ada has this role, and has just entered administration in this browser."""
+    await it.write(lambda tx: tx.people.set_role(ADA, role, it.clock.now))
+    await it.password(WORD)
+    browser = Browser(it.app, host="127.0.0.1:8400", scheme="http")
+    await browser.sign_in(await browser.get("/oauth/sign-in"), "ada", WORD)
+    return browser
+
+
+async def page(browser: Browser, path: str) -> Answer:
+    """A page that is there."""
+    answer = await browser.get(path)
+    assert answer.status == 200, (path, answer.status, answer.location)
+    return answer
+
+
+async def do(browser: Browser, path: str, **typed: str | list[str]) -> Answer:
+    """Ask at this address, and press the button."""
+    return await browser.submit(await page(browser, path), "do", **typed)

@@ -1,0 +1,159 @@
+"""Apps in administration: found, looked at, and everything that is done with them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.authorization.endpoints.world import Service, run
+from valetkey.authorization.model.account.role import Role
+
+
+def test_apps_are_found_by_name_and_filters(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("printer")
+        await it.client("viewer", type="public", profile="classic")
+        browser = await administrator(it)
+        assert "Viewer" not in (await page(browser, "/admin/clients?q=print")).body
+        assert "Printer" not in (await page(browser, "/admin/clients?type=public")).body
+        assert "Printer" in (await page(browser, "/admin/clients?profile=nonsense")).body
+        nothing = await page(browser, "/admin/clients?q=nobody")
+        assert "No app found" in nothing.body
+
+    run(tmp_path, story)
+
+
+def test_an_app_is_verified_and_people_read_it(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("printer")
+        browser = await administrator(it)
+        answer = await do(browser, "/admin/clients/printer/verify")
+        assert answer.location == "/admin/clients/printer?done=verify"
+        shown = await page(browser, answer.location)
+        assert "People read that it is verified" in shown.body
+        challenge = {"code_challenge": "E" * 43, "code_challenge_method": "S256"}
+        asked = {"client_id": "printer", "scope": "notes:read", **challenge}
+        assert ">Verified by" in (await browser.ask(**asked)).body
+        await do(browser, "/admin/clients/printer/unverify")
+        assert ">Not verified by" in (await browser.ask(**asked)).body
+        records = await it.event_records()
+        by = {each.name: each.done_by for each in records}
+        assert by["client.verified"] == by["client_verification.ended"] == "user 1001"
+
+    run(tmp_path, story)
+
+
+def test_a_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("printer", grant_types=("client_credentials",))
+        browser = await administrator(it)
+        shown = await do(browser, "/admin/clients/printer/secret", others="0")
+        secret = shown.body.partition('<code id="client-secret">')[2].partition("<")[0]
+        assert secret.startswith("vk_cs_")
+        await it.own_token("printer", client_secret=secret)
+        with pytest.raises(AssertionError):
+            await it.own_token("printer")
+        client = await page(browser, "/admin/clients/printer")
+        assert secret not in client.body
+        end = client.body.partition('href="/admin/clients/printer/end-secret?')[2].partition('"')[0]
+        answer = await do(browser, f"/admin/clients/printer/end-secret?{end}")
+        assert answer.location.endswith("done=end-secret")
+        with pytest.raises(AssertionError):
+            await it.own_token("printer", client_secret=secret)
+
+    run(tmp_path, story)
+
+
+def test_grants_of_old_say_what_they_cost(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("viewer", profile="classic")
+        browser = await administrator(it)
+        asked = await page(browser, "/admin/clients/viewer/allow-implicit")
+        assert "in the address of a page" in asked.body
+        await browser.submit(asked, "do")
+        await do(browser, "/admin/clients/viewer/allow-password")
+        client = await it.read(lambda tx: tx.clients.find("viewer"))
+        assert client is not None
+        assert {"implicit", "password"} <= client.grant_types
+        told = [each.data for each in await it.event_records() if each.name == "client.changed"]
+        before = '"before":["authorization_code refresh_token"]'
+        after = '"after":["authorization_code implicit refresh_token"]'
+        assert any(before in data and after in data for data in told)
+        await do(browser, "/admin/clients/viewer/end-implicit")
+        await it.client("modern", profile="modern")
+        refused = await do(browser, "/admin/clients/modern/allow-implicit")
+        assert refused.status == 400
+        assert "need the profile classic" in refused.body
+
+    run(tmp_path, story)
+
+
+def test_what_is_switched_off_or_deleted_says_for_how_many_it_ends(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("printer")
+        tokens = await it.tokens("printer")
+        browser = await administrator(it)
+        asked = await page(browser, "/admin/clients/printer/disable")
+        assert "1 person can use it no more" in " ".join(asked.body.split())
+        await browser.submit(asked, "do")
+        assert (await it.introspect(tokens.text("access_token")))["active"] is False
+        await do(browser, "/admin/clients/printer/enable")
+        answer = await do(browser, "/admin/clients/printer/delete")
+        assert answer.location == "/admin/clients?deleted=1"
+        assert (await browser.get("/admin/clients/printer")).status == 404
+        assert "Printer" not in (await page(browser, "/admin/clients")).body
+        for name in ("client.disabled", "client.enabled", "client.removed"):
+            assert name in await it.events()
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/admin/clients/nobody",
+        "/admin/clients/%00",
+        "/admin/clients/%ff",
+        "/admin/clients/web/nonsense",
+        "/admin/clients/nobody/disable",
+        "/admin/clients/web/end-secret?secret=cs_other",
+        "/admin/tokens/nobody/end",
+        "/admin/keys/nobody/withdraw",
+    ],
+)
+def test_what_is_not_there_is_not_found(tmp_path: Path, path: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        assert (await browser.get(path)).status == 404
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("role", [Role.AUDITOR, Role.SUPPORT])
+def test_who_only_reads_is_offered_nothing_and_gets_nowhere(tmp_path: Path, role: Role) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        browser = await administrator(it, role)
+        shown = await page(browser, "/admin/clients/web")
+        assert "What you can do" not in shown.body
+        for act in ("verify", "secret", "disable", "delete", "allow-implicit"):
+            assert (await browser.get(f"/admin/clients/web/{act}")).status == 404
+        for path in ("keys/rotate", "settings/brand", "tokens/new"):
+            assert (await browser.get(f"/admin/{path}")).status == 404
+        for path in ("keys", "events", "settings", "registration", "mail", "tokens"):
+            body = (await page(browser, f"/admin/{path}")).body
+            assert 'id="do"' not in body, path
+
+    run(tmp_path, story)
+
+
+def test_the_resource_server_is_offered_nothing(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        shown = await page(browser, "/admin/clients/resource-server")
+        assert "What you can do" not in shown.body
+        refused = await do(browser, "/admin/clients/resource-server/disable")
+        assert refused.status == 403
+
+    run(tmp_path, story)

@@ -1,0 +1,144 @@
+"""Events in administration: found by what is asked, and taken away as harmless copies."""
+
+import csv
+import io
+import json
+from collections.abc import MutableMapping
+from pathlib import Path
+from urllib.parse import urlencode
+
+from tests.authorization.endpoints.admin.things.desk import administrator, page
+from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.world import Service, run
+from valetkey.authorization.endpoints.admin.things.export import harmless
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.event.clients import ClientRegistered
+from valetkey.authorization.storage.transaction import Transaction
+
+
+async def _copy(browser: Browser, format: str, query: str = "") -> tuple[dict[str, str], str]:
+    form = await page(browser, f"/admin/events/export{query}")
+    action, fields = form.form("do")
+    body = urlencode({**fields, "format": format}, doseq=True).encode()
+    sent = {
+        "host": browser.host,
+        "origin": "http://127.0.0.1:8400",
+        "content-type": "application/x-www-form-urlencoded",
+        "content-length": str(len(body)),
+        "cookie": "; ".join(f"{k}={v}" for k, v in browser.cookies.items()),
+    }
+    scope: MutableMapping[str, object] = {
+        "type": "http",
+        "method": "POST",
+        "scheme": "http",
+        "path": action,
+        "raw_path": action.encode(),
+        "query_string": b"",
+        "headers": [(k.encode(), v.encode()) for k, v in sent.items()],
+        "client": ("192.0.2.7", 4711),
+    }
+    messages: list[MutableMapping[str, object]] = []
+
+    async def receive() -> MutableMapping[str, object]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def put(message: MutableMapping[str, object]) -> None:
+        messages.append(message)
+
+    await browser.app(scope, receive, put)
+    assert messages[0]["status"] == 200, messages
+    pairs = messages[0]["headers"]
+    assert isinstance(pairs, list)
+    pieces = [each.get("body", b"") for each in messages[1:]]
+    text = b"".join(piece for piece in pieces if isinstance(piece, bytes)).decode()
+    return {k.decode(): v.decode() for k, v in pairs}, text
+
+
+async def _add(it: Service, count: int) -> None:
+    def work(tx: Transaction) -> None:
+        for number in range(count):
+            tx.events.add(ClientRegistered(f"app{number}", "test"), it.clock.now)
+
+    await it.write(work)
+
+
+def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        await it.client("other")
+        browser = await administrator(it)
+        for query, shown in (
+            ("person=ada", "session.started"),
+            ("person=1001", "session.started"),
+            ("client=web", "client.registered"),
+            ("name=client.registered", "client.registered"),
+            ("since=2027-01-15&until=2027-01-15", "session.started"),
+        ):
+            body = (await page(browser, f"/admin/events?{query}")).body
+            assert f"<code>{shown}</code>" in body, query
+        assert "Nothing like that" in (await page(browser, "/admin/events?by=user+9")).body
+        assert "Nothing like that" in (await page(browser, "/admin/events?until=2001-01-01")).body
+        wrong = await page(browser, "/admin/events?person=nobody&since=2026-13-45")
+        assert "Nobody has that uid" in wrong.body
+        assert "A day is written like" in wrong.body
+
+    run(tmp_path, story)
+
+
+def test_lists_of_events_go_on_where_they_ended(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        await _add(it, 130)
+        address, seen = "/admin/events?name=client.registered", set[str]()
+        pages = 0
+        while address:
+            body = (await page(browser, address)).body
+            seen |= {line.partition('"')[0] for line in body.split('href="/admin/clients/')[1:]}
+            pages += 1
+            more = body.partition('rel="next"')[0].rpartition('href="')[2].partition('"')[0]
+            address = more.replace("&amp;", "&") if 'rel="next"' in body else ""
+        assert len([each for each in seen if each.startswith("app")]) == 130
+        assert pages == 3
+
+    run(tmp_path, story)
+
+
+def test_xs_13_a_copy_holds_no_formula_and_is_an_event(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        evil = "=cmd|'/c calc'!A1"
+        await it.write(lambda tx: tx.events.add(ClientRegistered(evil, "test"), it.clock.now))
+        browser = await administrator(it, Role.AUDITOR)
+        headers, text = await _copy(browser, "csv")
+        assert headers["content-type"] == "text/csv; charset=utf-8"
+        assert headers["content-disposition"] == 'attachment; filename="events.csv"'
+        rows = list(csv.reader(io.StringIO(text)))
+        assert rows[0][:3] == ["id", "at", "name"]
+        assert f"'{evil}" in {row[3] for row in rows}
+        assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row)
+        headers, text = await _copy(browser, "ndjson", "?name=client.registered")
+        lines = [json.loads(line) for line in text.splitlines()]
+        assert {each["name"] for each in lines} == {"client.registered"}
+        assert evil in {each["client_id"] for each in lines}
+        told = [e for e in await it.event_records() if e.name == "events.exported"]
+        assert [each.done_by for each in told] == ["user 1001"] * 2
+
+    run(tmp_path, story)
+
+
+def test_what_a_spreadsheet_would_execute_gets_an_apostrophe() -> None:
+    for text in ("=1", "+1", "-1", "@x", "\t=1", "\r=1"):
+        assert harmless(text) == f"'{text}"
+    for text in ("a=1", "1", "", "{"):
+        assert harmless(text) == text
+
+
+def test_a_copy_of_a_long_log_is_whole(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        await _add(it, 1_201)
+        _, text = await _copy(browser, "ndjson", "?name=client.registered")
+        ids = [json.loads(line)["client_id"] for line in text.splitlines()]
+        assert len({each for each in ids if each.startswith("app")}) == 1_201
+        assert len(ids) == len(set(ids))
+
+    run(tmp_path, story)

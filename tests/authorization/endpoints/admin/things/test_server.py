@@ -1,0 +1,140 @@
+"""Keys, settings, registration, mail and programs in administration."""
+
+import re
+from pathlib import Path
+
+from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.authorization.endpoints.admin_api.programs import Caller
+from tests.authorization.endpoints.world import Service, run
+from valetkey.authorization.model.account.role import Role
+
+
+def test_keys_are_rotated_and_withdrawn(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        await it.client("web")
+        tokens = await it.tokens("web")
+        before = it.foundation.keys
+        await before.refresh(it.clock.now, surely=True)
+        old = before.current(it.clock.now).kid
+        answer = await do(browser, "/admin/keys/rotate", when="now")
+        assert answer.location == "/admin/keys?done=rotated"
+        shown = await page(browser, "/admin/keys")
+        assert "Retiring" in shown.body
+        assert old in shown.body
+        assert (await it.introspect(tokens.text("access_token")))["active"] is True
+        await do(browser, f"/admin/keys/{old}/withdraw")
+        assert (await it.introspect(tokens.text("access_token")))["active"] is False
+        assert old not in (await page(browser, "/admin/keys")).body
+        records = await it.read(lambda tx: tx.events.newest(50))
+        by = {each.name: each.done_by for each in records}
+        assert by["signing_key.withdrawn"] == "user 1001"
+
+    run(tmp_path, story)
+
+
+def test_settings_are_read_with_their_origin_and_no_secret(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it, Role.AUDITOR)
+        shown = await page(browser, "/admin/settings")
+        assert "access_token_lifetime" in shown.body
+        assert "the credential of this test" not in shown.body
+
+    run(tmp_path, story)
+
+
+def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        wrong = await do(browser, "/admin/settings/brand", name="Acme", accent="red")
+        assert wrong.status == 400
+        assert 'value="Acme"' in wrong.body
+        answer = await do(browser, "/admin/settings/brand", name="Acme", accent="#aa3300")
+        assert answer.location == "/admin/settings?changed=1"
+        own = await it.read(lambda tx: tx.brand.all())
+        assert set(own.values()) == {"Acme", "#aa3300"}
+
+    run(tmp_path, story)
+
+
+def test_invitations_are_made_shown_once_and_withdrawn(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        wrong = await do(browser, "/admin/registration", note="For Ada", uses="0", days="x")
+        assert wrong.status == 400
+        assert 'value="For Ada"' in wrong.body
+        made = await do(browser, "/admin/registration", note="For Ada", uses="2", days="3")
+        assert re.search(r"vk_in_\w{49}", made.body)
+        shown = await page(browser, "/admin/registration")
+        assert "For Ada" in shown.body
+        assert not re.search(r"vk_in_\w{49}", shown.body)
+        answer = await browser.submit(shown, "withdraw-1")
+        assert answer.location == "/admin/registration?withdrawn=1"
+        assert not await it.read(lambda tx: tx.invitations.live(it.clock.now))
+
+    run(tmp_path, story)
+
+
+def test_mail_that_is_off_says_so(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        shown = await page(browser, "/admin/mail")
+        assert "Mail is off" in shown.body
+
+    run(tmp_path, story)
+
+
+def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        form = await page(browser, "/admin/tokens/new")
+        assert 'value="roles"' not in form.body
+        wrong = await browser.submit(form, "do", name="Report", days="366")
+        assert wrong.status == 400
+        assert 'value="Report"' in wrong.body
+        made = await browser.submit(
+            form, "do", name="Report", days="30", permission=["read", "clients"]
+        )
+        token = made.body.partition('<code id="token">')[2].partition("<")[0]
+        one = Caller(it, token)
+        assert (await one.call("GET", "/token")).json["permissions"] == ["clients", "read"]
+        shown = await page(browser, "/admin/tokens")
+        assert token not in shown.body
+        end = shown.body.partition('href="/admin/tokens/at_')[2].partition('"')[0]
+        answer = await do(browser, f"/admin/tokens/at_{end}")
+        assert answer.location == "/admin/tokens?ended=1"
+        assert (await one.call("GET", "/token")).status == 401
+        wider = await browser.post(
+            "/admin/tokens/new",
+            {**form.form("do")[1], "name": "x", "days": "1", "permission": ["roles"]},
+            {"origin": "http://127.0.0.1:8400"},
+        )
+        assert wider.status == 400
+
+    run(tmp_path, story)
+
+
+def test_what_matters_asks_again_who_it_is(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        await page(browser, "/admin")
+        form = await page(browser, "/admin/keys/rotate")
+        it.clock.forward(11 * 60)
+        await page(browser, "/admin/keys")
+        for path in (
+            "/admin/keys/rotate",
+            "/admin/tokens/new",
+            "/admin/events/export",
+            "/admin/clients/web/secret",
+            "/admin/clients/web/delete",
+        ):
+            asked = await browser.get(path)
+            assert asked.location.startswith("/account/confirm"), path
+        late = await browser.submit(form, "do", when="now")
+        assert late.location.startswith("/account/confirm")
+        assert "signing_key.retired" not in [
+            each.name for each in await it.read(lambda tx: tx.events.newest(50))
+        ]
+
+    run(tmp_path, story)

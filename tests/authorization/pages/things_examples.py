@@ -1,0 +1,447 @@
+"""One example of every page of administration about things, and those hardest to lay out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.pages.admin.things.log.events import (
+    EventQuery,
+    EventRow,
+    EventsPage,
+    ExportPage,
+)
+from valetkey.authorization.pages.admin.things.programs.tokens import (
+    PERMISSION_WORDS,
+    EndTokenPage,
+    NewTokenPage,
+    TokenLine,
+    TokenMadePage,
+    TokensPage,
+)
+from valetkey.authorization.pages.admin.things.register.client import (
+    ActWay,
+    ClientAct,
+    ClientAskPage,
+    ClientPage,
+    SecretLine,
+    SecretPage,
+    TeamLine,
+)
+from valetkey.authorization.pages.admin.things.register.clients import ClientRow, ClientsPage
+from valetkey.authorization.pages.admin.things.server.keys import (
+    KeyAskPage,
+    KeyLine,
+    KeysOfAlgorithm,
+    KeysPage,
+)
+from valetkey.authorization.pages.admin.things.server.mail import MailPage, PostLine
+from valetkey.authorization.pages.admin.things.server.registration import (
+    InvitationLine,
+    InvitationPage,
+    RegistrationPage,
+)
+from valetkey.authorization.pages.admin.things.server.settings import (
+    BrandFormPage,
+    SettingLine,
+    SettingSection,
+    SettingsPage,
+)
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.pages.who import AskingApp
+from valetkey.kernel.moment import Instant
+
+_NOW = Instant(1_800_000_000)
+_SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
+_TOKEN = "vka_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
+_KID = "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg"
+_CLIENT = "/admin/clients/app_7f3k9qxmB2"
+_ALL = {"state": "", "mark": "", "type": "", "profile": "", "origin": "", "legacy": ""}
+
+
+def _ago(seconds: int) -> When:
+    return When(Instant(_NOW - seconds), _NOW)
+
+
+_ROW = ClientRow(
+    "Notes Printer",
+    "app_7f3k9qxmB2",
+    _CLIENT,
+    "confidential",
+    "modern",
+    _ago(40 * 86_400),
+    verified=True,
+)
+_OLD = ClientRow(
+    "Old Viewer",
+    "old-viewer",
+    "/admin/clients/old-viewer",
+    "public",
+    "classic",
+    _ago(400 * 86_400),
+    legacy=True,
+)
+_PAGE = ClientPage(
+    row=_ROW,
+    description="Prints your notes on real paper.",
+    application_type="web",
+    authentication="client_secret",
+    token_format="jwt",
+    needs_pkce=True,
+    redirect_uris=("https://app.example/callback", "https://app.example/callback/two"),
+    grant_types=("authorization_code", "refresh_token"),
+    scopes=("notes:read", "notes:write", "account:read"),
+    links=(("Logo", "https://app.example/logo.png"), ("Privacy", "https://app.example/privacy")),
+    changed=_ago(7_200),
+    verified_since=_ago(86_400),
+    disabled_since=None,
+    team=(TeamLine("ada", True, "/admin/users/1001"), TeamLine("bob", False, "/admin/users/1002")),
+    secrets=(
+        SecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_CLIENT}/end-secret?secret=cs_4f"),
+        SecretLine("cs_9aBc", f"{_CLIENT}/end-secret?secret=cs_9a", "2027-01-16 08:00:00 UTC"),
+    ),
+    people=1_284,
+    authorizations=1_301,
+    seen_in_url=0,
+    ways=tuple(
+        ActWay(act, f"{_CLIENT}/{act.value}")
+        for act in (ClientAct.UNVERIFY, ClientAct.SECRET, ClientAct.DISABLE, ClientAct.DELETE)
+    ),
+    events_url="/admin/events?client=app_7f3k9qxmB2",
+)
+_ASK = ClientAskPage(
+    f"{_CLIENT}/disable",
+    _CLIENT,
+    "csrf-value",
+    ClientAct.DISABLE,
+    "Notes Printer",
+    "app_7f3k9qxmB2",
+    1_284,
+    1_301,
+)
+
+
+def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+    page = ClientsPage("/admin/clients", "", _ALL, (_ROW, _OLD))
+    odd = replace(_ROW, name=hostile.name, verified=False, self_registered=True, disabled=True)
+    return {
+        "admin_clients": page,
+        "admin_clients_many": replace(
+            page,
+            listed=(_ROW, _OLD, odd, replace(_ROW, name=long.name), replace(_ROW, name=rtl.name))
+            * 5,
+            more="/admin/clients?after=1.x",
+            first="/admin/clients",
+        ),
+        "admin_clients_one": replace(
+            page, text="print", narrowed=True, listed=(_ROW,), chosen={**_ALL, "mark": "yes"}
+        ),
+        "admin_clients_none": replace(page, listed=(), deleted=True),
+        "admin_clients_nothing_found": replace(
+            page, text="zzz", listed=(), narrowed=True, more="/admin/clients?q=zzz&after=1.x"
+        ),
+        "admin_client": _PAGE,
+        "admin_client_done": replace(_PAGE, done="verify"),
+        "admin_client_bare": replace(
+            _PAGE,
+            row=replace(_OLD, disabled=True, self_registered=True),
+            description="",
+            links=(),
+            team=(),
+            secrets=(),
+            redirect_uris=(),
+            scopes=(),
+            ways=(),
+            people=0,
+            authorizations=0,
+            seen_in_url=3,
+            verified_since=None,
+            disabled_since=_ago(600),
+        ),
+        "admin_client_hostile": replace(
+            _PAGE, row=replace(_ROW, name=hostile.name, client_id="web"), description=hostile.name
+        ),
+        "admin_secret": SecretPage(
+            _CLIENT, "Notes Printer", "app_7f3k9qxmB2", _SECRET, others_end=True
+        ),
+        "admin_secret_first": SecretPage(
+            _CLIENT, long.name, "app_7f3k9qxmB2", _SECRET, others_end=False
+        ),
+        **{
+            f"admin_client_{act.value.replace('-', '_')}": replace(
+                _ASK,
+                act=act,
+                action=f"{_CLIENT}/{act.value}",
+                secret_id="cs_4fGh2kLmNp" if act is ClientAct.END_SECRET else "",
+            )
+            for act in ClientAct
+        },
+        "admin_client_refused": replace(
+            _ASK,
+            act=ClientAct.ALLOW_IMPLICIT,
+            fault="This app cannot have it.",
+            people=1,
+            authorizations=1,
+        ),
+        "admin_client_ask_hostile": replace(_ASK, name=hostile.name),
+    }
+
+
+_KEYS = tuple(
+    KeyLine(
+        kid=_KID,
+        state=state,
+        made=_ago(made),
+        signs_from=_ago(starts),
+        signs_until=_ago(3_600) if state == "retiring" else None,
+        published_until=_ago(-86_400) if state == "retiring" else None,
+        withdraw_url=f"/admin/keys/{_KID}/withdraw",
+    )
+    for state, made, starts in (
+        ("next", 86_400, -80 * 86_400),
+        ("current", 11 * 86_400, 10 * 86_400),
+        ("retiring", 101 * 86_400, 100 * 86_400),
+    )
+)
+
+
+def _server(hostile: AskingApp) -> Mapping[str, Page]:
+    keys = KeysPage((KeysOfAlgorithm("ES256", _KEYS),), 90, 24, "/admin/keys/rotate")
+    mail = MailPage(
+        "/admin/mail",
+        "csrf-value",
+        "smtp",
+        "smtp.example.com",
+        "accounts@example.com",
+        "ada@example.com",
+        2,
+        (PostLine("verify_email", _ago(300), 1), PostLine("password_reset", _ago(86_000), 3)),
+        (PostLine("new_device", _ago(9_000), 12, "the mail server does not answer"),),
+    )
+    registration = RegistrationPage(
+        action="/admin/registration",
+        csrf="csrf-value",
+        mode="token",
+        people="verified",
+        unused_days=30,
+        apps_url="/admin/clients?origin=self",
+        invitations=(
+            InvitationLine(
+                "in_1",
+                "The printing team",
+                19,
+                _ago(7_200),
+                "2027-02-14 08:00:00 UTC",
+                "/admin/registration/invitations/in_1/withdraw",
+            ),
+            InvitationLine("in_2", hostile.name, 1, _ago(90_000), "2027-01-16 08:00:00 UTC", ""),
+        ),
+    )
+    section = SettingSection(
+        "tokens",
+        (
+            SettingLine(
+                "tokens.access_token_lifetime",
+                "access_token_lifetime",
+                '"10m"',
+                "file",
+                '"1h"',
+                "VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME",
+                "How long an access token works. Short, because some APIs cannot ask whether it "
+                "has ended.",
+            ),
+            SettingLine(
+                "tokens.signing_algorithms",
+                "signing_algorithms",
+                '["ES256"]',
+                "environment",
+                '["ES256"]',
+                "VALETKEY__TOKENS__SIGNING_ALGORITHMS",
+                "With which tokens are signed.",
+            ),
+        ),
+    )
+    brand = BrandFormPage(
+        "/admin/settings/brand", "/admin/settings", "csrf-value", "Acme", "#aa3300", "", "", ""
+    )
+    return {
+        "admin_keys": keys,
+        "admin_keys_many": replace(
+            keys,
+            algorithms=(KeysOfAlgorithm("ES256", _KEYS), KeysOfAlgorithm("RS256", _KEYS[:2])),
+            done="rotated",
+        ),
+        "admin_keys_none": replace(keys, algorithms=(), rotate_url="", done="withdrawn"),
+        "admin_keys_rotate": KeyAskPage(
+            "/admin/keys/rotate", "/admin/keys", "csrf-value", ("ES256", "RS256")
+        ),
+        "admin_keys_withdraw": KeyAskPage(
+            f"/admin/keys/{_KID}/withdraw", "/admin/keys", "csrf-value", (), _KID, "current"
+        ),
+        "admin_mail": mail,
+        "admin_mail_tested": replace(mail, tested="queued", waiting=1, sent=(), given_up=()),
+        "admin_mail_refused": replace(mail, tested="refused", transport="mailbox", may_test=False),
+        "admin_mail_off": replace(mail, transport="off"),
+        "admin_registration": registration,
+        "admin_registration_wrong": replace(
+            registration,
+            mode="off",
+            people="nobody",
+            invitations=(),
+            note=hostile.name,
+            uses="0",
+            faults=(("uses", "from 1 to 1000000"), ("lifetime", "from one second to ten years")),
+        ),
+        "admin_registration_open": replace(
+            registration, mode="open", people="everybody", may_invite=False, withdrawn=True
+        ),
+        "admin_registration_invited": replace(registration, people="invited"),
+        "admin_invitation": InvitationPage(
+            "/admin/registration",
+            _SECRET.replace("cs", "in"),
+            "https://auth.example/oauth/register",
+            20,
+            "2027-02-14 08:00:00 UTC",
+        ),
+        "admin_settings": SettingsPage(
+            (section, replace(section, name="mail")), "/etc/valetkey.toml", "/admin/settings/brand"
+        ),
+        "admin_settings_changed": SettingsPage((section,), "", "", changed=True),
+        "admin_brand": brand,
+        "admin_brand_wrong": replace(
+            brand, accent="red", faults=(("accent", "a colour written #rrggbb"),)
+        ),
+    }
+
+
+def _log(hostile: AskingApp, long: AskingApp) -> Mapping[str, Page]:
+    row = EventRow(
+        "ev_1",
+        "session.started",
+        _ago(50),
+        "ada",
+        "/admin/users/1001",
+        "",
+        "",
+        "",
+        (("methods", "pwd, otp"),),
+    )
+    changed = EventRow(
+        "ev_2",
+        "client.changed",
+        _ago(5_000),
+        "",
+        "",
+        "app_7f3k9qxmB2",
+        _CLIENT,
+        "user 1001 token at_4fGh2kLmNpQrStUvWxYz01",
+        (("door", "admin"), ("fields", "name"), ("before", hostile.name), ("after", long.name)),
+    )
+    page = EventsPage(
+        "/admin/events",
+        EventQuery(),
+        ("client.changed", "session.started"),
+        (row, changed),
+        "/admin/events/export",
+    )
+    return {
+        "admin_events": page,
+        "admin_events_many": replace(
+            page,
+            query=EventQuery(person="ada", since="2027-01-01"),
+            listed=(row, replace(changed, said=())) * 20,
+            more="/admin/events?after=1.x",
+            first="/admin/events",
+        ),
+        "admin_events_wrong": replace(
+            page,
+            query=EventQuery(person="nobody", since="yesterday", name="client.changed"),
+            listed=(),
+            export_url="",
+            faults=(
+                ("person", "Nobody has that uid, user name or e-mail address."),
+                ("since", "A day is written like 2026-11-21."),
+            ),
+        ),
+        "admin_events_none": replace(page, listed=(), export_url=""),
+        "admin_export": ExportPage(
+            "/admin/events/export", "/admin/events", "csrf-value", EventQuery(by="cli"), 100_000
+        ),
+    }
+
+
+def _programs(hostile: AskingApp) -> Mapping[str, Page]:
+    line = TokenLine(
+        "at_1",
+        "Nightly report",
+        "ada",
+        "/admin/users/1001",
+        ("read",),
+        _ago(40_000),
+        "2027-04-15 08:00:00 UTC",
+        _ago(300),
+        True,
+        "/admin/tokens/at_1/end",
+    )
+    page = TokensPage((line,), "/admin/tokens/new", "/admin/api/v1/")
+    new = NewTokenPage(
+        "/admin/tokens/new",
+        "/admin/tokens",
+        "csrf-value",
+        tuple((each.value, words) for each, words in PERMISSION_WORDS.items()),
+        chosen=(Permission.READ.value,),
+    )
+    return {
+        "admin_tokens": page,
+        "admin_tokens_many": replace(
+            page,
+            listed=(
+                line,
+                replace(
+                    line,
+                    name=hostile.name,
+                    permissions=tuple(each.value for each in Permission),
+                    last_used=None,
+                ),
+                replace(line, name="Old import", works=False, end_url=""),
+            ),
+            more="/admin/tokens?after=1.x",
+            ended=True,
+        ),
+        "admin_tokens_none": replace(page, listed=()),
+        "admin_tokens_new": new,
+        "admin_tokens_wrong": replace(
+            new,
+            name=hostile.name,
+            chosen=(),
+            days="900",
+            faults=(
+                ("name", "1 to 80 printable characters"),
+                ("lifetime", "from one second to one year"),
+                ("permissions", "at least one"),
+            ),
+        ),
+        "admin_tokens_made": TokenMadePage(
+            "/admin/tokens",
+            "Nightly report",
+            _TOKEN,
+            "2027-04-15 08:00:00 UTC",
+            'curl -H "Authorization: Bearer $TOKEN" https://auth.example/admin/api/v1/token',
+        ),
+        "admin_tokens_end": EndTokenPage(
+            "/admin/tokens/at_1/end", "/admin/tokens", "csrf-value", "Nightly report", _ago(300)
+        ),
+        "admin_tokens_end_unused": EndTokenPage(
+            "/admin/tokens/at_1/end", "/admin/tokens", "csrf-value", "Import", None
+        ),
+    }
+
+
+def things_examples(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+    """All of them."""
+    return {
+        **_clients(long, rtl, hostile),
+        **_server(hostile),
+        **_log(hostile, long),
+        **_programs(hostile),
+    }
