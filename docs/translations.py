@@ -31,6 +31,7 @@ _AS_PAGES_DO = {
     "extensions": "jinja2.ext.i18n",
     "newstyle_gettext": "true",
     "lstrip_blocks": "true",
+    "trimmed": "true",
     "silent": "false",
 }
 _CODE = [("**.py", "python")]

@@ -45,7 +45,7 @@ def viewer_of(page: Page, language: Language = ENGLISH) -> Viewer:
 
 
 def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], None]:
-    """Answers a browser's requests: `https://auth.example/<name of an example>`."""
+    """Answer a browser at `https://auth.example/<name of an example>`, one after the other."""
 
     def answer(route: Route) -> None:
         path = route.request.url.removeprefix(SERVER)

@@ -200,6 +200,8 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
         finalize=_visible,
         lstrip_blocks=True,
     )
+    # A sentence is the same wherever its lines break.
+    environment.policies["ext.i18n.trimmed"] = True
     environment.filters["initial"] = initial
     environment.filters["exact"] = exact
     # For sentences that are values: `_` would take a percent sign in them for a place to fill.

@@ -148,6 +148,7 @@ def _environment(language: Language) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["ext.i18n.trimmed"] = True
     words = translations(language)
     environment.filters["translated"] = words.gettext
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
