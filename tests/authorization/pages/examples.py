@@ -9,6 +9,7 @@ from tests.authorization.pages.insight_examples import insight_examples
 from tests.authorization.pages.person_examples import person_examples
 from tests.authorization.pages.people_examples import people_examples
 from tests.authorization.pages.things_examples import things_examples
+from tests.authorization.pages.trial_examples import trial_examples
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
@@ -96,6 +97,7 @@ EXAMPLES: Mapping[str, Page] = {
     **account_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
     **developer_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
     **insight_examples(LONG, HOSTILE),
+    **trial_examples(HOSTILE),
     **person_examples(ADA, PRINTER, LONG, RTL, HOSTILE),
     **people_examples(),
     **things_examples(LONG, RTL, HOSTILE),

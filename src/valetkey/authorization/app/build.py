@@ -121,6 +121,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     reader = make_reader(foundation)
     federation = make_federation(foundation, site, elsewhere)
     refuse_with_page = RefuseWithPage(decisions, site.brands)
+    clients = client_routes(foundation, door, reader, served, minter, refuse)
+    userinfo = userinfo_route(foundation, directory, reader, minter, refuse)
     routes = (
         *visitor_routes(site, passwords, minter, refuse_with_page, federation.sign_in_buttons),
         *federation_routes(federation, refuse_with_page),
@@ -129,7 +131,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *account_routes(site, sign_out, password_change, refuse_with_page),
         *person_routes(site, foundation.removal, refuse_with_page),
         *developer_routes(site, portal, refuse_with_page),
-        *insight_routes(site, portal.registrar, refuse_with_page),
+        *insight_routes(site, portal.registrar, refuse_with_page, clients[0], userinfo),
         *people_routes(
             site,
             foundation.accounts(),
@@ -138,8 +140,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             replace(passwords, door="account"),
             refuse_with_page,
         ),
-        *client_routes(foundation, door, reader, served, minter, refuse),
-        userinfo_route(foundation, directory, reader, minter, refuse),
+        *clients,
+        userinfo,
         *registration_routes(foundation, refuse),
         *things_routes(site, foundation, refuse_with_page),
         *admin_api_routes(foundation, decisions),

@@ -39,8 +39,8 @@ class ReturnAddress:
     state: str | None
 
 
-def prove(parameters: Mapping[str, str], client: Client) -> ReturnAddress:
-    """Where the answer to this request may go.
+def prove(parameters: Mapping[str, str], client: Client, also: str = "") -> ReturnAddress:
+    """Where the answer to this request may go: where the client registered, or `also` there.
 
     Refused with `invalid_request` for a redirect URI that is not registered. Nothing may be
     redirected then.
@@ -54,7 +54,7 @@ def prove(parameters: Mapping[str, str], client: Client) -> ReturnAddress:
         if len(client.redirect_uris) == 1:
             return ReturnAddress(client.redirect_uris[0], False, mode, state)
         _unproven("redirect_uri is missing", "redirect_uri.missing", client, "nothing")
-    if not client.registered_redirect_uri(presented):
+    if not (also and presented == also) and not client.registered_redirect_uri(presented):
         # Without query and fragment: what a mistaken client put there may be a secret.
         shown = ascii(re.split("[?#]", presented)[0][:_SHOWN])
         _unproven(

@@ -69,7 +69,7 @@ from valetkey.kernel.moment import Instant, days, hours, minutes, seconds
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.web.offload import Busy, Offload
-from valetkey.web.router import App
+from valetkey.web.router import App, Route
 
 ISSUER = "https://auth.example"
 API = "https://api.example"
@@ -253,6 +253,8 @@ async def world(
         tuple(name for name in SCOPES if not name.startswith("client:")),
         (*RESERVED, "Valetkey"),
     )
+    # Tokens are not given in this world.
+    elsewhere = Route("/oauth/token", {}, refuse)
     app = App(
         (
             *routes(site, password, minter, refuse),
@@ -260,7 +262,7 @@ async def world(
             *account_routes(site, deed, change, refuse),
             *person_routes(site, Removal(mailroom, days(7)), refuse),
             *developer_routes(site, doorkeeper, refuse),
-            *insight_routes(site, doorkeeper.registrar, refuse),
+            *insight_routes(site, doorkeeper.registrar, refuse, elsewhere, elsewhere),
             *people_routes(
                 site,
                 AccountKeeper(runtime.random),

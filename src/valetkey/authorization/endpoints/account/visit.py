@@ -37,11 +37,11 @@ async def visit(site: Site, request: Request) -> Visit | Response:
 
 
 async def posted(
-    site: Site, request: Request, opaque: Collection[str] = ()
+    site: Site, request: Request, opaque: Collection[str] = (), multiple: Collection[str] = ()
 ) -> tuple[Visit, Form] | Response:
     """The visit and what its form says; Refused (forbidden) for a form that is not ours."""
     site.check_origin(request)
-    form = read_form(request.body, opaque=opaque)
+    form = read_form(request.body, opaque=opaque, multiple=multiple)
     found = await visit(site, request)
     if isinstance(found, Response):
         return found

@@ -173,7 +173,7 @@ def _judged(
         return pending.client, pending.asked
     client = require_client(tx.clients.find(pending.client.id))
     parameters = pending.interaction.parameters
-    returns = prove(parameters, client)
+    returns = prove(parameters, client, pending.also)
     try:
         asked = parse(parameters, client, returns, known=site.scopes, resource=site.policy.audience)
     except Refused as refused:

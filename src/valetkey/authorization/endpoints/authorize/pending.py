@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.developer.trial import catcher_of
 from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.register.client import Client
@@ -33,7 +34,8 @@ from valetkey.web.form import read_query
 class Pending:
     """A request on its way: what was asked, by whom, of whom, and how far it is.
 
-    `meant` are the subjects that the request names; whoever answers must be all of them.
+    `meant` are the subjects that the request names; whoever answers must be all of them. `also` is
+    where the answer may go beside the client's own addresses, "" for nowhere.
     """
 
     interaction: Interaction
@@ -43,6 +45,7 @@ class Pending:
     signed_in: SignedIn | None
     known: Known
     step: Step
+    also: str = ""
 
 
 async def find_client(site: Site, client_id: str | None) -> Client:
@@ -51,15 +54,17 @@ async def find_client(site: Site, client_id: str | None) -> Client:
     return require_client(None if plausible is None else await site.directory.find(plausible))
 
 
-async def find_and_prove(site: Site, parameters: Mapping[str, str]) -> tuple[Client, ReturnAddress]:
+async def find_and_prove(
+    site: Site, parameters: Mapping[str, str], also: str = ""
+) -> tuple[Client, ReturnAddress]:
     """The client, and where its answer may go; refused like `find_client` and `prove`."""
     client = await find_client(site, parameters.get("client_id"))
     try:
-        return client, prove(parameters, client)
+        return client, prove(parameters, client, also)
     except Refused:
         # It may have registered the address a moment ago, with another process.
         client = require_client(await site.directory.find_again(client.id))
-        return client, prove(parameters, client)
+        return client, prove(parameters, client, also)
 
 
 def sealed_in(request: Request) -> str:
@@ -105,7 +110,8 @@ async def open_pending(site: Site, request: Request) -> Pending | Response:
 
 async def judge(site: Site, request: Request, interaction: Interaction) -> Pending | Response:
     """The same for an interaction at hand: everything about it is judged anew."""
-    client, returns = await find_and_prove(site, interaction.parameters)
+    also = await _catcher(site, request, interaction.parameters)
+    client, returns = await find_and_prove(site, interaction.parameters, also)
     try:
         asked = parse(
             interaction.parameters,
@@ -125,7 +131,17 @@ async def judge(site: Site, request: Request, interaction: Interaction) -> Pendi
         person = person_of(site, signed_in, client, consent, meant)
     known = what_is_known(interaction, asked, client, person)
     step = next_step(asked, known, request.at)
-    return Pending(interaction, asked, client, meant, signed_in, known, step)
+    return Pending(interaction, asked, client, meant, signed_in, known, step, also)
+
+
+async def _catcher(site: Site, request: Request, parameters: Mapping[str, str]) -> str:
+    """Where a trial of the portal catches its answer, in the session that began it; else ""."""
+    trial = catcher_of(parameters, site.issuer, site.keyring.sealer, request.at)
+    if trial is None:
+        return ""
+    signed_in = await site.signed_in(request)
+    began_here = signed_in is not None and signed_in.session.id == trial.session_id
+    return trial.redirect_uri if began_here else ""
 
 
 def person_of(

@@ -1,27 +1,37 @@
 """The routes on which developers find out how their app is doing."""
 
 from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.developer.trial import CATCHER
 from valetkey.authorization.endpoints.developer.insight.failures import FailuresEndpoint
 from valetkey.authorization.endpoints.developer.insight.health import HealthEndpoint
 from valetkey.authorization.endpoints.developer.insight.people import PeopleEndpoint
+from valetkey.authorization.endpoints.developer.insight.trial import TryEndpoint
 from valetkey.authorization.endpoints.developer.insight.usage import UsageEndpoint
 from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
-from valetkey.web.exchange import Endpoint, Refuse
+from valetkey.kernel.refusal import Refused
+from valetkey.web.exchange import Endpoint, Refuse, Request, Response
 from valetkey.web.router import Body, Route
 
 _APP = f"{DEVELOPER}/apps/{{client_id}}"
 _FAILURES = f"{_APP}/failures"
+_TRY = f"{_APP}/try"
 
 
-def routes(site: Site, registrar: Registrar, refuse: Refuse) -> tuple[Route, ...]:
-    """Refusals, usage, people, health, and trying it."""
+def routes(
+    site: Site, registrar: Registrar, refuse: Refuse, token: Route, userinfo: Route
+) -> tuple[Route, ...]:
+    """Refusals, usage, people, health, and trying it by `token` and `userinfo` as they are."""
     failures, health = FailuresEndpoint(site), HealthEndpoint(site, registrar)
+    trial = TryEndpoint(site, _called(token, "POST"), _called(userinfo, "GET"))
 
     def page(path: str, get: Endpoint) -> Route:
         return Route(path, {"GET": get, "HEAD": get}, refuse)
 
     def form(path: str, get: Endpoint, post: Endpoint) -> Route:
         return Route(path, {"GET": get, "HEAD": get, "POST": post}, refuse, Body.FORM)
+
+    def step(path: str, post: Endpoint) -> Route:
+        return Route(path, {"POST": post}, refuse, Body.FORM)
 
     return (
         page(_FAILURES, failures.get),
@@ -32,4 +42,21 @@ def routes(site: Site, registrar: Registrar, refuse: Refuse) -> tuple[Route, ...
         page(f"{_APP}/people", PeopleEndpoint(site).get),
         page(f"{_APP}/health", health.get),
         form(f"{_APP}/health/{{mend}}", health.ask, health.mend),
+        form(_TRY, trial.get, trial.post),
+        step(f"{_TRY}/answer", trial.landed),
+        step(f"{_TRY}/exchange", trial.exchange),
+        step(f"{_TRY}/userinfo", trial.ask_who),
+        Route(CATCHER, {"GET": trial.catch}, refuse),
     )
+
+
+def _called(route: Route, method: str) -> Endpoint:
+    """What the route answers to this method, also where it says no."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await route.methods[method](request)
+        except Refused as refused:
+            return route.refuse(request, refused.refusal)
+
+    return answer

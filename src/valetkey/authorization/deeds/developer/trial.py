@@ -1,0 +1,156 @@
+"""Trials: the authorization code flow of an app, run by one of its developers in the portal.
+
+Everything that a trial must remember is sealed in its `state` and bound to the session that began
+it: nothing is stored, and nobody else can go on with it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.authorization.model.register.client import (
+    AuthenticationMethod,
+    Client,
+    GrantTypeName,
+)
+from valetkey.authorization.protocol.pkce import METHOD, challenge_of
+from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.seal import Sealer
+from valetkey.kernel.secret import from_base64url, to_base64url
+from valetkey.kernel.strict_json import read_object
+
+CATCHER = "/developer/try/callback"
+"""Where a trial may end that goes to none of the app's own addresses.
+
+No client has it registered: it is good for the requests of one trial, in the session that began
+it, and for nothing else.
+"""
+
+LIFETIME = minutes(10)
+"""How long a trial may take."""
+
+_CONTEXT = "developer trial"
+_TOKEN = "developer trial token"
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run: whose, where the answer goes, and what must not be known on the way."""
+
+    client_id: str
+    session_id: str
+    redirect_uri: str
+    scope: str
+    verifier: str
+    nonce: str
+    expires_at: Instant
+
+    def seal(self, sealer: Sealer, random: Callable[[int], bytes]) -> str:
+        """Its `state`: characters that need no encoding in an address."""
+        return sealer.seal(msgspec.msgpack.encode(self), _CONTEXT, random)
+
+    @staticmethod
+    def open(sealed: str, sealer: Sealer, now: Instant) -> "Trial | None":
+        """What `seal` gave, while it lasts; None for anything else."""
+        plain = sealer.open(sealed, _CONTEXT)
+        if plain is None:
+            return None
+        try:
+            trial = msgspec.msgpack.decode(plain, type=Trial)
+        except msgspec.MsgspecError:
+            return None
+        return trial if trial.expires_at > now else None
+
+    def request(self, state: str) -> tuple[tuple[str, str], ...]:
+        """The parameters of its authorization request."""
+        return (
+            ("response_type", "code"),
+            ("client_id", self.client_id),
+            ("redirect_uri", self.redirect_uri),
+            ("scope", self.scope),
+            ("state", state),
+            ("nonce", self.nonce),
+            ("code_challenge", challenge_of(self.verifier)),
+            ("code_challenge_method", METHOD),
+        )
+
+    def exchange(self, code: str) -> tuple[tuple[str, str], ...]:
+        """The parameters of its token request, without what proves the client."""
+        return (
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", self.redirect_uri),
+            ("code_verifier", self.verifier),
+        )
+
+
+def begin(
+    client: Client,
+    session_id: str,
+    redirect_uri: str,
+    scope: str,
+    random: Callable[[int], bytes],
+    now: Instant,
+) -> Trial:
+    """A new trial of this client."""
+    return Trial(
+        client_id=client.id,
+        session_id=session_id,
+        redirect_uri=redirect_uri,
+        scope=scope,
+        verifier=to_base64url(random(32)),
+        nonce=to_base64url(random(16)),
+        expires_at=later(now, LIFETIME),
+    )
+
+
+def catcher_of(
+    parameters: Mapping[str, str], issuer: str, sealer: Sealer, now: Instant
+) -> Trial | None:
+    """The trial behind an authorization request that wants its answer at the catcher; or None."""
+    catcher = f"{issuer}{CATCHER}"
+    if parameters.get("redirect_uri") != catcher:
+        return None
+    trial = Trial.open(parameters.get("state", ""), sealer, now)
+    if trial is None or trial.redirect_uri != catcher:
+        return None
+    return trial if trial.client_id == parameters.get("client_id") else None
+
+
+def can_be_tried(client: Client) -> bool:
+    """Whether the client uses the flow, and somebody can prove to be it by a secret, or by none."""
+    return client.may_use(GrantTypeName.AUTHORIZATION_CODE) and client.authentication_method in {
+        AuthenticationMethod.CLIENT_SECRET,
+        AuthenticationMethod.NONE,
+    }
+
+
+def seal_token(token: str, session_id: str, sealer: Sealer, random: Callable[[int], bytes]) -> str:
+    """An access token, to be used once more by this session and shown to nobody."""
+    return sealer.seal(token.encode(), f"{_TOKEN} {session_id}", random)
+
+
+def open_token(sealed: str, session_id: str, sealer: Sealer) -> str | None:
+    """What `seal_token` sealed for this session."""
+    plain = sealer.open(sealed, f"{_TOKEN} {session_id}")
+    return None if plain is None else plain.decode()
+
+
+def shortened(secret: str) -> str:
+    """Its beginning, to tell it from others; nobody can use that."""
+    return secret if len(secret) <= _SHOWN else f"{secret[:_SHOWN]}…"
+
+
+def claims_in(token: str) -> str:
+    """What a signed token says, as JSON to read; "" for one that says nothing by itself.
+
+    It came from this server a moment ago: nothing is verified.
+    """
+    parts = token.split(".")
+    payload = from_base64url(parts[1]) if len(parts) == 3 else None  # noqa: PLR2004 - JWS
+    if payload is None:
+        return ""
+    return json.dumps(read_object(payload), indent=2, ensure_ascii=False)

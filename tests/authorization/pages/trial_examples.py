@@ -1,0 +1,139 @@
+"""The flow tried in the browser, step by step, and the hardest to lay out."""
+
+from collections.abc import Mapping
+
+from tests.authorization.pages.developer_examples import HEAD, ISSUER, head
+from valetkey.authorization.pages.developer.trial.pages import (
+    Token,
+    Told,
+    TryAnswerPage,
+    TryPage,
+    TryRequestPage,
+    TryTokensPage,
+    TryUserInfoPage,
+)
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.who import AskingApp
+
+_ODD = '</code><script>alert(1)</script>\u202e\' onload="x" {{ 7*7 }} %(name)s'
+_CATCHER = f"{ISSUER}/developer/try/callback"
+_OWN = "https://app.example/callback"
+_STATE = "v1.q0xvCw1nYqkOa2LnPQxrU0Qe3bGm9sZ7kT4hVd8yXw5"
+_REFERENCE = "/developer/apps/app_7f3k9qxm/failures/VK-7F3K-9QXM-2RTD"
+_CLAIMS = """\
+{
+  "iss": "https://auth.example",
+  "sub": "1001",
+  "aud": "https://api.example",
+  "scope": "openid notes:read",
+  "exp": 1800003600
+}"""
+
+
+def _request(redirect_uri: str) -> tuple[Told, ...]:
+    return (
+        Told("response_type", "code"),
+        Told("client_id", HEAD.client_id),
+        Told("redirect_uri", redirect_uri),
+        Told("scope", "openid notes:read"),
+        Told("state", f"{_STATE[:12]}…"),
+        Told("nonce", "bD9zYw0vZQ1lqQ8mXh3kTA"),
+        Told("code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
+        Told("code_challenge_method", "S256"),
+    )
+
+
+_URL = (
+    f"{ISSUER}/oauth/authorize?response_type=code&client_id=app_7f3k9qxm"
+    "&redirect_uri=https%3A%2F%2Fapp.example%2Fcallback&scope=openid+notes%3Aread"
+    f"&state={_STATE}&nonce=bD9zYw0vZQ1lqQ8mXh3kTA"
+    "&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256"
+)
+_EXCHANGE = (
+    Told("grant_type", "authorization_code"),
+    Told("code", "vk_ac_7Hq2mX…"),
+    Told("redirect_uri", _OWN),
+    Told("code_verifier", "dBjftJeZ4CVP…"),
+    Told("client_id", HEAD.client_id),
+)
+_ANSWER = (
+    Told("code", "vk_ac_7Hq2mX…"),
+    Told("state", f"{_STATE[:12]}…"),
+    Told("iss", ISSUER),
+)
+_NO = (
+    Told("error", "invalid_grant"),
+    Told("error_description", "the code was already used; what it gave has been revoked"),
+    Told("error_uri", f"{ISSUER}/errors/invalid_grant"),
+    Told("reference", "VK-7F3K-9QXM-2RTD"),
+)
+
+
+def trial_examples(hostile: AskingApp) -> Mapping[str, Page]:
+    """Each step, as it goes well and as it does not."""
+    odd = (Told(_ODD, _ODD),)
+    scopes = ("openid", "email", "notes:read", "notes:write")
+    again = TryRequestPage(
+        HEAD,
+        HEAD.at("try/answer"),
+        "csrf-value",
+        _STATE,
+        _URL,
+        _request(_OWN),
+        pasted=True,
+        redirect_uri=_OWN,
+        landed="https://app.example/callback?error=access_denied",
+        fault="This is no answer to this request: its state is missing, or another.",
+    )
+    return {
+        "try": TryPage(HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (_OWN,), scopes),
+        "try_nothing_chosen": TryPage(
+            HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (), scopes[:1], nothing_chosen=True
+        ),
+        "try_impossible": TryPage(
+            HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (), (), possible=False
+        ),
+        "try_request": TryRequestPage(
+            HEAD, HEAD.at("try/answer"), "", "", _URL, _request(_CATCHER), False, _CATCHER
+        ),
+        "try_request_again": again,
+        "try_answer": TryAnswerPage(
+            HEAD,
+            HEAD.at("try/exchange"),
+            "csrf-value",
+            _STATE,
+            "vk_ac_1",
+            _ANSWER,
+            _EXCHANGE,
+            needs_secret=True,
+        ),
+        "try_answer_no": TryAnswerPage(
+            HEAD, HEAD.at("try/exchange"), "csrf-value", _STATE, "", _NO, (), False, _REFERENCE
+        ),
+        "try_answer_hostile": TryAnswerPage(
+            head(hostile), "/developer", "csrf-value", _STATE, "", odd, (), needs_secret=False
+        ),
+        "try_tokens": TryTokensPage(
+            HEAD,
+            HEAD.at("try/userinfo"),
+            "csrf-value",
+            200,
+            (*_EXCHANGE, Told("client_secret", "…")),
+            (
+                Told("token_type", "Bearer"),
+                Told("expires_in", "3600"),
+                Told("scope", "openid notes:read"),
+            ),
+            (
+                Token("access_token", "eyJhbGciOiJF…", _CLAIMS),
+                Token("refresh_token", "vk_rt_9sLk2P…"),
+                Token("id_token", "eyJhbGciOiJF…", _CLAIMS),
+            ),
+            token="v1.abc",
+        ),
+        "try_tokens_none": TryTokensPage(
+            HEAD, HEAD.at("try/userinfo"), "", 400, _EXCHANGE, _NO, explained=_REFERENCE
+        ),
+        "try_userinfo": TryUserInfoPage(HEAD, 200, _CLAIMS, f"{ISSUER}/oauth/userinfo"),
+        "try_userinfo_hostile": TryUserInfoPage(head(hostile), 200, "{}", ISSUER),
+    }
