@@ -14,7 +14,7 @@ OWNERS = {
     "aiosmtplib": ("authorization/upkeep/smtp.py",),
     "apsw": ("database/sqlite*.py",),
     "click": ("cli/*",),
-    "cryptography": ("kernel/*", "authorization/sign_in/password*.py"),
+    "cryptography": ("kernel/*", "fetch/certificate.py", "authorization/sign_in/password*.py"),
     "httptools": ("web/listen.py", "web/protocol.py"),
     "httpx2": ("sdk/fetch.py", "fetch/door.py"),
     "jinja2": ("authorization/pages/page.py", "authorization/pages/mail/message.py"),

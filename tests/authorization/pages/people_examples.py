@@ -16,7 +16,6 @@ from valetkey.authorization.pages.admin.people.overview import (
 )
 from valetkey.authorization.pages.admin.people.owner import (
     NewOwner,
-    OwnerLinkOverPage,
     OwnerPage,
 )
 from valetkey.authorization.pages.admin.people.roles import HolderLine, RolesPage
@@ -206,5 +205,5 @@ def people_examples() -> Mapping[str, Page]:
         "admin_owner_ready": replace(
             OWNER, person=SignedInPerson("ada", "Ada", "ada@example.com"), protected=True
         ),
-        "admin_owner_over": OwnerLinkOverPage(),
+        "admin_owner_over": OwnerPage("", "", "", "", 8, over=True),
     }

@@ -8,7 +8,7 @@ import pytest
 
 from tests.authorization.deeds.admin.test_owner import there
 from tests.authorization.endpoints.world import ADA, NOON, Service, run
-from tests.kernel.test_certificate import certificate
+from tests.fetch.test_certificate import certificate
 from valetkey.authorization.deeds.admin.findings import About, Inspector
 from valetkey.authorization.deeds.admin.permissions import CommandLine, Person
 from valetkey.authorization.model.account.role import Role

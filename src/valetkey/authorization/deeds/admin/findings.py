@@ -12,7 +12,7 @@ from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.paths import certificate_files, database_file
 from valetkey.config.settings import Settings
-from valetkey.kernel.certificate import good_until
+from valetkey.fetch.certificate import good_until
 from valetkey.kernel.moment import Instant, days, minutes
 
 _STUCK = minutes(10)

@@ -18,7 +18,6 @@ from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site, shown_p
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.admin.people.owner import (
     NewOwner,
-    OwnerLinkOverPage,
     OwnerPage,
 )
 from valetkey.authorization.protocol.claims import Method
@@ -153,7 +152,8 @@ class OwnerEndpoint:
         return self.site.page(request, page, user=user, headers=seen.headers)
 
     def _over(self, request: Request) -> Response:
-        return self.site.page(request, OwnerLinkOverPage(), _NOT_FOUND, headers=(self._forget(),))
+        page = OwnerPage("", "", "", "", SHORTEST, over=True)
+        return self.site.page(request, page, _NOT_FOUND, headers=(self._forget(),))
 
     async def _known(self, request: Request) -> OwnerLink | Response:
         """The link of this browser, or the page that says that it is over."""

@@ -25,7 +25,8 @@ class OwnerPage:
     """Somebody with a good link: who they are, then what protects them, then the role.
 
     Without a `person` the form posts `csrf`, `username`, `email`, `name` and `password` to
-    `account_action`; with one that is `protected`, `csrf` to `action`.
+    `account_action`; with one that is `protected`, `csrf` to `action`. A link that is `over` gives
+    none of this.
     """
 
     template: ClassVar[str] = "admin/people/owner.html"
@@ -39,10 +40,4 @@ class OwnerPage:
     person: SignedInPerson | None = None
     protected: bool = False
     new: NewOwner = NewOwner()
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerLinkOverPage:
-    """A link that was used, or whose time is over."""
-
-    template: ClassVar[str] = "admin/people/owner_over.html"
+    over: bool = False

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from valetkey.kernel.certificate import good_until
+from valetkey.fetch.certificate import good_until
 
 
 def certificate(until: datetime) -> bytes:

@@ -1,0 +1,174 @@
+"""What every route needs, area by area: a route that is not named here is as closed as its area."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from valetkey.authorization.deeds.admin.permissions import Permission
+
+
+class Need(Enum):
+    """Whom a route is open to."""
+
+    ANYBODY = auto()
+    SIGNED_IN = auto()
+    DEVELOPER = auto()  # who may register apps, or has some
+    MEMBER = auto()  # of the app in the path
+    ROLE = auto()  # with the permission
+    LINK = auto()  # who holds the owner's link
+    CLIENT = auto()  # an app that says who it is
+    RESOURCE_SERVER = auto()
+    BEARER = auto()  # an access token
+    REGISTRATION = auto()  # the token of that registration
+    PROGRAM = auto()  # a token of the admin API, with the permission of the operation
+
+
+@dataclass(frozen=True)
+class Door:
+    """One route: `at` is a concrete path of it, `changing` what its form needs beyond the page.
+
+    `shown` says that GET gives a page to everybody who may; without it some find nothing there.
+    """
+
+    need: Need
+    permission: Permission = Permission.READ
+    changing: Permission | None = None
+    at: str = ""
+    shown: bool = True
+
+    @property
+    def form(self) -> Permission:
+        """What its form needs."""
+        return self.changing or self.permission
+
+
+@dataclass(frozen=True)
+class Area:
+    """Everything below a path."""
+
+    prefix: str
+    door: Door
+
+
+_ANY = Door(Need.ANYBODY)
+
+DOORS: Mapping[str, Door] = {
+    "/": _ANY,
+    "/.well-known/openid-configuration": _ANY,
+    "/.well-known/oauth-authorization-server": _ANY,
+    "/assets/{file}": Door(Need.ANYBODY, at="/assets/x", shown=False),
+    "/errors/": _ANY,
+    "/errors/{code}": Door(Need.ANYBODY, at="/errors/invalid_request"),
+    "/notices/query-string": _ANY,
+    "/health/live": _ANY,
+    "/health/ready": _ANY,
+    "/language": Door(Need.ANYBODY, shown=False),
+    # On the way to being somebody.
+    "/oauth/authorize": Door(Need.ANYBODY, shown=False),
+    "/oauth/sign-in": _ANY,
+    "/oauth/second-factor": Door(Need.ANYBODY, shown=False),
+    "/oauth/consent": Door(Need.ANYBODY, shown=False),
+    "/oauth/switch-account": Door(Need.ANYBODY, shown=False),
+    "/oauth/sign-out": Door(Need.ANYBODY, shown=False),
+    "/oauth/logout": _ANY,
+    "/oauth/check-session": Door(Need.ANYBODY, shown=False),
+    "/oauth/start": Door(Need.ANYBODY, shown=False),
+    "/account/new": Door(Need.ANYBODY, shown=False),
+    "/account/new/confirm": Door(Need.ANYBODY, shown=False),
+    "/account/forgotten": Door(Need.ANYBODY, shown=False),
+    "/account/reset": Door(Need.ANYBODY, shown=False),
+    "/account/email/confirm": Door(Need.ANYBODY, shown=False),
+    "/account/email/verify": Door(Need.ANYBODY, shown=False),
+    "/account/email/undo": Door(Need.ANYBODY, shown=False),
+    "/mailbox": Door(Need.ANYBODY, shown=False),
+    "/mailbox/{mail_id}": Door(Need.ANYBODY, at="/mailbox/ml_1", shown=False),
+    # What leads on to a page of its own that asks again.
+    "/account/apps/app": Door(Need.SIGNED_IN, shown=False),
+    "/account/apps/end": Door(Need.SIGNED_IN, shown=False),
+    "/account/security/passkeys/{id}": Door(
+        Need.SIGNED_IN, at="/account/security/passkeys/cr_1", shown=False
+    ),
+    "/account/security/passkeys/{id}/remove": Door(
+        Need.SIGNED_IN, at="/account/security/passkeys/cr_1/remove", shown=False
+    ),
+    # The developer portal.
+    "/developer": Door(Need.SIGNED_IN),
+    "/developer/new": Door(Need.DEVELOPER),
+    "/developer/failures": Door(Need.SIGNED_IN, shown=False),
+    "/developer/failures/{reference}": Door(
+        Need.SIGNED_IN, at="/developer/failures/VK-7F3K-9QXM-2RTD", shown=False
+    ),
+    "/developer/try/callback": Door(Need.ANYBODY, shown=False),
+    # Administration: people.
+    "/admin": Door(Need.ROLE),
+    "/admin/users": Door(Need.ROLE),
+    "/admin/users/{uid}": Door(Need.ROLE, at="/admin/users/1001"),
+    "/admin/users/{uid}/{act}": Door(Need.ROLE, Permission.PEOPLE, at="/admin/users/1001/disable"),
+    "/admin/roles": Door(Need.ROLE, changing=Permission.ROLES),
+    "/admin/owner": Door(Need.LINK),
+    "/admin/owner/account": Door(Need.LINK, shown=False),
+    # Administration: things.
+    "/admin/clients/{client_id}": Door(Need.ROLE, at="/admin/clients/web"),
+    "/admin/clients/{client_id}/{act}": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/disable"
+    ),
+    "/admin/keys/rotate": Door(Need.ROLE, Permission.KEYS),
+    "/admin/keys/{kid}/withdraw": Door(
+        Need.ROLE, Permission.KEYS, at="/admin/keys/none/withdraw", shown=False
+    ),
+    "/admin/events/export": Door(Need.ROLE),
+    "/admin/settings/brand": Door(Need.ROLE, Permission.SETTINGS),
+    "/admin/registration": Door(Need.ROLE, changing=Permission.CLIENTS),
+    "/admin/registration/invitations/{invitation_id}/withdraw": Door(
+        Need.ROLE,
+        Permission.CLIENTS,
+        at="/admin/registration/invitations/in_1/withdraw",
+        shown=False,
+    ),
+    "/admin/mail": Door(Need.ROLE, changing=Permission.SETTINGS),
+    "/admin/tokens/new": Door(Need.ROLE, Permission.KEYS),
+    "/admin/tokens/{token_id}/end": Door(
+        Need.ROLE, Permission.KEYS, at="/admin/tokens/at_1/end", shown=False
+    ),
+    "/admin/api/v1/openapi.json": _ANY,
+    "/admin/api/{+rest}": Door(Need.ANYBODY, at="/admin/api/x", shown=False),
+    # Programs.
+    "/oauth/jwks": _ANY,
+    "/oauth/token": Door(Need.CLIENT),
+    "/token": Door(Need.CLIENT),
+    "/oauth/revoke": Door(Need.CLIENT),
+    "/oauth/introspect": Door(Need.CLIENT),
+    "/oauth/userinfo": Door(Need.BEARER),
+    "/oauth/register": Door(Need.REGISTRATION),
+    "/oauth/register/{client_id}": Door(Need.REGISTRATION, at="/oauth/register/web"),
+    "/oauth/revocations": Door(Need.RESOURCE_SERVER),
+    "/oauth/uses": Door(Need.RESOURCE_SERVER),
+    "/oauth/identity": Door(Need.RESOURCE_SERVER),
+}
+"""The exceptions from what the areas below need, and everything outside of them."""
+
+AREAS = (
+    Area("/admin/api/", Door(Need.PROGRAM, shown=False)),
+    Area("/admin/", Door(Need.ROLE, shown=False)),
+    Area("/developer/apps/{client_id}", Door(Need.MEMBER, shown=False)),
+    Area("/developer/", Door(Need.SIGNED_IN, shown=False)),
+    Area("/account/", Door(Need.SIGNED_IN, shown=False)),
+)
+"""Tried in order. What is new in one of them is closed to all but those before it is named."""
+
+ARGUMENTS = {"client_id": "web", "uid": "1001", "reference": "VK-7F3K-9QXM-2RTD"}
+
+
+def door_of(path: str) -> Door | None:
+    """What this route needs; None for one that nobody thought of."""
+    if path in DOORS:
+        return DOORS[path]
+    return next((area.door for area in AREAS if path.startswith(area.prefix)), None)
+
+
+def concrete(path: str, door: Door) -> str:
+    """An address of the route."""
+    at = door.at or path
+    for name, value in ARGUMENTS.items():
+        at = at.replace(f"{{{name}}}", value)
+    return at.replace("{", "").replace("}", "")

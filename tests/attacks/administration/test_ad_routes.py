@@ -1,0 +1,285 @@
+"""AD: every route is closed to all but those whom it is for; each is called as each kind of person.
+
+A new route is as closed as its area, or it fails here until somebody says what it needs.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.administration.doors import DOORS, Door, Need, concrete, door_of
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Service, run
+from valetkey.authorization.deeds.admin.permissions import (
+    MAY,
+    CommandLine,
+    Permission,
+    powers_of,
+)
+from valetkey.authorization.deeds.admin.things import api_tokens
+from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.endpoints.admin_api.operation import PREFIX
+from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import days
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.web.router import Route
+
+WORD = "a good long password"
+PEOPLE = {
+    "bob": Uid(1002),
+    "member": Uid(1003),
+    **{r.value: Uid(2001 + n) for n, r in enumerate(Role)},
+}
+"""bob has nothing; member is in the team of `web`; the others have the role of their name."""
+
+_HOST, _SCHEME = "127.0.0.1:8400", "http"
+
+
+def routes(it: Service) -> Sequence[Route]:
+    app = it.app
+    return (*app._exact.values(), *(route for _, route in app._patterns))
+
+
+async def settle(it: Service) -> dict[str, Browser]:
+    """Everybody, each signed in in a browser of their own; `stranger` is nobody."""
+    await it.client("web", grant_types=("authorization_code", "client_credentials"))
+    await it.password(WORD)
+    hashed = await it.read(lambda tx: tx.users.password_hash(ADA))
+    assert hashed is not None
+    accounts = it.foundation.accounts()
+
+    def work(tx: Transaction) -> None:
+        for name, uid in PEOPLE.items():
+            record = UserRecord(name, f"{name}@example.com")
+            accounts.register(tx, record, it.clock.now, uid=uid, password_hash=hashed)
+            if name in set(Role):
+                tx.people.set_role(uid, Role(name), it.clock.now)
+        tx.members.add(Membership("web", PEOPLE["member"], TeamRole.OWNER, it.clock.now))
+
+    await it.write(work)
+    browsers = {"stranger": Browser(it.app, host=_HOST, scheme=_SCHEME)}
+    for name in PEOPLE:
+        browser = Browser(it.app, host=_HOST, scheme=_SCHEME)
+        page = await browser.get("/oauth/sign-in")
+        answer = await browser.submit(page, "sign-in", username=name, password=WORD)
+        assert answer.location == "/", answer.body
+        if name in set(Role):
+            assert (await browser.get("/admin")).status == 200
+        browsers[name] = browser
+    return browsers
+
+
+def to_sign_in(answer: Answer) -> bool:
+    return answer.status == 303 and answer.location.startswith("/oauth/sign-in")
+
+
+def refused(answer: Answer) -> bool:
+    """Not there, not theirs, or nobody is signed in."""
+    return answer.status in {403, 404} or to_sign_in(answer)
+
+
+def shown(answer: Answer) -> bool:
+    """A page, or the way to one that belongs to it."""
+    return answer.status == 200 or (answer.status == 303 and not to_sign_in(answer))
+
+
+def of_need(it: Service, *needs: Need) -> Iterator[tuple[str, Route, Door]]:
+    for route in routes(it):
+        door = door_of(route.path)
+        if door is not None and door.need in needs:
+            yield concrete(route.path, door), route, door
+
+
+def test_ad_default_deny_every_route_is_known_or_as_closed_as_its_area(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        there = {route.path for route in routes(it)}
+        assert not [path for path in there if door_of(path) is None]
+        # What is written down and not served any more is either off here, or gone.
+        off = {"/mailbox", "/mailbox/{mail_id}"}
+        assert not [path for path in DOORS if path not in there | off]
+
+    run(tmp_path, story)
+
+
+def test_ad_pages_of_people_ask_who_it_is_and_forms_where_they_come_from(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browsers = await settle(it)
+        stranger, bob = browsers["stranger"], browsers["bob"]
+        seen = 0
+        for path, route, door in of_need(it, Need.SIGNED_IN, Need.DEVELOPER):
+            if "GET" in route.methods:
+                assert to_sign_in(await stranger.get(path)), path
+                is_shown = shown(await bob.get(path))
+                assert is_shown or not door.shown or door.need is Need.DEVELOPER, path
+                seen += is_shown
+            if "POST" in route.methods:
+                assert refused(await stranger.post(path, {})), path
+                assert (await bob.post(path, {})).status in {403, 404}, path
+                assert (await bob.post(path, {"csrf": "x"})).status in {403, 404}, path
+        assert seen >= 10
+
+    run(tmp_path, story)
+
+
+def test_ad_03_apps_are_there_for_their_team_alone(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browsers = await settle(it)
+        seen = 0
+        for path, route, _ in of_need(it, Need.MEMBER):
+            if "GET" in route.methods:
+                assert to_sign_in(await browsers["stranger"].get(path)), path
+                # Not even an owner of the server is in a team by that.
+                for name in ("bob", "owner", "administrator"):
+                    assert (await browsers[name].get(path)).status == 404, (name, path)
+                seen += shown(await browsers["member"].get(path))
+            if "POST" in route.methods:
+                assert refused(await browsers["stranger"].post(path, {})), path
+                for name in ("bob", "owner"):
+                    assert (await browsers[name].post(path, {})).status in {403, 404}, path
+                assert (await browsers["member"].post(path, {})).status in {403, 404}, path
+        assert seen >= 3
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_ad_administration_is_there_for_whom_the_table_says(role: Role, tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browsers = await settle(it)
+        browser, may = browsers[role.value], MAY[role]
+        seen = 0
+        for path, route, door in of_need(it, Need.ROLE):
+            if "GET" in route.methods:
+                for name in ("stranger", "bob", "member"):
+                    answer = await browsers[name].get(path)
+                    assert answer.status == 404 or path == "/admin", (name, path)
+                    assert not shown(answer), (name, path)
+                answer = await browser.get(path)
+                if door.permission not in may:
+                    assert answer.status == 404, path
+                else:
+                    assert shown(answer) or not door.shown, (path, answer.status)
+                    seen += shown(answer)
+            if "POST" in route.methods:
+                for name in ("stranger", "bob", "member"):
+                    assert (await browsers[name].post(path, {})).status == 404, (name, path)
+                answer = await browser.post(path, {})
+                assert answer.status == (403 if door.form in may else 404), (path, answer.status)
+        assert seen >= 5
+
+    run(tmp_path, story)
+
+
+def test_ad_the_owners_link_is_asked_for(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browsers = await settle(it)
+        for path, route, _ in of_need(it, Need.LINK):
+            for name in ("stranger", "bob", "owner"):
+                if "GET" in route.methods:
+                    assert (await browsers[name].get(path)).status == 404, path
+                assert (await browsers[name].post(path, {})).status in {303, 403, 404}, path
+        assert len(await it.read(lambda tx: tx.people.with_roles(99))) == len(Role)
+
+    run(tmp_path, story)
+
+
+def test_ad_what_clients_and_resource_servers_ask_needs_their_credentials(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browsers = await settle(it)
+        for path, route, door in of_need(it, Need.CLIENT, Need.RESOURCE_SERVER, Need.BEARER):
+            for method in sorted(set(route.methods) & {"GET", "POST"}):
+                # Whoever is signed in is nobody here.
+                for name in ("stranger", "owner"):
+                    headers = {"content-type": f"application/{_type(route)}"}
+                    answer = await browsers[name].send(method, path, b"", headers)
+                    assert answer.status in {400, 401}, (path, name, answer.status)
+                if door.need is Need.RESOURCE_SERVER:
+                    by_client = await it.call(method, path, authorization=_basic("web", SECRET))
+                    assert by_client.status in {401, 403}, path
+                    own = await it.call(
+                        method, path, authorization=_basic("resource-server", CREDENTIAL)
+                    )
+                    assert own.status not in {401, 403}, (path, own.body)
+        for path, route, _ in of_need(it, Need.REGISTRATION):
+            for method in sorted(set(route.methods) - {"OPTIONS"}):
+                headers = {"content-type": "application/json"}
+                answer = await browsers["owner"].send(method, path, b"{}", headers)
+                assert answer.status in {401, 403, 404}, (path, method, answer.status)
+
+    run(tmp_path, story)
+
+
+def test_ad_09_the_admin_api_needs_a_token_with_the_permission_of_each_operation(
+    tmp_path: Path,
+) -> None:
+    async def story(it: Service) -> None:
+        browsers = await settle(it)
+        key = it.foundation.keyring.fingerprint_key
+
+        async def token(*permissions: str, of: str = "owner") -> str:
+            secret = fresh_secret(Prefix.API_TOKEN, SYSTEM.random)
+            name = f"at_{of}_{'_'.join(permissions)}"
+            fresh = api_tokens.FreshToken(name, secret)
+            wanted = api_tokens.WantedToken("x", permissions, days(1), PEOPLE[of])
+            made = await it.write(
+                lambda tx: api_tokens.issue(tx, CommandLine(), key, wanted, fresh, it.clock.now)
+            )
+            assert not isinstance(made, tuple), made
+            return secret.reveal()
+
+        every = [each.value for each in Permission]
+        tokens = {
+            lacking: await token(*(p for p in every if p != lacking)) for lacking in sorted(every)
+        }
+        documented = {f"{PREFIX}{each.path}" for each in OPERATIONS}
+        served = {path for path, _, _ in _programs(it)}
+        assert served == documented
+        for operation in OPERATIONS:
+            path = concrete(f"{PREFIX}{operation.path}", Door(Need.PROGRAM))
+            body = b"{}" if operation.takes else b""
+            for name in ("stranger", "owner"):
+                headers = {"content-type": "application/json"}
+                answer = await browsers[name].send(operation.method, path, body, headers)
+                assert answer.status == 401, (operation.id, name)
+            said = await it.call(
+                operation.method,
+                path,
+                body,
+                content_type="application/json" if body else "",
+                authorization=f"Bearer {tokens[operation.permission.value]}",
+            )
+            assert said.status == 403, (operation.id, said.body)
+
+    run(tmp_path, story)
+
+
+def test_what_a_role_may_is_what_its_page_says() -> None:
+    # The owner alone gives roles; support and auditors change nothing but what they reset.
+    assert [r for r in Role if powers_of(r).allow(Permission.ROLES)] == [Role.OWNER]
+    assert [r for r in Role if powers_of(r).allow(Permission.RESET)] == [
+        Role.OWNER,
+        Role.ADMINISTRATOR,
+        Role.SUPPORT,
+    ]
+
+
+def _programs(it: Service) -> Iterator[tuple[str, Route, Door]]:
+    for route in routes(it):
+        door = door_of(route.path)
+        if door is not None and door.need is Need.PROGRAM:
+            yield route.path, route, door
+
+
+def _type(route: Route) -> str:
+    return "x-www-form-urlencoded" if route.body.value == "form" else "json"
+
+
+def _basic(client_id: str, secret: str) -> str:
+    return "Basic " + b64encode(f"{client_id}:{secret}".encode()).decode()
