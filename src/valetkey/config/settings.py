@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Annotated
 
 from valetkey.config import rules
+from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.rules import Network, text, whole
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.config.sections.administration import AdministrationSettings
@@ -383,6 +384,7 @@ class Settings:
     sessions: SessionSettings = SessionSettings()
     administration: AdministrationSettings = AdministrationSettings()
     passwords: PasswordSettings = PasswordSettings()
+    factors: FactorSettings = FactorSettings()
     limits: LimitSettings = LimitSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()

@@ -34,6 +34,7 @@ class Prefix(StrEnum):
     LINK = "vk_ln"
     REGISTRATION = "vk_rg"
     INVITATION = "vk_in"
+    DEVICE = "vk_rd"
 
 
 class Secret:

@@ -12,7 +12,9 @@ import pytest
 from tests.authorization.deeds.admin.test_owner import ada_as_owner
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
-from tests.authorization.model.mail_events import letters
+from tests.authorization.model.factor_events import second_factors
+from tests.authorization.model.mail_events import letters, links
+from tests.authorization.model.portal_events import teams
 from tests.authorization.model.removal_events import ends
 from valetkey.authorization.deeds.account.connected_apps import end_apps
 from valetkey.authorization.deeds.admin.things import api_tokens
@@ -235,6 +237,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await letters(it)
         await _account(it)
         await ends(it)
+        await second_factors(it, told)
         await _registered(it, told)
         await _desk(it, told)
         await _programs(it, told)

@@ -124,8 +124,8 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
             (ActivityLine("consent.given", ago(5), hostile.name),), later=True
         ),
         "confirm": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada"),
-        "confirm_wrong": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada", failed=True),
-        "confirm_wait": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada", wait=240),
+        "confirm_wrong": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada", wrong="password"),
+        "confirm_wait": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada", wrong="password", wait=240),
         "confirm_no_password": ConfirmPage(
             "/account/confirm", "csrf-value", ADA, "ada", by_password=False
         ),

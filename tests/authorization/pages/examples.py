@@ -8,6 +8,8 @@ from tests.authorization.pages.federation_examples import federation_examples
 from tests.authorization.pages.insight_examples import insight_examples
 from tests.authorization.pages.person_examples import person_examples
 from tests.authorization.pages.people_examples import people_examples
+from tests.authorization.pages.person_examples import person_examples
+from tests.authorization.pages.security_examples import security_examples
 from tests.authorization.pages.things_examples import things_examples
 from tests.authorization.pages.trial_examples import trial_examples
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
@@ -94,6 +96,7 @@ def _explanation(code: ErrorCode) -> Page:
 SIGN_IN = SignInPage("/oauth/sign-in?interaction=1", "csrf-value", PRINTER)
 
 EXAMPLES: Mapping[str, Page] = {
+    **security_examples(ADA, PRINTER),
     **account_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
     **developer_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
     **insight_examples(LONG, HOSTILE),

@@ -37,6 +37,7 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
             foundation.outgoing,
         ),
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
+        factor_settings=settings.factors,
         administration=settings.administration,
         portal=settings.portal,
     )

@@ -16,6 +16,7 @@ from valetkey.authorization.model.event.people import (
     UserRegistered,
 )
 from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.sign_in.factors.device import forget_devices
 from valetkey.authorization.sign_in.session import close_session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -126,10 +127,11 @@ class AccountKeeper:
     ) -> None:
         """Give it another password, of which `data` is the hash; sessions and grants end.
 
-        The session with the id `keep` goes on.
+        Remembered devices are forgotten. The session with the id `keep` goes on.
         """
         tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), data, now)
         tx.events.add(PasswordChanged(user.uid), now)
+        forget_devices(tx, user.uid, now)
         end_everything(tx, user, now, "password_changed", keep=keep)
 
     def disable(self, tx: Transaction, user: User, now: Instant) -> bool:

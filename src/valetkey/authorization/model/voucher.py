@@ -18,6 +18,7 @@ class VoucherKind(StrEnum):
     ASSERTION = "assertion"
     NONCE = "nonce"
     INTERACTION = "interaction"
+    CHALLENGE = "challenge"
     OWNER = "owner"
     FEDERATION = "federation"
 

@@ -62,8 +62,12 @@ class PasswordSignIn:
         address: str,
         now: Instant,
         then: AfterSignIn | None = None,
+        familiar: Callable[[Uid], str] = lambda _: "",
     ) -> User | Refusal:
         """The user, or a refusal that does not tell whether there is such a user.
+
+        `familiar` names the browser where it is known to an account, "" where it is not: such a
+        browser counts by itself (docs/decisions/0011-familiar-browsers.md).
 
         `slow_down` with `retry_after` when account or address must wait (nothing is hashed then),
         `invalid_grant` otherwise. `then` runs in the transaction that accepts the password.
@@ -71,7 +75,7 @@ class PasswordSignIn:
         if self.offload.is_full:
             # Before anything is written: a flood costs no more than its refusals.
             raise Busy("too many sign-ins wait")
-        places = (self._address_bucket(address), username, now)
+        places = (self._address_bucket(address), username, familiar, now)
         attempt = await self.store.write(lambda tx: self._count(tx, *places))
         if attempt.wait:
             return Refusal(
@@ -98,7 +102,14 @@ class PasswordSignIn:
         user = await self.store.write(accept)
         return await self._fail(attempt, now) if user is None else user
 
-    def _count(self, tx: Transaction, address_bucket: str, username: str, now: Instant) -> _Attempt:
+    def _count(
+        self,
+        tx: Transaction,
+        address_bucket: str,
+        username: str,
+        familiar: Callable[[Uid], str],
+        now: Instant,
+    ) -> _Attempt:
         # No database stores a NUL, so nobody is called that; asking would be a fault of ours.
         possible = len(username) <= _LONGEST_NAME and "\0" not in username
         user = tx.users.find_by_name(username) if possible else None
@@ -113,6 +124,10 @@ class PasswordSignIn:
             here: Limit(few, window),
             account: Limit(few * _EVERYWHERE, window),
         }
+        if user is not None and (mark := familiar(user.uid)):
+            # Whoever guesses from elsewhere has used up what is left there, and not this.
+            own = f"sign_in:{self.key.of('throttle familiar', f'{mark} {user.uid}')}"
+            buckets = {own: Limit(few, window)}
         taken: list[str] = []
         wait = 0
         for bucket, limit in buckets.items():

@@ -39,6 +39,21 @@ class Cookies:
         """The cookie that tells scripts of our own frame whether the session is still the same."""
         return "__Host-browser-state" if self.secure else "valetkey-browser-state"
 
+    @property
+    def step(self) -> "Keepsake":
+        """Who gave the right password, while the second factor is asked for."""
+        return Keepsake("step", self.secure)
+
+    @property
+    def device(self) -> "Keepsake":
+        """A device that is remembered."""
+        return Keepsake("device", self.secure)
+
+    @property
+    def familiar(self) -> "Keepsake":
+        """In whose accounts somebody signed in here before."""
+        return Keepsake("familiar", self.secure)
+
     def browser_state(self, session_id: str) -> str:
         """What stands for this session in `session_state` (Session Management section 4.2)."""
         return self.key.of(_STATE, session_id)
@@ -83,6 +98,38 @@ class Cookies:
         # from https only; on loopback the other site is the same one, on another port.
         how = "SameSite=None; Secure" if self.secure else "SameSite=Lax"
         return "set-cookie", f"{self.state_name}={value}; Path=/{more}; {how}"
+
+
+@dataclass(frozen=True, slots=True)
+class Keepsake:
+    """A cookie that only this server reads, for requests that begin here."""
+
+    what: str
+    secure: bool
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"__Host-{self.what}" if self.secure else f"valetkey-{self.what}"
+
+    def read(self, request: Request) -> str:
+        """What it says, "" for nothing; anybody can have written it."""
+        return request.cookie(self.name) or ""
+
+    def keep(self, value: str, lifetime: int = 0) -> Header:
+        """Keep it for so many seconds; without any, until the browser is closed."""
+        return self._set(value, f"; Max-Age={lifetime}" if lifetime else "")
+
+    def drop(self) -> Header:
+        """Forget it."""
+        return self._set("", "; Max-Age=0")
+
+    def _set(self, value: str, more: str) -> Header:
+        secure = "; Secure" if self.secure else ""
+        return (
+            "set-cookie",
+            f"{self.name}={value}; Path=/{more}; HttpOnly; SameSite=Lax{secure}",
+        )
 
 
 def _read(request: Request, name: str, prefix: Prefix) -> str:

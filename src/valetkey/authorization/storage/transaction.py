@@ -24,6 +24,8 @@ from valetkey.authorization.storage.register.usage import Usage
 from valetkey.authorization.storage.revocations import Revocations
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
 from valetkey.authorization.storage.sign_in.administrations import Administrations
+from valetkey.authorization.storage.sign_in.credentials import Credentials
+from valetkey.authorization.storage.sign_in.devices import RememberedDevices
 from valetkey.authorization.storage.sign_in.identities import Identities
 from valetkey.authorization.storage.sign_in.participants import Participants
 from valetkey.authorization.storage.sign_in.sessions import Sessions
@@ -121,6 +123,16 @@ class Transaction:
     def event_search(self) -> EventSearch:
         """The log of events, by filters."""
         return EventSearch(self.db)
+
+    @property
+    def credentials(self) -> Credentials:
+        """Passkeys, authenticator apps, recovery codes."""
+        return Credentials(self.db)
+
+    @property
+    def devices(self) -> RememberedDevices:
+        """Browsers in which the second factor is not asked for."""
+        return RememberedDevices(self.db)
 
     @property
     def participants(self) -> Participants:

@@ -152,7 +152,8 @@ class Users:
     def has_second_factor(self, uid: Uid) -> bool:
         """Whether a password alone does not sign this user in."""
         row = self.db.row(
-            "SELECT id FROM credentials WHERE uid = :uid AND kind <> 'password' LIMIT 1", uid=uid
+            "SELECT id FROM credentials WHERE uid = :uid AND kind IN ('passkey', 'totp') LIMIT 1",
+            uid=uid,
         )
         return row is not None
 

@@ -17,7 +17,7 @@ NEW = "four words nobody knows"
 async def change(
     browser: Browser, current: str = PASSWORD, new: str = NEW, again: str = ""
 ) -> Answer:
-    page = await browser.get("/account/security")
+    page = await browser.get("/account/security/password")
     assert page.status == 200, page.body
     return await browser.submit(page, "change", current=current, new=new, again=again or new)
 
@@ -37,7 +37,7 @@ def test_everything_but_this_session_ends_and_the_new_one_signs_in(database_url:
         before = dict(browser.cookies)
         it.clock.forward(minutes(7))
         answer = await change(browser)
-        assert answer.location == "/account/security?changed=1"
+        assert answer.location == "/account/security/password?changed=1"
         page = await browser.follow(answer)
         assert knows(page, "You are signed out everywhere else")
         assert await is_in(browser)
@@ -47,7 +47,7 @@ def test_everything_but_this_session_ends_and_the_new_one_signs_in(database_url:
         assert (await it.events()).count("password.changed") == 1
         assert (await it.events()).count("session.ended") == 1
         it.clock.forward(minutes(6))
-        again = await browser.get("/account/security", changed="1")
+        again = await browser.get("/account/security/password", changed="1")
         assert not knows(again, "Your password is changed")
         stranger = it.browser()
         refused = await stranger.submit(
@@ -116,7 +116,7 @@ def test_guesses_at_the_current_one_count_as_at_the_sign_in_page(database_url: s
 def test_of_two_who_change_it_at_once_one_does(database_url: str) -> None:
     async def story(it: World) -> None:
         browsers = [await signed_in(it) for _ in range(2)]
-        pages = [await browser.get("/account/security") for browser in browsers]
+        pages = [await browser.get("/account/security/password") for browser in browsers]
         answers = await asyncio.gather(
             *(
                 browser.submit(
@@ -138,8 +138,8 @@ def test_no_link_and_no_form_of_another_site_changes_it(sqlite_url: str) -> None
         browser, elsewhere = await signed_in(it), await signed_in(it)
         before = await stored(it)
         said = {"current": PASSWORD, "new": NEW, "again": NEW}
-        action, fields = (await browser.get("/account/security")).form("change")
-        _, foreign = (await elsewhere.get("/account/security")).form("change")
+        action, fields = (await browser.get("/account/security/password")).form("change")
+        _, foreign = (await elsewhere.get("/account/security/password")).form("change")
         for wrong in ({}, {"csrf": "x"}, {"csrf": foreign["csrf"]}):
             assert (await browser.post(action, {**said, **wrong})).status == 403
         cross = {"sec-fetch-site": "cross-site"}

@@ -29,7 +29,7 @@ def test_the_page_asks_judges_and_leads_back(database_url: str) -> None:
         assert done.location == "/account/apps"
         assert alice.cookies["__Host-session"] != before
         assert await proof(it, alice.cookies["__Host-session"]) == (0, ("pwd",))
-        assert (await it.events())[-1] == "identity.confirmed"
+        assert (await it.events()).count("identity.confirmed") == 1
         # The old cookie is worth nothing now.
         thief = it.browser({"__Host-session": before})
         assert (await thief.get("/account/apps")).location == "/oauth/sign-in?to=/account/apps"

@@ -9,7 +9,7 @@ from valetkey.authorization.endpoints.account.addresses import APP, PROFILE
 from valetkey.authorization.endpoints.account.app import AppEndpoint
 from valetkey.authorization.endpoints.account.apps import AppsEndpoint
 from valetkey.authorization.endpoints.account.person.profile import ProfileEndpoint
-from valetkey.authorization.endpoints.account.security import SecurityEndpoint
+from valetkey.authorization.endpoints.account.security.routes import routes as security_routes
 from valetkey.authorization.endpoints.account.sessions import SessionsEndpoint
 from valetkey.authorization.endpoints.account.step_up import CONFIRM, ConfirmEndpoint
 from valetkey.authorization.endpoints.visitor.site import (
@@ -17,7 +17,6 @@ from valetkey.authorization.endpoints.visitor.site import (
     APPS,
     END_APP,
     END_APPS,
-    SECURITY,
     SESSIONS,
     Site,
 )
@@ -32,7 +31,6 @@ def routes(
     apps, sessions = AppsEndpoint(site), SessionsEndpoint(site, sign_out)
     app = AppEndpoint(site)
     activity, profile = ActivityEndpoint(site), ProfileEndpoint(site)
-    security = SecurityEndpoint(site, password)
     confirm = ConfirmEndpoint(site, replace(password.passwords, door="confirm"))
 
     def form(path: str, get: Endpoint, post: Endpoint) -> Route:
@@ -45,7 +43,7 @@ def routes(
         form(END_APP, apps.ask, apps.end),
         form(END_APPS, apps.ask_all, apps.end_all),
         form(SESSIONS, sessions.get, sessions.post),
-        form(SECURITY, security.get, security.post),
+        *security_routes(site, password, refuse),
         form(CONFIRM, confirm.get, confirm.post),
         Route(ACTIVITY, {"GET": activity.get, "HEAD": activity.get}, refuse),
     )

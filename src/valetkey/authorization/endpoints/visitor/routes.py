@@ -6,6 +6,7 @@ from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
 from valetkey.authorization.endpoints.visitor.errors import ErrorPages
 from valetkey.authorization.endpoints.visitor.home import HomeEndpoint
 from valetkey.authorization.endpoints.visitor.language import LanguageEndpoint
+from valetkey.authorization.endpoints.visitor.sign_in.second_factor import SecondFactorEndpoint
 from valetkey.authorization.endpoints.visitor.sign_in.sign_in import (
     Buttons,
     SignInEndpoint,
@@ -16,6 +17,7 @@ from valetkey.authorization.endpoints.visitor.site import (
     CONSENT,
     HOME,
     LANGUAGE,
+    SECOND_FACTOR,
     SIGN_IN,
     SWITCH_ACCOUNT,
     Site,
@@ -36,6 +38,7 @@ def routes(
     """Every page for people and what pages refer to."""
     authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
     sign_in = SignInEndpoint(site, password, buttons)
+    second = SecondFactorEndpoint(site)
     home, errors = HomeEndpoint(site), ErrorPages(site.brands, site.issuer)
 
     def form(path: str, **methods: Endpoint) -> Route:
@@ -47,6 +50,7 @@ def routes(
     return (
         form(AUTHORIZE, GET=authorize.get, POST=authorize.post),
         form(SIGN_IN, GET=sign_in.get, POST=sign_in.post),
+        form(SECOND_FACTOR, GET=second.get, POST=second.post),
         form(CONSENT, GET=consent.get, POST=consent.post),
         form(SWITCH_ACCOUNT, POST=consent.switch_account),
         form(LANGUAGE, POST=LanguageEndpoint(site.brands, site.issuer).post),

@@ -29,6 +29,7 @@ from valetkey.authorization.protocol.authorization_response import (
 from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
 from valetkey.authorization.protocol.response_type import ResponseMode
 from valetkey.authorization.sign_in.cookies import Cookies
+from valetkey.authorization.sign_in.factors.proof import Factors
 from valetkey.authorization.sign_in.session import SignedIn, find_signed_in
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
@@ -36,6 +37,7 @@ from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.config.sections.administration import AdministrationSettings
+from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.keyring import Keyring
@@ -49,6 +51,7 @@ from valetkey.web.form import Form
 AUTHORIZE = "/oauth/authorize"
 SIGN_IN = "/oauth/sign-in"
 CONSENT = "/oauth/consent"
+SECOND_FACTOR = "/oauth/second-factor"
 SWITCH_ACCOUNT = "/oauth/switch-account"
 SIGN_OUT = "/oauth/sign-out"
 START = "/oauth/start"
@@ -83,6 +86,7 @@ class Site:
     scopes: Mapping[str, str]
     requests: RequestObjects
     hints: IdTokenHints
+    factor_settings: FactorSettings = FactorSettings()
     administration: AdministrationSettings = AdministrationSettings()
     portal: PortalSettings = PortalSettings()
 
@@ -100,6 +104,12 @@ class Site:
     def cookies(self) -> Cookies:
         """How this server's cookies are called and sent."""
         return Cookies(self.issuer.startswith("https://"), self.keyring.fingerprint_key)
+
+    @property
+    def factors(self) -> Factors:
+        """The judge of what people show beside their password."""
+        name = self.brand.name
+        return Factors(self.issuer, name, self.keyring, self.random, self.factor_settings)
 
     def page(
         self,

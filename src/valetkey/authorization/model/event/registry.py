@@ -23,6 +23,22 @@ from valetkey.authorization.model.event.clients import (
 from valetkey.authorization.model.event.event import (
     Event,
 )
+from valetkey.authorization.model.event.factors import (
+    AuthenticatorAdded,
+    AuthenticatorRemoved,
+    DeviceForgotten,
+    DeviceRemembered,
+    DeviceReused,
+    FactorsReset,
+    PasskeyAdded,
+    PasskeyCounterFell,
+    PasskeyRemoved,
+    PasskeyRenamed,
+    PasswordRemoved,
+    RecoveryCodesIssued,
+    RecoveryCodeUsed,
+    SecondFactorFailed,
+)
 from valetkey.authorization.model.event.grants import (
     AccessTokenIssued,
     AccessTokenRevoked,
@@ -120,6 +136,22 @@ _OF_SESSIONS: tuple[type[Event], ...] = (
     LogoutTokenDelivered,
     LogoutTokenGivenUp,
 )
+_OF_FACTORS: tuple[type[Event], ...] = (
+    SecondFactorFailed,
+    PasskeyAdded,
+    PasskeyRenamed,
+    PasskeyRemoved,
+    PasskeyCounterFell,
+    AuthenticatorAdded,
+    AuthenticatorRemoved,
+    RecoveryCodesIssued,
+    RecoveryCodeUsed,
+    PasswordRemoved,
+    DeviceRemembered,
+    DeviceForgotten,
+    DeviceReused,
+    FactorsReset,
+)
 _OF_GRANTS: tuple[type[Event], ...] = (
     ConsentGiven,
     ConsentDenied,
@@ -153,6 +185,7 @@ EVENTS: tuple[type[Event], ...] = (
     *_OF_PEOPLE,
     *_OF_ROLES,
     *_OF_SESSIONS,
+    *_OF_FACTORS,
     *_OF_GRANTS,
     *_OF_KEYS,
     *_OF_ADMINISTRATION,

@@ -1,32 +1,32 @@
-"""GET and POST /oauth/sign-in: who is it? A name and a password."""
+"""GET and POST /oauth/sign-in: who is it? A name and a password, or a passkey."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from urllib.parse import quote
 
-from valetkey.authorization.endpoints.authorize.pending import (
-    Pending,
-    decides_again,
-    open_pending,
-    sealed_in,
+from valetkey.authorization.endpoints.authorize.pending import decides_again
+from valetkey.authorization.endpoints.visitor.sign_in.doorway import (
+    Doorway,
+    Entered,
+    Wanted,
+    Way,
+    way_of,
 )
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import HOME, SIGN_IN, Site, asking_app
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.pages.visitor.federation.button import ProviderButton
 from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.session import NewSession, sign_in
+from valetkey.authorization.sign_in.factors.proof import Unproved
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.exchange import Pairs, Request, Response
-from valetkey.web.form import read_form, read_query
+from valetkey.web.form import read_form
 
 PURPOSE = "sign-in"
 """The purpose of the form's token."""
 
-_OPAQUE = ("username", "password")
+_OPAQUE = ("username", "password", "credential")
 _LONGEST_NAME = 320
 _UNAUTHORIZED = 401
 _TOO_MANY = 429
@@ -51,97 +51,110 @@ class SignInEndpoint:
     buttons: Buttons = no_buttons
 
     async def get(self, request: Request) -> Response:
-        """The page. Whoever is signed in and comes by themselves is sent home."""
-        if sealed_in(request):
-            pending = await open_pending(self.site, request)
-            if isinstance(pending, Response):
-                return pending
+        """The page. Whoever is signed in and comes by themselves is sent on or home."""
+        way = await way_of(self.site, request)
+        if isinstance(way, Response):
+            return way
+        if way.pending is not None:
             browser = self.site.cookies.browser(request)
-            return self._page(request, browser, pending, pending.asked.login_hint)
+            return self._page(request, browser, way, way.pending.asked.login_hint)
         if await self.site.signed_in(request) is not None:
-            return self.site.goes_to(_to(request) or HOME)
+            return self.site.goes_to(way.to or HOME)
         browser, headers = self.site.browser(request)
-        return self._page(request, browser, None, "", headers=headers)
+        return self._page(request, browser, way, "", headers=headers)
 
     async def post(self, request: Request) -> Response:
         """Sign in and go on, or show what went wrong beside the form."""
         self.site.check_origin(request)
         form = read_form(request.body, opaque=_OPAQUE)
-        pending = None
-        if sealed_in(request):
-            found = await open_pending(self.site, request)
-            if isinstance(found, Response):
-                return found
-            pending = found
+        way = await way_of(self.site, request)
+        if isinstance(way, Response):
+            return way
         browser = self.site.cookies.browser(request)
-        self.site.check_form(request, form, browser, PURPOSE, _about(pending))
-        if pending is not None and form.get("decision") == "deny":
-            denied = replace(pending.interaction, denied=True)
+        self.site.check_form(request, form, browser, PURPOSE, way.about)
+        if way.pending is not None and form.get("decision") == "deny":
+            denied = replace(way.pending.interaction, denied=True)
             return self.site.goes_to(decides_again(self.site, denied))
+        if "credential" in form:
+            return await self._by_passkey(request, browser, way, form.get("credential") or "")
         username = form.get("username") or ""
-        new = NewSession.fresh(request.headers.get("user-agent") or "", self.site.random)
-        begun: list[str] = []
+        doorway = Doorway(self.site)
+        fresh, by = doorway.fresh(request), (Method.PASSWORD.value,)
+        met: list[Entered | Wanted] = []
         user = await self.password.authenticate(
             username,
             form.get("password") or "",
             request.address,
             request.at,
-            lambda tx, user: begun.append(self._begin(tx, request, new, user)),
+            lambda tx, user: met.append(doorway.admit(tx, request, way, fresh, user, by)),
+            doorway.familiar(request).mark,
         )
         if isinstance(user, Refusal):
-            return self._page(request, browser, pending, username[:_LONGEST_NAME], user)
+            return self._page(request, browser, way, username[:_LONGEST_NAME], user)
         # The transaction may have run twice; the last run is the one that counts.
-        session_id = begun[-1]
-        cookies = self.site.cookies.begin(new.cookie, session_id)
-        if pending is None:
-            return self.site.goes_to(_to(request) or HOME, *cookies)
-        signed_in = replace(pending.interaction, signed_in=session_id, decided="", allowed=())
-        return self.site.goes_to(decides_again(self.site, signed_in), *cookies)
+        last = met[-1]
+        if isinstance(last, Wanted):
+            return doorway.asks_for_more(request, way, last, by)
+        return doorway.goes_on(request, way, fresh, last)
 
-    def _begin(self, tx: Transaction, request: Request, new: NewSession, user: User) -> str:
-        cookie, key = self.site.cookies.session(request), self.site.keyring.fingerprint_key
-        sessions, now = self.site.sessions, request.at
-        return sign_in(tx, cookie, new, user, key, sessions, now, methods=(Method.PASSWORD,))
+    async def _by_passkey(
+        self, request: Request, browser: str, way: Way, credential: str
+    ) -> Response:
+        site, now, doorway = self.site, request.at, Doorway(self.site)
+        bound = site.cookies.browser_print(browser) or ""
+        looked = await site.factors.look(site.store, credential, PURPOSE, bound, now)
+        if looked is None:
+            return self._page(request, browser, way, "", _NO_PASSKEY)
+        found, fresh = looked, doorway.fresh(request)
+
+        def work(tx: Transaction) -> Entered | None:
+            user = tx.users.find(found.passkey.uid)
+            if user is None or user.disabled_at is not None:
+                return None
+            proof = site.factors.prove_by_passkey(tx, found, now)
+            if isinstance(proof, Unproved):
+                tx.events.add(SignInFailed(user.uid, "passkey"), now)
+                return None
+            return doorway.enter(tx, request, fresh, user, proof.methods)
+
+        entered = await site.store.write(work)
+        if entered is None:
+            return self._page(request, browser, way, "", _NO_PASSKEY)
+        return doorway.goes_on(request, way, fresh, entered)
 
     def _page(
         self,
         request: Request,
         browser: str,
-        pending: Pending | None,
+        way: Way,
         username: str,
         refusal: Refusal | None = None,
         headers: Pairs = (),
     ) -> Response:
+        pending, site = way.pending, self.site
         app = None if pending is None else asking_app(pending.client, pending.asked)
-        sealed = sealed_in(request)
+        passkeys, bound = site.factors.passkeys, site.cookies.browser_print(browser) or ""
         wait = 0 if refusal is None else refusal.retry_after
         page = SignInPage(
-            action=_action(sealed, _to(request)),
-            csrf=self.site.csrf(browser, PURPOSE, _about(pending)),
+            action=way.leads(SIGN_IN),
+            csrf=site.csrf(browser, PURPOSE, way.about),
             app=app,
             username=username,
-            failed=refusal is not None and refusal.code is not ErrorCode.SLOW_DOWN,
+            failed=refusal is not None and not wait and refusal is not _NO_PASSKEY,
+            passkey_failed=refusal is _NO_PASSKEY,
+            passkey=passkeys.ask(PURPOSE, bound, request.at) if passkeys.domain else "",
             wait=wait,
-            providers=self.buttons(browser, _about(pending), sealed, _to(request)),
+            providers=self.buttons(browser, way.about, way.sealed, way.to),
         )
         status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED
         if wait:
             headers = (*headers, ("retry-after", str(wait)))
         returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return self.site.page(
-            request, page, status, app=app, returns_to=returns_to, headers=headers
-        )
+        return site.page(request, page, status, app=app, returns_to=returns_to, headers=headers)
 
 
-def _to(request: Request) -> str:
-    return own_place(read_query(request.query).get("to"))
-
-
-def _action(sealed: str, to: str) -> str:
-    if sealed:
-        return f"{SIGN_IN}?interaction={quote(sealed, safe='')}"
-    return f"{SIGN_IN}?to={to}" if to else SIGN_IN
-
-
-def _about(pending: Pending | None) -> str:
-    return "" if pending is None else pending.interaction.id
+_NO_PASSKEY = Refusal(
+    ErrorCode.INVALID_GRANT,
+    "this passkey opens no account here, or the page was open for too long",
+    "passkey.wrong",
+)

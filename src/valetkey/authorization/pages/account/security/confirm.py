@@ -10,10 +10,11 @@ from valetkey.authorization.pages.who import SignedInPerson
 class ConfirmPage:
     """Ask whoever is signed in for the strongest proof that their account knows.
 
-    Posts `csrf` and `password`.
+    Posts `csrf` and `password`; or `credential`, `code` or `recovery` where there is more to show.
     """
 
     template: ClassVar[str] = "account/security/confirm.html"
+    scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
 
     action: str
     csrf: str
@@ -22,6 +23,11 @@ class ConfirmPage:
     username: str
     #: The account has a password, and nothing stronger.
     by_password: bool = True
-    failed: bool = False
+    #: What the browser needs to use a passkey, as JSON; "" where the account has none.
+    passkey: str = ""
+    has_code: bool = False
+    has_recovery: bool = False
+    #: What was wrong: "password", "passkey", "code" or "recovery"; "" for nothing.
+    wrong: str = ""
     #: Seconds until another attempt is looked at; 0 when none has to be waited for.
     wait: int = 0

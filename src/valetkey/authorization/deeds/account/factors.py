@@ -1,0 +1,185 @@
+"""Passkeys, authenticator apps, recovery codes and remembered devices: added, named, removed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.factors import Authenticator, Passkey
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.factors import (
+    AuthenticatorAdded,
+    AuthenticatorRemoved,
+    FactorsReset,
+    PasskeyAdded,
+    PasskeyRemoved,
+    PasskeyRenamed,
+    PasswordRemoved,
+    RecoveryCodesIssued,
+)
+from valetkey.authorization.sign_in.factors import recovery_code
+from valetkey.authorization.sign_in.factors.device import forget_devices
+from valetkey.authorization.sign_in.factors.passkey import MOST, NewPasskey
+from valetkey.authorization.sign_in.session import close_session
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import FingerprintKey, fresh_id
+
+LONGEST_NAME = 60
+"""Characters in the name of a passkey."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreshCodes:
+    """Recovery codes drawn before the transaction that may need them, with their ids."""
+
+    codes: tuple[str, ...]
+    ids: tuple[str, ...]
+
+    @staticmethod
+    def draw(random: Callable[[int], bytes]) -> "FreshCodes":
+        """A set."""
+        codes = recovery_code.fresh_codes(random)
+        return FreshCodes(codes, tuple(fresh_id("cr", random) for _ in codes))
+
+    def __repr__(self) -> str:
+        """Without the codes."""
+        return f"FreshCodes({len(self.codes)})"
+
+
+def name_fault(name: str) -> bool:
+    """Whether a passkey cannot be called that."""
+    return not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip()
+
+
+def add_passkey(
+    tx: Transaction,
+    user: User,
+    name: str,
+    new: NewPasskey,
+    passkey_id: str,
+    fresh: FreshCodes,
+    key: FingerprintKey,
+    now: Instant,
+) -> tuple[str, ...] | None:
+    """The recovery codes that come with the first factor, else none.
+
+    None where the answer was used before, somebody has this passkey, or there are too many.
+    """
+    held = tx.users.find_to_change(user.uid)
+    if held is None or len(tx.credentials.passkeys_of(user.uid)) >= MOST:
+        return None
+    if not tx.vouchers.issue(new.once):
+        return None
+    passkey = Passkey(
+        passkey_id, user.uid, name, new.handle, new.public, new.synced, new.counter, now
+    )
+    if not tx.credentials.add_passkey(passkey):
+        return None
+    tx.events.add(PasskeyAdded(user.uid, passkey_id), now)
+    return _first_codes(tx, user, fresh, key, now)
+
+
+def rename_passkey(tx: Transaction, user: User, passkey_id: str, name: str, now: Instant) -> bool:
+    """Call it something else. False if this person has no such passkey."""
+    present = next((p for p in tx.credentials.passkeys_of(user.uid) if p.id == passkey_id), None)
+    if present is None:
+        return False
+    if present.name != name:
+        tx.credentials.rename_passkey(user.uid, passkey_id, name)
+        tx.events.add(PasskeyRenamed(user.uid, passkey_id), now)
+    return True
+
+
+def remove_passkey(tx: Transaction, user: User, passkey_id: str, now: Instant) -> bool:
+    """Let it open nothing any more. False if it is not theirs, or the only way in they have."""
+    held = tx.users.find_to_change(user.uid)
+    if held is None or is_only_way_in(tx, user):
+        return False
+    if not tx.credentials.remove_passkey(user.uid, passkey_id):
+        return False
+    tx.events.add(PasskeyRemoved(user.uid, passkey_id), now)
+    _after_removal(tx, user, now)
+    return True
+
+
+def is_only_way_in(tx: Transaction, user: User) -> bool:
+    """Whether one passkey is all that opens the account."""
+    if tx.users.password_hash(user.uid) is not None or tx.identities.of_user(user.uid):
+        return False
+    return len(tx.credentials.passkeys_of(user.uid)) <= 1
+
+
+def add_authenticator(
+    tx: Transaction,
+    user: User,
+    authenticator: Authenticator,
+    step: int,
+    fresh: FreshCodes,
+    key: FingerprintKey,
+    now: Instant,
+) -> tuple[str, ...] | None:
+    """The recovery codes that come with the first factor, else none; None if there was an app."""
+    if not tx.credentials.add_authenticator(authenticator, step):
+        return None
+    tx.events.add(AuthenticatorAdded(user.uid), now)
+    return _first_codes(tx, user, fresh, key, now)
+
+
+def remove_authenticator(tx: Transaction, user: User, now: Instant) -> bool:
+    """Let its codes count no more. False if there was none."""
+    if not tx.credentials.remove_authenticator(user.uid):
+        return False
+    tx.events.add(AuthenticatorRemoved(user.uid), now)
+    _after_removal(tx, user, now)
+    return True
+
+
+def issue_recovery_codes(
+    tx: Transaction, user: User, fresh: FreshCodes, key: FingerprintKey, now: Instant
+) -> tuple[str, ...]:
+    """A new set; those before it count no more."""
+    prints = recovery_code.fingerprints(key, user.uid, fresh.codes)
+    tx.credentials.put_recovery_codes(user.uid, list(zip(fresh.ids, prints, strict=True)), now)
+    tx.events.add(RecoveryCodesIssued(user.uid), now)
+    return fresh.codes
+
+
+def remove_password(tx: Transaction, user: User, now: Instant) -> bool:
+    """Let passkeys alone open the account. False if it has none, or no password."""
+    held = tx.users.find_to_change(user.uid)
+    if held is None or not tx.credentials.remove_password(user.uid):
+        return False
+    tx.events.add(PasswordRemoved(user.uid), now)
+    return True
+
+
+def reset_factors(tx: Transaction, user: User, now: Instant) -> bool:
+    """Take everything but the password from the account, and sign its person out everywhere.
+
+    For somebody who lost their devices: the password, or a new one by mail, lets them in again.
+    False if there was nothing to take.
+    """
+    held = tx.users.find_to_change(user.uid)
+    if held is None:
+        return False
+    forget_devices(tx, user.uid, now)
+    if not tx.credentials.remove_factors(user.uid):
+        return False
+    tx.events.add(FactorsReset(user.uid), now)
+    for session in tx.sessions.live_of(user.uid, now):
+        close_session(tx, session, now, "factors_reset")
+    return True
+
+
+def _first_codes(
+    tx: Transaction, user: User, fresh: FreshCodes, key: FingerprintKey, now: Instant
+) -> tuple[str, ...]:
+    if tx.credentials.recovery_codes_of(user.uid).left:
+        return ()
+    return issue_recovery_codes(tx, user, fresh, key, now)
+
+
+def _after_removal(tx: Transaction, user: User, now: Instant) -> None:
+    """What belongs to second factors goes with the last of them."""
+    if not tx.users.has_second_factor(user.uid):
+        tx.credentials.remove_recovery_codes(user.uid)
+        forget_devices(tx, user.uid, now)

@@ -1,0 +1,1 @@
+"""How a person secures their account: password, passkeys, codes, devices."""

@@ -1,0 +1,13 @@
+"""Where the pages of security are."""
+
+SECURITY = "/account/security"
+PASSWORD = "/account/security/password"
+REMOVE_PASSWORD = "/account/security/password/remove"
+NEW_PASSKEY = "/account/security/passkeys/new"
+PASSKEY = "/account/security/passkeys/{id}"
+REMOVE_PASSKEY = "/account/security/passkeys/{id}/remove"
+NEW_AUTHENTICATOR = "/account/security/authenticator/new"
+REMOVE_AUTHENTICATOR = "/account/security/authenticator/remove"
+RECOVERY_CODES = "/account/security/recovery-codes"
+DOWNLOAD = "/account/security/recovery-codes/download"
+DEVICES = "/account/security/devices"

@@ -1,0 +1,1 @@
+"""What people prove with who they are, beside a password: one factor per file."""

@@ -1,0 +1,131 @@
+"""Remembered devices: browsers in which the second factor is not asked for, for a while.
+
+The cookie changes with every use. If an old one comes back, two have it, and one of them copied it:
+then the device is forgotten and everything that it let in has ended.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.factors import RememberedDevice
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.factors import (
+    DeviceForgotten,
+    DeviceRemembered,
+    DeviceReused,
+)
+from valetkey.authorization.sign_in.session import end_session
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime, later, seconds
+from valetkey.kernel.secret import (
+    Fingerprint,
+    FingerprintKey,
+    Prefix,
+    Secret,
+    fresh_id,
+    fresh_secret,
+    same,
+    well_formed,
+)
+
+PURPOSE = "remembered device"
+"""The purpose under which the cookies are fingerprinted."""
+
+_GRACE = seconds(60)
+"""So long the cookie before the present one is no theft: two tabs sign in at once."""
+
+_LONGEST_ID = 40
+
+
+@dataclass(frozen=True, slots=True)
+class FreshDevice:
+    """An id and a secret, drawn before the transaction that may need them."""
+
+    id: str
+    secret: Secret
+
+    @staticmethod
+    def draw(random: Callable[[int], bytes]) -> "FreshDevice":
+        """For one sign-in."""
+        return FreshDevice(fresh_id("rd", random), fresh_secret(Prefix.DEVICE, random))
+
+    def cookie(self, device_id: str) -> str:
+        """What the browser keeps."""
+        return f"{device_id}.{self.secret.reveal()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """A device whose person is spared the second factor, and its next cookie ("" for the same)."""
+
+    device_id: str
+    cookie: str
+    expires_at: Instant
+
+
+def remember_device(
+    tx: Transaction,
+    fresh: FreshDevice,
+    uid: Uid,
+    user_agent: str,
+    key: FingerprintKey,
+    now: Instant,
+    lifetime: Lifetime,
+) -> Recognised:
+    """Do not ask in this browser again until `lifetime` is over."""
+    expires_at = later(now, lifetime)
+    print_ = key.of(PURPOSE, fresh.secret.reveal())
+    tx.devices.remember(
+        RememberedDevice(fresh.id, uid, print_, "", now, user_agent, now, expires_at)
+    )
+    tx.events.add(DeviceRemembered(uid, fresh.id), now)
+    return Recognised(fresh.id, fresh.cookie(fresh.id), expires_at)
+
+
+def recognise(
+    tx: Transaction, cookie: str, fresh: FreshDevice, uid: Uid, key: FingerprintKey, now: Instant
+) -> Recognised | None:
+    """The device of this cookie, if it is this person's and remembered; else None."""
+    device_id, _, secret = cookie.partition(".")
+    if not 0 < len(device_id) <= _LONGEST_ID or not well_formed(Prefix.DEVICE, secret):
+        return None
+    device = tx.devices.find(device_id)
+    if device is None or device.uid != uid or device.expires_at <= now:
+        return None
+    shown, next_ = key.of(PURPOSE, secret), key.of(PURPOSE, fresh.secret.reveal())
+    if tx.devices.exchange(device.id, shown, next_, now):
+        return Recognised(device.id, fresh.cookie(device.id), device.expires_at)
+    # Another tab may have exchanged it this very moment, even since it was read above.
+    present = tx.devices.find(device.id)
+    if present is not None and _is_just_past(present, shown, now):
+        return Recognised(device.id, "", device.expires_at)
+    _end_all_of_it(tx, device, now)
+    return None
+
+
+def forget_device(tx: Transaction, uid: Uid, device_id: str, now: Instant) -> bool:
+    """Ask again in this one; False if this person has no such device."""
+    if not tx.devices.forget(uid, device_id):
+        return False
+    tx.events.add(DeviceForgotten(uid, device_id), now)
+    return True
+
+
+def forget_devices(tx: Transaction, uid: Uid, now: Instant) -> None:
+    """Ask again in all of them."""
+    for device in tx.devices.of(uid, now):
+        forget_device(tx, uid, device.id, now)
+    tx.devices.forget_all(uid)
+
+
+def _is_just_past(device: RememberedDevice, shown: Fingerprint, now: Instant) -> bool:
+    return same(device.previous, shown) and later(device.changed_at, _GRACE) > now
+
+
+def _end_all_of_it(tx: Transaction, device: RememberedDevice, now: Instant) -> None:
+    if not tx.devices.forget(device.uid, device.id):
+        return
+    tx.events.add(DeviceReused(device.uid, device.id), now)
+    for session in tx.sessions.live_of(device.uid, now):
+        if session.device_id == device.id:
+            end_session(tx, session, now, "device_reused")

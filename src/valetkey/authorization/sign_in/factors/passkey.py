@@ -1,0 +1,326 @@
+"""Passkeys: a key pair in a person's device, instead of a password or after one (WebAuthn 3).
+
+What a device answers comes from strangers: it is bounded and read strictly before the library sees
+it. Each challenge is sealed by this server for one browser and one purpose, and counts once.
+"""
+
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import cast
+from urllib.parse import urlsplit
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from fido2.server import Fido2Server
+from fido2.webauthn import (
+    AttestationConveyancePreference,
+    AttestedCredentialData,
+    AuthenticatorData,
+    PublicKeyCredentialDescriptor,
+    PublicKeyCredentialParameters,
+    PublicKeyCredentialRpEntity,
+    PublicKeyCredentialType,
+    PublicKeyCredentialUserEntity,
+    ResidentKeyRequirement,
+    UserVerificationRequirement,
+)
+
+from valetkey.authorization.model.account.factors import Passkey
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, seal_ticket
+from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.seal import Sealer
+from valetkey.kernel.secret import (
+    FingerprintKey,
+    from_base64url,
+    same,
+    to_base64url,
+)
+from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.url import origin
+
+LIFETIME = minutes(10)
+"""How long a challenge is good for."""
+
+LONGEST = 8_192
+"""Characters in what a browser answers, as JSON."""
+
+MOST = 20
+"""Passkeys of one account."""
+
+_LONGEST_PART = 6_000
+_LONGEST_HANDLE = 1_023  # WebAuthn section 6.5.1
+_ALGORITHMS = (-7, -8, -257)  # ES256, EdDSA, RS256
+_ALGORITHM = 3  # the label of `alg` in a COSE key
+_NOBODY = 0
+# What the library, and what it is made of, raise for bytes that are not what they should be.
+_BROKEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    InvalidSignature,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    struct.error,
+    TypeError,
+    UnsupportedAlgorithm,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a browser sent: bounded, strictly read, and not yet believed."""
+
+    handle: str
+    response: Mapping[str, str]
+    challenge: str
+
+    def as_json(self) -> dict[str, object]:
+        """In the form that the library reads (WebAuthn section 5.1.8)."""
+        return {
+            "id": self.handle,
+            "rawId": self.handle,
+            "type": "public-key",
+            "response": dict(self.response),
+            "clientExtensionResults": {},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NewPasskey:
+    """A key pair that a device just made, and proved to have."""
+
+    handle: str
+    public: bytes
+    synced: bool
+    counter: int
+    once: Voucher
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """That a device has the key: how, how often it did so, and what must be redeemed once."""
+
+    methods: tuple[str, ...]
+    counter: int
+    fell: bool
+    once: Voucher
+
+
+@dataclass(frozen=True, slots=True)
+class Passkeys:
+    """Makes the questions for devices, and judges their answers; remembers nothing."""
+
+    issuer: str
+    name: str
+    sealer: Sealer
+    key: FingerprintKey
+    random: Callable[[int], bytes]
+
+    @property
+    def domain(self) -> str:
+        """The host of the issuer, to which passkeys belong; "" where browsers allow none."""
+        host = urlsplit(self.issuer).hostname or ""
+        try:
+            ip_address(host)
+        except ValueError:
+            return host
+        return ""
+
+    def ask_to_register(
+        self, user: User, present: Sequence[Passkey], browser: str, now: Instant
+    ) -> str:
+        """What the browser needs to make a passkey, as JSON; of each device at most one."""
+        options, _ = self._server().register_begin(  # pyright: ignore[reportUnknownMemberType]
+            PublicKeyCredentialUserEntity(
+                id=self._user_handle(user.uid),
+                name=user.username,
+                display_name=user.name or user.username,
+            ),
+            credentials=_descriptors(present),
+            resident_key_requirement=ResidentKeyRequirement.REQUIRED,
+            user_verification=UserVerificationRequirement.REQUIRED,
+            challenge=self._challenge("register", user.uid, browser, now),
+        )
+        return json.dumps(dict(options.public_key))
+
+    def registered(self, text: str, user: User, browser: str, now: Instant) -> NewPasskey | None:
+        """The passkey behind an answer to `ask_to_register`; None unless all of it is right."""
+        answer = read_answer(text, ("attestationObject", "clientDataJSON"))
+        once = None if answer is None else self._once(answer, "register", user.uid, browser, now)
+        if answer is None or once is None:
+            return None
+        try:
+            complete = self._server().register_complete  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            data = complete(_state(answer), answer.as_json())
+            made = data.credential_data
+            if made is None or to_base64url(made.credential_id) != answer.handle:
+                return None
+            if not _is_sound(made):
+                return None
+        except _BROKEN:
+            return None
+        synced = bool(data.flags & AuthenticatorData.FLAG.BE)
+        return NewPasskey(answer.handle, bytes(made), synced, data.counter, once)
+
+    def ask(
+        self,
+        purpose: str,
+        browser: str,
+        now: Instant,
+        *,
+        uid: int = _NOBODY,
+        of: Sequence[Passkey] = (),
+    ) -> str:
+        """What the browser needs to prove that it has a passkey, as JSON.
+
+        Without `of` it may be anybody's who is known to the device. `uid` is who is asked.
+        """
+        options, _ = self._server().authenticate_begin(  # pyright: ignore[reportUnknownMemberType]
+            credentials=_descriptors(of) or None,
+            user_verification=UserVerificationRequirement.REQUIRED,
+            challenge=self._challenge(purpose, uid, browser, now),
+        )
+        return json.dumps(dict(options.public_key))
+
+    def judge(
+        self,
+        answer: Answer,
+        passkey: Passkey,
+        purpose: str,
+        browser: str,
+        now: Instant,
+        *,
+        uid: int = _NOBODY,
+    ) -> Proved | None:
+        """What an answer to `ask` proves about this passkey; None unless all of it is right."""
+        once = self._once(answer, purpose, uid, browser, now)
+        handle = answer.response.get("userHandle", "")
+        expected = to_base64url(self._user_handle(passkey.uid))
+        if once is None or (handle and not same(handle, expected)):
+            return None
+        try:
+            known = AttestedCredentialData(passkey.public)
+            complete = self._server().authenticate_complete  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            complete(_state(answer), [known], answer.as_json())
+            data = AuthenticatorData(_decoded(answer.response["authenticatorData"]))
+        except _BROKEN:
+            return None
+        kept_there = not data.flags & AuthenticatorData.FLAG.BE
+        key = Method.HARDWARE_KEY if kept_there else Method.SOFTWARE_KEY
+        # Zero from a device that counts nothing; otherwise each use counts.
+        fell = bool(passkey.counter or data.counter) and data.counter <= passkey.counter
+        methods = (key.value, Method.USER_VERIFIED.value, Method.SEVERAL.value)
+        return Proved(methods, data.counter, fell, once)
+
+    def _server(self) -> Fido2Server:
+        own = origin(self.issuer)
+        server = Fido2Server(
+            PublicKeyCredentialRpEntity(id=self.domain, name=self.name),
+            attestation=AttestationConveyancePreference.NONE,
+            # The library would take any subdomain.
+            verify_origin=lambda seen: seen == own,
+        )
+        server.allowed_algorithms = [
+            PublicKeyCredentialParameters(type=PublicKeyCredentialType.PUBLIC_KEY, alg=each)
+            for each in _ALGORITHMS
+        ]
+        return server
+
+    def _user_handle(self, uid: int) -> bytes:
+        # Devices show it to whoever asks: it must not tell who it is (WebAuthn section 14.6.1).
+        return from_base64url(self.key.of("passkey user", str(uid))) or b""
+
+    def _challenge(self, purpose: str, uid: int, browser: str, now: Instant) -> bytes:
+        ticket = Ticket(uid=uid, browser=browser, expires_at=later(now, LIFETIME))
+        return seal_ticket(ticket, f"passkey {purpose}", self.sealer, self.random).encode("ascii")
+
+    def _once(
+        self, answer: Answer, purpose: str, uid: int, browser: str, now: Instant
+    ) -> Voucher | None:
+        ticket = open_ticket(answer.challenge, Ticket, f"passkey {purpose}", self.sealer, now)
+        if ticket is None or not browser or not same(ticket.browser, browser) or ticket.uid != uid:
+            return None
+        return Voucher(
+            VoucherKind.CHALLENGE,
+            self.key.of("challenge", answer.challenge),
+            client_id="",
+            grant_id="",
+            payload="",
+            expires_at=Instant(ticket.expires_at),
+            redeemed_at=now,
+        )
+
+
+def read_answer(
+    text: str, parts: Sequence[str] = ("authenticatorData", "clientDataJSON", "signature")
+) -> Answer | None:
+    """What a browser sent, if it has these parts and each is of a size and a shape that can be."""
+    if len(text) > LONGEST:
+        return None
+    said = read_object(text.encode("utf-8", "surrogatepass"))
+    response = None if said is None else said.get("response")
+    if said is None or not isinstance(response, dict) or said.get("type") != "public-key":
+        return None
+    told = cast("dict[str, object]", response)
+    handle = _part(said.get("rawId"), _LONGEST_HANDLE)
+    kept = {name: _part(told.get(name), _LONGEST_PART) for name in parts}
+    if told.get("userHandle"):
+        kept["userHandle"] = _part(told["userHandle"], 64)
+    if not handle or not all(kept.values()):
+        return None
+    client_data = read_object(_decoded(kept["clientDataJSON"]))
+    challenge = None if client_data is None else client_data.get("challenge")
+    if client_data is None or client_data.get("crossOrigin") or not isinstance(challenge, str):
+        return None
+    sealed = from_base64url(challenge) if challenge.isascii() else None
+    if sealed is None or not sealed.isascii():
+        return None
+    return Answer(handle, kept, sealed.decode("ascii"))
+
+
+def _part(said: object, longest: int) -> str:
+    """The text, if it spells up to so many bytes in base64url; else ""."""
+    if not isinstance(said, str) or not said.isascii():
+        return ""
+    data = from_base64url(said)
+    return said if data is not None and 0 < len(data) <= longest else ""
+
+
+def _decoded(text: str) -> bytes:
+    return from_base64url(text) or b""
+
+
+def _state(answer: Answer) -> dict[str, object]:
+    # That the challenge is ours is known: it opened.
+    challenge = to_base64url(answer.challenge.encode("ascii"))
+    return {"challenge": challenge, "user_verification": UserVerificationRequirement.REQUIRED}
+
+
+def _is_sound(made: AttestedCredentialData) -> bool:
+    """Whether the key is of a kind we asked for and a signature can be held against it at all."""
+    algorithm: object = made.public_key.get(_ALGORITHM)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if algorithm not in _ALGORITHMS:
+        return False
+    if not 0 < len(made.credential_id) <= _LONGEST_HANDLE:
+        return False
+    try:
+        made.public_key.verify(b"", b"")
+    except InvalidSignature:
+        return True
+    return False
+
+
+def _descriptors(passkeys: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
+    return [
+        PublicKeyCredentialDescriptor(
+            type=PublicKeyCredentialType.PUBLIC_KEY, id=_decoded(each.handle)
+        )
+        for each in passkeys
+    ]

@@ -1,0 +1,165 @@
+"""Judging what somebody shows beside their password: a code, a recovery code, or a passkey."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.model.account.factors import Authenticator, Passkey
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.factors import (
+    PasskeyCounterFell,
+    RecoveryCodeUsed,
+    SecondFactorFailed,
+)
+from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.sign_in.factors import recovery_code, totp
+from valetkey.authorization.sign_in.factors.attempts import count_attempt
+from valetkey.authorization.sign_in.factors.passkey import Passkeys, Proved, read_answer
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.config.sections.factors import FactorSettings
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import Instant
+
+_BY_CODE = (Method.ONE_TIME_CODE.value, Method.SEVERAL.value)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shown:
+    """What was typed or sent, one of them. Never printed."""
+
+    code: str = ""
+    recovery: str = ""
+    credential: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A passkey, and what its device proved; neither is spent yet."""
+
+    passkey: Passkey
+    proved: Proved
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """It was right. `left` is how many recovery codes there are after one was used."""
+
+    methods: tuple[str, ...]
+    left: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unproved:
+    """It was not; or nothing was looked at, because one must `wait` so many seconds."""
+
+    wait: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """The judge. `issuer` and `name` are this server's address and what people call it."""
+
+    issuer: str
+    name: str
+    keyring: Keyring
+    random: Callable[[int], bytes]
+    settings: FactorSettings
+
+    @property
+    def passkeys(self) -> Passkeys:
+        """Questions for devices, and their answers."""
+        key, sealer = self.keyring.fingerprint_key, self.keyring.sealer
+        return Passkeys(self.issuer, self.name, sealer, key, self.random)
+
+    async def look(
+        self, store: Store, text: str, purpose: str, browser: str, now: Instant, uid: int = 0
+    ) -> Looked | None:
+        """The passkey that answered, if its answer is right; None for anything else.
+
+        `uid` is who was asked, 0 for whoever it is.
+        """
+        answer = read_answer(text)
+        if answer is None:
+            return None
+        handle = answer.handle
+        passkey = await store.read(lambda tx: tx.credentials.find_passkey(handle))
+        if passkey is None or (uid and passkey.uid != uid):
+            return None
+        proved = self.passkeys.judge(answer, passkey, purpose, browser, now, uid=uid)
+        return None if proved is None else Looked(passkey, proved)
+
+    def prove_by_passkey(self, tx: Transaction, looked: Looked, now: Instant) -> Proof | Unproved:
+        """Spend what was looked at. Of all who try, exactly one is told that it is right."""
+        passkey, proved = looked.passkey, looked.proved
+        if not tx.vouchers.issue(proved.once):
+            return Unproved()
+        if proved.fell:
+            accepted = not self.settings.refuse_fallen_counters
+            tx.events.add(PasskeyCounterFell(passkey.uid, passkey.id, accepted), now)
+            if not accepted:
+                return Unproved()
+        if not tx.credentials.use_passkey(passkey, proved.counter, now):
+            return Unproved()
+        return Proof(proved.methods)
+
+    def prove(
+        self,
+        tx: Transaction,
+        user: User,
+        shown: Shown,
+        looked: Looked | None,
+        familiar: str,
+        door: str,
+        now: Instant,
+    ) -> Proof | Unproved:
+        """Judge and spend what was shown by this person; what is wrong is noted.
+
+        Codes are counted before they are judged, so that many at once count too. A signature
+        cannot be guessed, and waits for nothing.
+        """
+        if shown.credential:
+            right = looked is not None and looked.passkey.uid == user.uid
+            found = self.prove_by_passkey(tx, looked, now) if looked and right else Unproved()
+        else:
+            attempt = count_attempt(tx, self.keyring.fingerprint_key, user.uid, familiar, now)
+            if attempt.wait:
+                return Unproved(attempt.wait)
+            found = self._by_code(tx, user.uid, shown, now)
+            if isinstance(found, Proof):
+                attempt.give_back(tx)
+        if isinstance(found, Unproved):
+            tx.events.add(SecondFactorFailed(user.uid, door), now)
+        return found
+
+    def _by_code(self, tx: Transaction, uid: Uid, shown: Shown, now: Instant) -> Proof | Unproved:
+        if shown.recovery:
+            return self._by_recovery_code(tx, uid, shown.recovery, now)
+        authenticator = tx.credentials.authenticator_of(uid)
+        key = None if authenticator is None else self.open(authenticator)
+        step = None if key is None else totp.step_of(key, shown.code, now)
+        if authenticator is None or step is None:
+            return Unproved()
+        spent = tx.credentials.spend_step(authenticator.id, step, now)
+        return Proof(_BY_CODE) if spent else Unproved()
+
+    def _by_recovery_code(
+        self, tx: Transaction, uid: Uid, typed: str, now: Instant
+    ) -> Proof | Unproved:
+        print_ = recovery_code.fingerprint(self.keyring.fingerprint_key, uid, typed)
+        if print_ is None or not tx.credentials.spend_recovery_code(uid, print_):
+            return Unproved()
+        left = tx.credentials.recovery_codes_of(uid).left
+        tx.events.add(RecoveryCodeUsed(uid, left), now)
+        return Proof(_BY_CODE, left)
+
+    def sealed(self, authenticator: Authenticator, key: bytes) -> Authenticator:
+        """The same with its secret, sealed where it is."""
+        sealed = self.keyring.sealer.seal(key, _place(authenticator.id), self.random)
+        return replace(authenticator, sealed=sealed)
+
+    def open(self, authenticator: Authenticator) -> bytes | None:
+        """Its secret; None if it was not sealed here."""
+        return self.keyring.sealer.open(authenticator.sealed, _place(authenticator.id))
+
+
+def _place(authenticator_id: str) -> str:
+    return f"credentials.data:{authenticator_id}"

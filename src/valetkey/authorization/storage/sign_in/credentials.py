@@ -1,0 +1,237 @@
+"""Passkeys, authenticator apps and recovery codes; passwords are with the people they belong to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.authorization.model.account.factors import (
+    Authenticator,
+    FactorKind,
+    Passkey,
+    RecoveryCodes,
+)
+from valetkey.authorization.model.account.user import Uid
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Fingerprint, from_base64url, to_base64url
+
+
+class _Kept(msgspec.Struct):
+    """What is kept of a passkey beyond its id."""
+
+    public: str
+    synced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Add, find, spend, remove. A verb that spends says who won."""
+
+    db: Connection
+
+    def kinds_of(self, uid: Uid) -> frozenset[FactorKind]:
+        """Which kinds of credentials somebody has, the password among them."""
+        rows = self.db.rows("SELECT DISTINCT kind FROM credentials WHERE uid = :uid", uid=uid)
+        return frozenset(FactorKind(row[0]) for row in rows)
+
+    def add_passkey(self, passkey: Passkey) -> bool:
+        """Keep it; False if somebody has it already."""
+        kept = _Kept(to_base64url(passkey.public), passkey.synced)
+        added = self.db.run(
+            "INSERT INTO credentials"
+            " (id, uid, kind, data, last_step, created_at, name, handle, last_used_at)"
+            " VALUES (:id, :uid, 'passkey', :data, :counter, :created_at, :name, :handle,"
+            " :last_used_at) ON CONFLICT DO NOTHING",
+            id=passkey.id,
+            uid=passkey.uid,
+            data=msgspec.json.encode(kept).decode(),
+            counter=passkey.counter,
+            created_at=passkey.created_at,
+            name=passkey.name,
+            handle=passkey.handle,
+            last_used_at=passkey.last_used_at,
+        )
+        return added == 1
+
+    def passkeys_of(self, uid: Uid) -> Sequence[Passkey]:
+        """Somebody's passkeys, oldest first."""
+        rows = self.db.rows(
+            "SELECT id, uid, name, handle, data, last_step, created_at, last_used_at"
+            " FROM credentials WHERE uid = :uid AND kind = 'passkey' ORDER BY created_at, id",
+            uid=uid,
+        )
+        return [_passkey(row) for row in rows]
+
+    def find_passkey(self, handle: str) -> Passkey | None:
+        """The passkey to which a device gave this id, whosever it is."""
+        row = self.db.row(
+            "SELECT id, uid, name, handle, data, last_step, created_at, last_used_at"
+            " FROM credentials WHERE kind = 'passkey' AND handle = :handle",
+            handle=handle,
+        )
+        return None if row is None else _passkey(row)
+
+    def use_passkey(self, passkey: Passkey, counter: int, now: Instant) -> bool:
+        """Note its use; False if it is gone, or was used elsewhere since it was read."""
+        used = self.db.run(
+            "UPDATE credentials SET last_step = :counter, last_used_at = :now"
+            " WHERE id = :id AND kind = 'passkey' AND last_step = :before",
+            id=passkey.id,
+            counter=counter,
+            before=passkey.counter,
+            now=now,
+        )
+        return used == 1
+
+    def rename_passkey(self, uid: Uid, passkey_id: str, name: str) -> bool:
+        """Give it another name; False if this person has no such passkey."""
+        renamed = self.db.run(
+            "UPDATE credentials SET name = :name"
+            " WHERE id = :id AND uid = :uid AND kind = 'passkey'",
+            id=passkey_id,
+            uid=uid,
+            name=name,
+        )
+        return renamed == 1
+
+    def remove_passkey(self, uid: Uid, passkey_id: str) -> bool:
+        """Forget it; False if this person has no such passkey."""
+        removed = self.db.run(
+            "DELETE FROM credentials WHERE id = :id AND uid = :uid AND kind = 'passkey'",
+            id=passkey_id,
+            uid=uid,
+        )
+        return removed == 1
+
+    def add_authenticator(self, authenticator: Authenticator, step: int) -> bool:
+        """Keep it, codes up to `step` spent; False if this person has one."""
+        added = self.db.run(
+            "INSERT INTO credentials (id, uid, kind, data, last_step, created_at)"
+            " VALUES (:id, :uid, 'totp', :data, :step, :created_at) ON CONFLICT DO NOTHING",
+            id=authenticator.id,
+            uid=authenticator.uid,
+            data=authenticator.sealed,
+            step=step,
+            created_at=authenticator.created_at,
+        )
+        return added == 1
+
+    def authenticator_of(self, uid: Uid) -> Authenticator | None:
+        """Somebody's authenticator app."""
+        row = self.db.row(
+            "SELECT id, data, created_at, last_used_at FROM credentials"
+            " WHERE uid = :uid AND kind = 'totp'",
+            uid=uid,
+        )
+        if row is None:
+            return None
+        return Authenticator(row[0], uid, row[1], Instant(row[2]), row[3])
+
+    def spend_step(self, authenticator_id: str, step: int, now: Instant) -> bool:
+        """Use the code of this step. Of all who try exactly one is told True, and none after it."""
+        spent = self.db.run(
+            "UPDATE credentials SET last_step = :step, last_used_at = :now"
+            " WHERE id = :id AND kind = 'totp' AND last_step < :step",
+            id=authenticator_id,
+            step=step,
+            now=now,
+        )
+        return spent == 1
+
+    def reseal(self, authenticator_id: str, before: str, after: str) -> bool:
+        """Keep the same secret sealed anew; False if it is not what it was."""
+        resealed = self.db.run(
+            "UPDATE credentials SET data = :after"
+            " WHERE id = :id AND kind = 'totp' AND data = :before",
+            id=authenticator_id,
+            before=before,
+            after=after,
+        )
+        return resealed == 1
+
+    def authenticators(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
+        """At most `limit` ids and sealed secrets in the order of the ids, beginning after one."""
+        rows = self.db.rows(
+            "SELECT id, data FROM credentials WHERE kind = 'totp' AND id > :after"
+            " ORDER BY id LIMIT :limit",
+            after=after,
+            limit=limit,
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def remove_authenticator(self, uid: Uid) -> bool:
+        """Forget it; False if there was none."""
+        removed = self.db.run("DELETE FROM credentials WHERE uid = :uid AND kind = 'totp'", uid=uid)
+        return removed == 1
+
+    def put_recovery_codes(
+        self, uid: Uid, codes: Sequence[tuple[str, Fingerprint]], now: Instant
+    ) -> None:
+        """Keep the fingerprints of these codes, each with an id of its own, and no others."""
+        self.remove_recovery_codes(uid)
+        for code_id, fingerprint in codes:
+            self.db.send(
+                "INSERT INTO credentials (id, uid, kind, data, created_at, handle)"
+                " VALUES (:id, :uid, 'recovery_code', '', :now, :handle)",
+                id=code_id,
+                uid=uid,
+                now=now,
+                handle=fingerprint,
+            )
+
+    def spend_recovery_code(self, uid: Uid, fingerprint: Fingerprint) -> bool:
+        """Use it. Of all who try, exactly one is told True."""
+        spent = self.db.run(
+            "DELETE FROM credentials"
+            " WHERE kind = 'recovery_code' AND handle = :handle AND uid = :uid",
+            handle=fingerprint,
+            uid=uid,
+        )
+        return spent == 1
+
+    def recovery_codes_of(self, uid: Uid) -> RecoveryCodes:
+        """How many are left."""
+        row = self.db.row(
+            "SELECT count(*), min(created_at) FROM credentials"
+            " WHERE uid = :uid AND kind = 'recovery_code'",
+            uid=uid,
+        )
+        return RecoveryCodes(0, None) if row is None else RecoveryCodes(int(row[0]), row[1])
+
+    def remove_recovery_codes(self, uid: Uid) -> int:
+        """Forget all of them; how many there were."""
+        return self.db.run(
+            "DELETE FROM credentials WHERE uid = :uid AND kind = 'recovery_code'", uid=uid
+        )
+
+    def remove_factors(self, uid: Uid) -> int:
+        """Forget everything but the password; how much there was."""
+        return self.db.run(
+            "DELETE FROM credentials WHERE uid = :uid AND kind <> 'password'", uid=uid
+        )
+
+    def remove_password(self, uid: Uid) -> bool:
+        """Forget the password of somebody who has a passkey; False for anybody else."""
+        removed = self.db.run(
+            "DELETE FROM credentials WHERE uid = :uid AND kind = 'password' AND EXISTS"
+            " (SELECT 1 FROM credentials AS other WHERE other.uid = :uid"
+            " AND other.kind = 'passkey')",
+            uid=uid,
+        )
+        return removed == 1
+
+
+def _passkey(row: Row) -> Passkey:
+    kept = msgspec.json.decode(row[4], type=_Kept)
+    return Passkey(
+        id=row[0],
+        uid=Uid(row[1]),
+        name=row[2],
+        handle=row[3],
+        public=from_base64url(kept.public) or b"",
+        synced=kept.synced,
+        counter=int(row[5]),
+        created_at=Instant(row[6]),
+        last_used_at=row[7],
+    )

@@ -1,0 +1,100 @@
+"""Remembered devices: browsers in which the second factor is not asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.factors import RememberedDevice
+from valetkey.authorization.model.account.user import Uid
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedDevices:
+    """One row a device; its cookie's fingerprint changes with every use."""
+
+    db: Connection
+
+    def remember(self, device: RememberedDevice) -> None:
+        """Keep it."""
+        self.db.send(
+            "INSERT INTO remembered_devices (id, uid, fingerprint, previous, changed_at,"
+            " user_agent, created_at, expires_at) VALUES (:id, :uid, :fingerprint, :previous,"
+            " :changed_at, :user_agent, :created_at, :expires_at)",
+            id=device.id,
+            uid=device.uid,
+            fingerprint=device.fingerprint,
+            previous=device.previous,
+            changed_at=device.changed_at,
+            user_agent=device.user_agent,
+            created_at=device.created_at,
+            expires_at=device.expires_at,
+        )
+
+    def find(self, device_id: str) -> RememberedDevice | None:
+        """The device, expired or not."""
+        row = self.db.row(
+            "SELECT id, uid, fingerprint, previous, changed_at, user_agent, created_at, expires_at"
+            " FROM remembered_devices WHERE id = :id",
+            id=device_id,
+        )
+        return None if row is None else _device(row)
+
+    def of(self, uid: Uid, now: Instant) -> Sequence[RememberedDevice]:
+        """Somebody's devices that have not expired, last used first."""
+        rows = self.db.rows(
+            "SELECT id, uid, fingerprint, previous, changed_at, user_agent, created_at, expires_at"
+            " FROM remembered_devices WHERE uid = :uid AND expires_at > :now"
+            " ORDER BY changed_at DESC, id",
+            uid=uid,
+            now=now,
+        )
+        return [_device(row) for row in rows]
+
+    def exchange(
+        self, device_id: str, before: Fingerprint, after: Fingerprint, now: Instant
+    ) -> bool:
+        """Another cookie takes the place of this one. Of all who try, exactly one is told True."""
+        exchanged = self.db.run(
+            "UPDATE remembered_devices SET fingerprint = :after, previous = :before,"
+            " changed_at = :now WHERE id = :id AND fingerprint = :before AND expires_at > :now",
+            id=device_id,
+            before=before,
+            after=after,
+            now=now,
+        )
+        return exchanged == 1
+
+    def forget(self, uid: Uid, device_id: str) -> bool:
+        """Ask again in this one; False if this person has no such device."""
+        forgotten = self.db.run(
+            "DELETE FROM remembered_devices WHERE id = :id AND uid = :uid", id=device_id, uid=uid
+        )
+        return forgotten == 1
+
+    def forget_all(self, uid: Uid) -> int:
+        """Ask again everywhere; in how many devices one was not asked."""
+        return self.db.run("DELETE FROM remembered_devices WHERE uid = :uid", uid=uid)
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` that have expired."""
+        return self.db.run(
+            "DELETE FROM remembered_devices WHERE id IN"
+            " (SELECT id FROM remembered_devices WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
+
+
+def _device(row: Row) -> RememberedDevice:
+    return RememberedDevice(
+        id=row[0],
+        uid=Uid(row[1]),
+        fingerprint=row[2],
+        previous=row[3],
+        changed_at=Instant(row[4]),
+        user_agent=row[5],
+        created_at=Instant(row[6]),
+        expires_at=Instant(row[7]),
+    )

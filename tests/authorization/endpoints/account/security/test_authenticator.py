@@ -1,0 +1,239 @@
+"""Authenticator apps: set up by a code, asked for after the password, each code once."""
+
+import asyncio
+
+import pytest
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.account.security.factors import (
+    after_password,
+    code,
+    key_of,
+    with_app,
+)
+from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.authorization.sign_in.factors.totp import PERIOD
+
+
+def test_an_app_is_set_up_by_a_code_of_it(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await signed_in(it)
+        page = await alice.get("/account/security/authenticator/new")
+        key = key_of(page)
+        assert "<svg" in page.body
+        wrong = await alice.submit(page, "set-up", code="000000")
+        assert wrong.status == 400
+        assert key_of(wrong) == key
+        assert not await it.store.read(lambda tx: tx.users.has_second_factor(ALICE.uid))
+        done = await alice.submit(wrong, "set-up", code=code(it, key))
+        assert knows(done, "Keep your recovery codes")
+        assert await it.store.read(lambda tx: tx.users.has_second_factor(ALICE.uid))
+        overview = await alice.get("/account/security")
+        assert knows(overview, "You have 10 codes left")
+        events = await it.events()
+        assert events.count("authenticator.added") == events.count("recovery_codes.issued") == 1
+        # The secret is sealed where it lies.
+        row = await it.store.read(lambda tx: tx.credentials.authenticator_of(ALICE.uid))
+        assert row is not None
+        assert row.sealed.startswith("v1.")
+
+    run(database_url, story)
+
+
+def test_the_password_alone_does_not_sign_in_any_more(database_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        assert knows(page, "One more step")
+        assert "__Host-session" not in browser.cookies
+        assert (await browser.get("/account/apps")).status == 303
+        wrong = await browser.submit(page, "with-code", code="000000")
+        assert wrong.status == 401
+        assert knows(wrong, "This code is not right")
+        done = await browser.submit(wrong, "with-code", code=code(it, key))
+        assert done.location == "/"
+        assert (await browser.get("/account/apps")).status == 200
+        assert "__Host-step" not in browser.cookies
+        assert "second_factor.failed" in await it.events()
+
+    run(database_url, story)
+
+
+def test_it_leads_on_to_the_app_and_to_pages_of_ours(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser, to="/account/sessions")
+        done = await browser.submit(page, "with-code", code=code(it, key))
+        assert done.location == "/account/sessions"
+        it.clock.forward(PERIOD)
+        other = it.browser()
+        page = await other.sign_in(await other.ask())
+        assert knows(page, "One more step")
+        consent = await other.follow(await other.submit(page, "with-code", code=code(it, key)))
+        assert (await other.allow(consent)).told["code"]
+
+    run(sqlite_url, story)
+
+
+def test_at_the_second_step_one_can_turn_back(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await with_app(it)
+        browser = it.browser()
+        page = await browser.sign_in(await browser.ask())
+        denied = await browser.follow(await browser.submit(page, "cancel", decision="deny"))
+        assert denied.told["error"] == "access_denied"
+
+    run(sqlite_url, story)
+
+
+_STEPS = [(-2, False), (-1, True), (0, True), (1, True), (2, False)]
+
+
+@pytest.mark.parametrize(("off", "good"), _STEPS)
+def test_mf_03_only_the_step_before_and_after_count_too(
+    sqlite_url: str, off: int, good: bool
+) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        it.clock.forward(10 * PERIOD)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        done = await browser.submit(page, "with-code", code=code(it, key, off))
+        assert (done.status == 303) is good
+
+    run(sqlite_url, story)
+
+
+def test_mf_01_of_64_with_one_code_one_is_let_in(database_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        step = browser.cookies["__Host-step"]
+        action, fields = page.form("with-code")
+        right = code(it, key)
+
+        async def try_it() -> int:
+            tab = it.browser({**browser.cookies, "__Host-step": step})
+            return (await tab.post(action, {**fields, "code": right})).status
+
+        statuses = await asyncio.gather(*(try_it() for _ in range(64)))
+        assert statuses.count(303) == 1
+        assert set(statuses) <= {303, 401, 429}
+
+    run(database_url, story)
+
+
+def test_mf_01_a_code_that_was_used_is_worth_nothing_to_another_browser(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        right = code(it, key)
+        mine, thief = it.browser(), it.browser()
+        page = await after_password(it, mine)
+        seen = await after_password(it, thief)
+        assert (await mine.submit(page, "with-code", code=right)).status == 303
+        assert (await thief.submit(seen, "with-code", code=right)).status == 401
+        # Nor is one from before it.
+        assert (await thief.submit(seen, "with-code", code=code(it, key, -1))).status == 401
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["", "12345", "1234567", "abcdef", "١٢٣٤٥٦", "１２３４５６", "1\x0023456", "x" * 10_000],
+    ids=lambda typed: repr(typed)[:12],
+)
+def test_what_is_no_code_is_wrong_and_no_fault(sqlite_url: str, typed: str) -> None:
+    async def story(it: World) -> None:
+        await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        assert (await browser.submit(page, "with-code", code=typed)).status == 401
+
+    run(sqlite_url, story)
+
+
+def test_the_second_step_belongs_to_one_browser_and_one_way(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        step = browser.cookies["__Host-step"]
+        # Another browser with the copied cookie.
+        thief = it.browser()
+        await thief.get("/oauth/sign-in")
+        thief.cookies["__Host-step"] = step
+        assert (await thief.get("/oauth/second-factor")).location == "/oauth/sign-in"
+        # Another way in the same browser.
+        other = await browser.get("/oauth/second-factor", to="/account/apps")
+        assert other.location.startswith("/oauth/sign-in?to=")
+        assert "__Host-step" not in browser.cookies
+        browser.cookies["__Host-step"] = step
+        it.clock.forward(600)
+        late = await browser.submit(page, "with-code", code=code(it, key))
+        assert late.location == "/oauth/sign-in"
+
+    run(sqlite_url, story)
+
+
+def test_a_password_changed_meanwhile_ends_the_step(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        await it.store.write(
+            lambda tx: tx.users.set_password_hash(ALICE.uid, "cr_new", "another", it.clock.now)
+        )
+        done = await browser.submit(page, "with-code", code=code(it, key))
+        assert done.location == "/oauth/sign-in"
+        assert "__Host-session" not in browser.cookies
+
+    run(sqlite_url, story)
+
+
+def test_guesses_wait_longer_and_longer_and_a_familiar_browser_has_its_own(
+    sqlite_url: str,
+) -> None:
+    async def guess(it: World, browser: Browser) -> int:
+        page = await after_password(it, browser)
+        answer = await browser.submit(page, "with-code", code="000000")
+        return int(answer.header("retry-after") or 0)
+
+    async def story(it: World) -> None:
+        mine, key, _ = await with_app(it)
+        await mine.submit(await mine.get("/oauth/sign-out"), "sign-out")
+        thief = it.browser()
+        waits = [await guess(it, thief) for _ in range(6)]
+        assert waits[:5] == [0] * 5
+        assert 0 < waits[5] <= 181
+        later: list[int] = []
+        for _ in range(2):
+            it.clock.forward(900)
+            later += [await guess(it, thief) for _ in range(5)]
+        assert max(later) > 181
+        # Who signed in here before is not kept out by it.
+        page = await after_password(it, mine)
+        assert (await mine.submit(page, "with-code", code=code(it, key))).status == 303
+
+    run(sqlite_url, story)
+
+
+def test_removing_the_last_factor_is_asked_and_ends_what_belongs_to_it(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, _, _ = await with_app(it)
+        ask = await alice.get("/account/security/authenticator/remove")
+        assert knows(ask, "It is the last second factor of your account")
+        done = await alice.submit(ask, "remove")
+        assert done.location.startswith("/account/security?done=")
+        assert knows(await alice.follow(done), "The codes of that app count no more")
+        left = await it.store.read(lambda tx: tx.credentials.recovery_codes_of(ALICE.uid))
+        assert left.left == 0
+        browser = it.browser()
+        assert knows(await after_password(it, browser), "Alice")
+        assert "__Host-session" in browser.cookies
+
+    run(sqlite_url, story)

@@ -1,0 +1,136 @@
+"""Remembered devices: the second factor is asked for once in thirty days, and copies are noticed."""
+
+from dataclasses import replace
+
+from tests.authorization.endpoints.account.people import knows
+from tests.authorization.endpoints.account.security.factors import (
+    after_password,
+    code,
+    with_app,
+)
+from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
+from valetkey.kernel.moment import days, minutes
+from valetkey.kernel.scope import Scope
+
+DEVICE = "__Host-device"
+
+
+async def remembered(it: World, key: bytes) -> Browser:
+    """A browser in which somebody asked to be spared the second factor."""
+    browser = it.browser()
+    page = await after_password(it, browser)
+    done = await browser.submit(page, "with-code", code=code(it, key), remember="yes")
+    assert done.location == "/", done.body
+    assert DEVICE in browser.cookies
+    return browser
+
+
+async def is_asked(it: World, browser: Browser) -> bool:
+    for name in ("__Host-session", "__Host-browser-state"):
+        browser.cookies.pop(name, None)
+    await after_password(it, browser)
+    return "__Host-session" not in browser.cookies
+
+
+def test_it_is_not_asked_again_for_thirty_days(database_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        browser = await remembered(it, key)
+        before = browser.cookies[DEVICE]
+        assert not await is_asked(it, browser)
+        assert browser.cookies[DEVICE] != before
+        it.clock.forward(days(30))
+        assert await is_asked(it, browser)
+        assert await is_asked(it, it.browser())
+
+    run(database_url, story)
+
+
+def test_lg_17_an_old_cookie_that_comes_back_ends_all_that_it_let_in(database_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        mine = await remembered(it, key)
+        stolen = mine.cookies[DEVICE]
+        assert not await is_asked(it, mine)
+        it.clock.forward(minutes(5))
+        thief = it.browser({DEVICE: stolen})
+        assert await is_asked(it, thief)
+        # Whoever has the newer cookie is asked as well, and the session of the device has ended.
+        assert (await mine.get("/account/apps")).status == 303
+        assert await is_asked(it, mine)
+        assert "device.stolen" in await it.events()
+
+    run(database_url, story)
+
+
+def test_two_tabs_that_sign_in_at_once_are_no_theft(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        mine = await remembered(it, key)
+        other = it.browser(dict(mine.cookies))
+        assert not await is_asked(it, mine)
+        assert not await is_asked(it, other)
+        assert (await mine.get("/account/apps")).status == 200
+
+    run(sqlite_url, story)
+
+
+def test_it_is_the_device_of_one_account(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it, "bob")
+        await with_app(it)
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        word = "correct horse battery staple"
+        page = await browser.follow(
+            await browser.submit(page, "sign-in", username="bob", password=word)
+        )
+        await browser.submit(page, "with-code", code=code(it, key), remember="yes")
+        assert await is_asked(it, browser)
+
+    run(sqlite_url, story)
+
+
+def test_it_is_listed_and_forgotten(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, key, _ = await with_app(it)
+        mine = await remembered(it, key)
+        page = await alice.get("/account/security")
+        assert knows(page, "Remembered devices")
+        (device,) = await it.store.read(lambda tx: tx.devices.of(ALICE.uid, it.clock.now))
+        done = await alice.submit(page, "forget-1", device=device.id)
+        assert done.location == "/account/security?done=device-forgotten"
+        assert await is_asked(it, mine)
+        assert (await alice.submit(page, "forget-1", device=device.id)).status == 404
+        assert (await alice.submit(page, "forget-1", device="x\u00e9")).status == 404
+
+    run(sqlite_url, story)
+
+
+def test_another_password_ends_them(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, key, _ = await with_app(it)
+        await remembered(it, key)
+        page = await alice.get("/account/security/password")
+        typed = {"new": "another long password", "again": "another long password"}
+        await alice.submit(page, "change", current="correct horse battery staple", **typed)
+        assert not await it.store.read(lambda tx: tx.devices.of(ALICE.uid, it.clock.now))
+
+    run(sqlite_url, story)
+
+
+def test_an_app_that_insists_on_two_factors_gets_them(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        mine = await remembered(it, key)
+        await it.change(replace(WEB, scope=WEB.scope | Scope.of("openid")))
+        for name in ("__Host-session", "__Host-browser-state"):
+            mine.cookies.pop(name, None)
+        acr = '{"id_token":{"acr":{"essential":true,"value":"urn:valetkey:acr:two_factors"}}}'
+        page = await mine.sign_in(await mine.ask(scope="openid read", claims=acr))
+        assert knows(page, "One more step")
+        consent = await mine.follow(await mine.submit(page, "with-code", code=code(it, key, 1)))
+        assert (await mine.allow(consent)).told["code"]
+
+    run(sqlite_url, story)

@@ -1,0 +1,203 @@
+"""Passkeys: made, named and removed; alone, after a password, and before what matters."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.account.security.factors import (
+    CODE,
+    after_password,
+    options,
+    with_app,
+    with_passkey,
+)
+from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.authenticator import SoftAuthenticator
+from valetkey.authorization.sign_in.session import PROOF_LASTS
+
+
+async def passkeys(it: World) -> list[str]:
+    found = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
+    return [each.name for each in found]
+
+
+async def sign_in(it: World, browser: Browser, device: SoftAuthenticator, which: int = 0) -> Answer:
+    page = await browser.get("/oauth/sign-in")
+    return await browser.submit(page, "passkey", credential=device.get(options(page), which))
+
+
+def test_a_passkey_is_made_and_signs_in_without_a_name(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, device = await with_passkey(it)
+        assert await passkeys(it) == ["Laptop"]
+        assert knows(await alice.get("/account/security"), "Laptop")
+        browser = it.browser()
+        assert (await sign_in(it, browser, device)).location == "/"
+        assert knows(await browser.get("/account/security"), "just now")
+        found = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
+        assert found[0].last_used_at == it.clock.now
+        # It is as good as two factors: nothing more is asked before what matters.
+        assert (await browser.get("/account/security/passkeys/new")).status == 200
+
+    run(database_url, story)
+
+
+def test_the_first_factor_brings_recovery_codes_and_the_next_does_not(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser, device = await signed_in(it), SoftAuthenticator()
+        page = await browser.get("/account/security/passkeys/new")
+        first = await browser.submit(page, "add", name="A", credential=device.create(options(page)))
+        assert len(CODE.findall(first.body)) == 10
+        page = await browser.get("/account/security/passkeys/new")
+        assert page.status == 200
+        again = device.create(options(page))
+        second = await browser.submit(page, "add", name="B", credential=again)
+        assert second.location == "/account/security?done=passkey-added"
+        assert await passkeys(it) == ["A", "B"]
+
+    run(sqlite_url, story)
+
+
+def test_a_passkey_is_a_second_factor_too(database_url: str) -> None:
+    async def story(it: World) -> None:
+        _, device = await with_passkey(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        assert knows(page, "One more step")
+        answer = await browser.submit(page, "passkey", credential=device.get(options(page)))
+        assert answer.location == "/"
+        assert (await browser.get("/account/apps")).status == 200
+
+    run(database_url, story)
+
+
+def test_it_signs_in_on_the_way_to_an_app(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, device = await with_passkey(it)
+        browser = it.browser()
+        page = await browser.ask(prompt="login")
+        answer = await browser.submit(page, "passkey", credential=device.get(options(page)))
+        assert (await browser.allow(await browser.follow(answer))).told["code"]
+
+    run(sqlite_url, story)
+
+
+def test_it_is_renamed_and_removed(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, _ = await with_passkey(it)
+        (passkey,) = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
+        path = f"/account/security/passkeys/{passkey.id}"
+        page = await alice.get(path)
+        for bad in ("", " ", "x" * 61, "a\u202eb"):
+            said = await alice.submit(page, "rename", name=bad)
+            assert said.status == 400
+            assert knows(said, "Give it a name of up to 60 characters")
+        assert (await alice.submit(page, "rename", name="Old phone")).status == 303
+        assert await passkeys(it) == ["Old phone"]
+        ask = await alice.get(f"{path}/remove")
+        assert knows(ask, "It is the last second factor")
+        assert (await alice.submit(ask, "remove")).status == 303
+        assert await passkeys(it) == []
+        assert (await alice.get(path)).status == 404
+
+    run(sqlite_url, story)
+
+
+def test_nobody_sees_or_touches_the_passkey_of_another(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await with_passkey(it)
+        (passkey,) = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
+        bob, _ = await with_passkey(it, "bob")
+        unknown = await bob.get("/account/security/passkeys/cr_unknown")
+        for path in ("", "/remove"):
+            seen = await bob.get(f"/account/security/passkeys/{passkey.id}{path}")
+            assert seen.status == unknown.status == 404
+        own = await it.store.read(lambda tx: tx.credentials.passkeys_of(1002))  # type: ignore[arg-type]
+        page = await bob.get(f"/account/security/passkeys/{own[0].id}/remove")
+        _, fields = page.form("remove")
+        target = f"/account/security/passkeys/{passkey.id}"
+        assert (await bob.post(f"{target}/remove", fields)).status == 404
+        assert (await bob.post(target, {**fields, "name": "x"})).status == 404
+        assert await passkeys(it) == ["Laptop"]
+
+    run(sqlite_url, story)
+
+
+def test_an_account_does_without_a_password_once_it_has_a_passkey(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, _, _ = await with_app(it)
+        ask = await alice.get("/account/security/password/remove")
+        assert knows(ask, "You need a passkey first")
+        device = SoftAuthenticator()
+        page = await alice.get("/account/security/passkeys/new")
+        await alice.submit(page, "add", name="A", credential=device.create(options(page)))
+        ask = await alice.get("/account/security/password/remove")
+        done = await alice.follow(await alice.submit(ask, "remove"))
+        assert knows(done, "Your account has no password any more")
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        failed = await browser.submit(page, "sign-in", username="alice", password=PASSWORD)
+        assert failed.status == 401
+        assert (await sign_in(it, browser, device)).location == "/"
+        # The last way in stays.
+        (passkey,) = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
+        ask = await browser.get(f"/account/security/passkeys/{passkey.id}/remove")
+        assert knows(ask, "It is the only thing that opens your account")
+        _, fields = (await browser.get("/account/confirm")).form("passkey")
+        sent = await browser.post(f"/account/security/passkeys/{passkey.id}/remove", fields)
+        assert sent.status == 303
+        assert await passkeys(it) == ["A"]
+        # A session that was not asked for long proves itself by the passkey.
+        it.clock.forward(PROOF_LASTS)
+        page = await browser.get("/account/confirm")
+        right = device.get(options(page))
+        assert (await browser.submit(page, "passkey", credential=right)).location == "/"
+
+    run(sqlite_url, story)
+
+
+def test_a_closed_account_is_not_opened_by_a_passkey(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, device = await with_passkey(it)
+        closed = replace(ALICE, disabled_at=it.clock.now)
+        await it.store.write(lambda tx: tx.users.change(closed))
+        assert (await sign_in(it, it.browser(), device)).status == 401
+
+    run(sqlite_url, story)
+
+
+def test_where_the_server_has_no_name_there_are_no_passkeys(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser(host="127.0.0.1:8400", scheme="http")
+        page = await browser.get("/oauth/sign-in")
+        assert "data-passkey" not in page.body
+        await browser.submit(page, "sign-in", username="alice", password=PASSWORD)
+        assert knows(await browser.get("/account/security"), "Passkeys need a server with a name")
+        made = await browser.get("/account/security/passkeys/new")
+        assert made.location == "/account/security"
+
+    run(sqlite_url, story, issuer="http://127.0.0.1:8400")
+
+
+@pytest.mark.parametrize("many", [32])
+def test_mf_11_of_many_with_one_answer_one_is_let_in(database_url: str, many: int) -> None:
+    async def story(it: World) -> None:
+        _, device = await with_passkey(it)
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        action, fields = page.form("passkey")
+        answer = device.get(options(page))
+        cookies = dict(browser.cookies)
+
+        async def try_it() -> int:
+            tab = it.browser(cookies)
+            return (await tab.post(action, {**fields, "credential": answer})).status
+
+        statuses = await asyncio.gather(*(try_it() for _ in range(many)))
+        assert sorted(set(statuses)) == [303, 401]
+        assert statuses.count(303) == 1
+
+    run(database_url, story)

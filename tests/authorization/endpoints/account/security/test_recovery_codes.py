@@ -1,0 +1,99 @@
+"""Recovery codes: ten, shown once, each good once."""
+
+import asyncio
+
+from tests.authorization.endpoints.account.people import knows
+from tests.authorization.endpoints.account.security.factors import (
+    CODE,
+    after_password,
+    with_app,
+)
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.kernel.moment import minutes
+
+
+async def left(it: World) -> int:
+    return (await it.store.read(lambda tx: tx.credentials.recovery_codes_of(ALICE.uid))).left
+
+
+def test_a_code_lets_in_once_however_it_is_typed(database_url: str) -> None:
+    async def story(it: World) -> None:
+        _, _, codes = await with_app(it)
+        for typed in (codes[0], codes[1].lower(), codes[2].replace("-", " "), f" {codes[3]} "):
+            browser = it.browser()
+            page = await after_password(it, browser)
+            assert (await browser.submit(page, "with-recovery", recovery=typed)).status == 303
+        assert await left(it) == 6
+        browser = it.browser()
+        page = await after_password(it, browser)
+        again = await browser.submit(page, "with-recovery", recovery=codes[0])
+        assert again.status == 401
+        assert knows(again, "This is not one of your recovery codes")
+        assert (await it.events()).count("recovery_code.used") == 4
+
+    run(database_url, story)
+
+
+def test_of_many_with_one_code_one_is_let_in(database_url: str) -> None:
+    async def story(it: World) -> None:
+        _, _, codes = await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        action, fields = page.form("with-recovery")
+        cookies = dict(browser.cookies)
+
+        async def try_it() -> int:
+            tab = it.browser(cookies)
+            return (await tab.post(action, {**fields, "recovery": codes[0]})).status
+
+        statuses = await asyncio.gather(*(try_it() for _ in range(32)))
+        assert statuses.count(303) == 1
+        assert await left(it) == 9
+
+    run(database_url, story)
+
+
+def test_they_are_nobody_elses(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, _, codes = await with_app(it, "bob")
+        await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        assert (await browser.submit(page, "with-recovery", recovery=codes[0])).status == 401
+
+    run(sqlite_url, story)
+
+
+def test_new_ones_take_the_place_of_the_old_and_can_be_kept_as_a_file(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, _, old = await with_app(it)
+        page = await alice.get("/account/security/recovery-codes")
+        assert knows(page, "You have 10 codes left")
+        assert not CODE.findall(page.body)
+        made = await alice.submit(page, "make")
+        new = CODE.findall(made.body)
+        assert len(set(new)) == 10
+        assert not set(new) & set(old)
+        file = await alice.submit(made, "download")
+        assert file.header("content-type") == "text/plain; charset=utf-8"
+        assert file.header("content-disposition").startswith("attachment")
+        assert CODE.findall(file.body) == new
+        browser = it.browser()
+        page = await after_password(it, browser)
+        assert (await browser.submit(page, "with-recovery", recovery=old[0])).status == 401
+        assert (await browser.submit(page, "with-recovery", recovery=new[0])).status == 303
+        # What stands on the page is good for the file for a quarter of an hour, and for nobody else.
+        it.clock.forward(minutes(15))
+        assert (await alice.submit(made, "download")).status == 303
+
+    run(sqlite_url, story)
+
+
+def test_without_a_second_factor_there_are_none(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, _, _ = await with_app(it)
+        await alice.submit(await alice.get("/account/security/authenticator/remove"), "remove")
+        page = await alice.get("/account/security/recovery-codes")
+        assert page.location == "/account/security"
+
+    run(sqlite_url, story)

@@ -1,0 +1,116 @@
+"""One example of every page of security, and those that are hardest to lay out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tests.authorization.pages.account_examples import ago
+from valetkey.authorization.endpoints.account.security.authenticator import drawn
+from valetkey.authorization.pages.account.security.authenticator import NewAuthenticatorPage
+from valetkey.authorization.pages.account.security.confirm import ConfirmPage
+from valetkey.authorization.pages.account.security.overview import (
+    DeviceLine,
+    Done,
+    PasskeyLine,
+    SecurityPage,
+)
+from valetkey.authorization.pages.account.security.passkey import NewPasskeyPage, PasskeyPage
+from valetkey.authorization.pages.account.security.recovery import (
+    RecoveryCodesPage,
+    RecoveryPage,
+)
+from valetkey.authorization.pages.account.security.remove import Removed, RemovePage
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.sign_in.second_factor import SecondFactorPage
+from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
+from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+
+_SIGN_IN, _SECOND, _CONFIRM = "/oauth/sign-in", "/oauth/second-factor", "/account/confirm"
+_SECURITY = "/account/security"
+_KEY = "JBSW Y3DP EHPK 3PXP JBSW Y3DP EHPK 3PXP"
+_OPTIONS = json.dumps({"challenge": "x" * 200, "rpId": "auth.example"})
+_PHONE = PasskeyLine("cr_1", "Ada’s phone", True, ago(4_000_000), ago(7_300))
+_STICK = PasskeyLine("cr_2", "Blue security key", False, ago(90_000))
+_HERE = DeviceLine("rd_1", "Firefox", "Linux", ago(50), here=True)
+_ELSEWHERE = DeviceLine("rd_2", "Safari", "iPhone", ago(700_000))
+_HOSTILE = '"><script>alert(1)</script>{{ 7*7 }}'
+
+
+def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, Page]:
+    """The pages on which this person secures the account, or shows that it is theirs."""
+    bare = SecurityPage("csrf-value", f"{_SECURITY}/devices", ago(4_000_000))
+    full = replace(
+        bare,
+        passkeys=(_PHONE, _STICK),
+        authenticator_since=ago(90_000),
+        recovery_left=9,
+        devices=(_HERE, _ELSEWHERE),
+    )
+    second = SecondFactorPage(
+        _SECOND, "csrf-value", _SIGN_IN, "ada", has_code=True, has_recovery=True, days=30
+    )
+    confirm = ConfirmPage(_CONFIRM, "csrf-value", person, "ada", by_password=False)
+    both = replace(confirm, passkey=_OPTIONS, has_code=True, has_recovery=True)
+    new_key = NewPasskeyPage(f"{_SECURITY}/passkeys/new", "csrf-value", _OPTIONS, "Linux")
+    key = PasskeyPage(
+        f"{_SECURITY}/passkeys/cr_1",
+        "csrf-value",
+        _PHONE.name,
+        _PHONE.name,
+        _PHONE.since,
+        _PHONE.last_used,
+        synced=True,
+        remove=f"{_SECURITY}/passkeys/cr_1/remove",
+    )
+    picture, size = drawn("otpauth://totp/Valetkey:ada?secret=JBSWY3DPEHPK3PXP&issuer=Valetkey")
+    setup = f"{_SECURITY}/authenticator/new"
+    new_app = NewAuthenticatorPage(setup, "csrf-value", "v1.sealed", picture, size, _KEY)
+    codes = tuple(f"ABCD-EFGH-JK{number}" for number in ("2M", "3M", "4M", "5M", "6M"))
+    remove = RemovePage(f"{_SECURITY}/x/remove", "csrf-value", Removed.PASSKEY, name=_PHONE.name)
+    return {
+        "security_bare": bare,
+        "security_no_passkeys": replace(bare, can_have_passkeys=False),
+        "security_full": full,
+        "security_few_codes": replace(full, recovery_left=1, devices=(_HERE,)),
+        "security_no_codes": replace(full, recovery_left=0, passkeys=(), devices=()),
+        "security_no_password": replace(full, password_since=None, authenticator_since=None),
+        "security_odd": replace(full, passkeys=(replace(_PHONE, name=_HOSTILE * 2),)),
+        **{f"security_done_{done}": replace(full, done=done) for done in Done},
+        "second_factor": second,
+        "second_factor_app": replace(second, app=app, passkey=_OPTIONS),
+        "second_factor_passkey": replace(second, passkey=_OPTIONS, has_code=False),
+        "second_factor_wrong": replace(second, wrong="code"),
+        "second_factor_wait": replace(second, wrong="code", wait=179),
+        "second_factor_wrong_passkey": replace(second, passkey=_OPTIONS, wrong="passkey"),
+        "second_factor_wrong_recovery": replace(second, wrong="recovery"),
+        "second_factor_wait_recovery": replace(second, wrong="recovery", wait=179),
+        "second_factor_lost": replace(second, has_code=False, has_recovery=True),
+        "sign_in_passkey": SignInPage(_SIGN_IN, "csrf-value", app, passkey=_OPTIONS),
+        "sign_in_passkey_failed": SignInPage(
+            _SIGN_IN, "csrf-value", passkey=_OPTIONS, passkey_failed=True
+        ),
+        "confirm_factors": both,
+        "confirm_code": replace(both, passkey=""),
+        "confirm_passkey": replace(both, has_code=False, wrong="passkey"),
+        "confirm_wrong_code": replace(both, passkey="", wrong="code"),
+        "confirm_wait_code": replace(both, passkey="", wrong="code", wait=700),
+        "confirm_wrong_recovery": replace(both, wrong="recovery"),
+        "new_passkey": new_key,
+        "new_passkey_failed": replace(new_key, failed=True),
+        "new_passkey_no_name": replace(new_key, name="", wrong_name=True),
+        "passkey": key,
+        "passkey_new": replace(key, last_used=None, synced=False, wrong_name=True, name=""),
+        "new_authenticator": new_app,
+        "new_authenticator_wrong": replace(new_app, wrong=True),
+        "recovery": RecoveryPage(f"{_SECURITY}/recovery-codes", "csrf-value", 7, ago(90_000)),
+        "recovery_none": RecoveryPage(f"{_SECURITY}/recovery-codes", "csrf-value", 0),
+        "recovery_codes": RecoveryCodesPage(
+            f"{_SECURITY}/recovery-codes/download", "csrf-value", "v1.sealed", codes * 2
+        ),
+        "remove_passkey": remove,
+        "remove_passkey_last": replace(remove, last=True),
+        "remove_passkey_only": replace(remove, impossible=True),
+        "remove_authenticator": replace(remove, what=Removed.AUTHENTICATOR, last=True),
+        "remove_password": replace(remove, what=Removed.PASSWORD),
+        "remove_password_only": replace(remove, what=Removed.PASSWORD, impossible=True),
+    }
