@@ -101,11 +101,11 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
         "apps_one": AppsPage(lines[:1], ended="Old Printer"),
         "apps_none": AppsPage((), all_ended=True),
         "apps_hostile": AppsPage((line(hostile),), ended=hostile.name),
-        "app": one,
-        "app_resting": replace(
+        "connected_app": one,
+        "connected_app_resting": replace(
             one, app=bound, description="", connections=(), policy_url="", terms_url=""
         ),
-        "app_hostile": replace(
+        "connected_app_hostile": replace(
             one, app=line(hostile), verified=False, self_registered=True, policy_url=hostile.policy_url
         ),
         "end_app": EndAppPage(end, "csrf-value", lines[0]),
