@@ -23,6 +23,7 @@ from bench.servers import start
 from bench.workloads import SECRET, Place
 
 _AT_EASE = 32
+_LATER = 503
 _PER_NETWORK = 50
 """Callers from each /24 of loopback: neither they nor their failures are too many for one."""
 
@@ -61,7 +62,10 @@ def _address(number: int) -> tuple[str, int]:
 async def crowd(
     place: Place, requests: Sequence[bytes], seconds: float, *, right: int = 200
 ) -> Told:
-    """Each caller asks its own again and again; who is hung up on comes back after a moment."""
+    """Each caller asks its own again and again; who is hung up on comes back after a moment.
+
+    Who is told to come again in a second does.
+    """
     told = Told(right)
     end = time.perf_counter() + seconds
     loop = asyncio.get_running_loop()
@@ -75,7 +79,10 @@ async def crowd(
                 try:
                     while time.perf_counter() < end:
                         began = time.perf_counter()
-                        told.take(await line.ask(request), time.perf_counter() - began)
+                        reply = await line.ask(request)
+                        told.take(reply, time.perf_counter() - began)
+                        if reply.status == _LATER:
+                            await asyncio.sleep(1)
                 finally:
                     line.close()
                 return

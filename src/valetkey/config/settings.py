@@ -303,6 +303,10 @@ class LimitSettings:
     connections_per_address: Annotated[int, whole(4, 100_000, "connections")] = 500
     """The same for one address; trusted proxies are not counted."""
 
+    requests: Annotated[int, whole(16, 100_000, "requests")] = 256
+    """Complete requests that wait for their answers in each worker. The next is answered at once
+    with 503 and `Retry-After`: a queue that grows makes everybody late and serves nobody more."""
+
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:

@@ -12,25 +12,17 @@ from typing import cast
 import httptools
 from uvicorn.server import ServerState
 
-from valetkey.kernel.refusal import STATUS, ErrorCode
+from valetkey.kernel.refusal import ErrorCode
 from valetkey.web import log
-from valetkey.web.connection.exchange import Exchange, Left, Message
+from valetkey.web.connection.exchange import Exchange, Left, scope_of
 from valetkey.web.connection.gate import Gate, objection
-from valetkey.web.exchange import json_response, wire
+from valetkey.web.connection.refusal import BUSY, Unreadable, busy, refusal
+from valetkey.web.exchange import wire
 from valetkey.web.router import TARGET_BYTES, App
-from valetkey.web.security_headers import RawPairs, harden
+from valetkey.web.security_headers import RawPairs
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_ASGI = {"version": "3.0", "spec_version": "2.3"}
 _UNREAD = 64 * 1024
-
-
-class _Unreadable(Exception):
-    """Stops the parser: what was sent is not for the application."""
-
-    def __init__(self, description: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
-        super().__init__(description)
-        self.code = code
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -68,6 +60,7 @@ class HttpProtocol(asyncio.Protocol):
         self._fields = 0  # bytes of the header that are parsed
         self._unparsed = 0  # bytes that came for it
         self._mixed = False
+        self._feeding = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Let it in, if there is room."""
@@ -150,6 +143,7 @@ class HttpProtocol(asyncio.Protocol):
         # While a body is being read, or after it, most of `data` may not belong to a header.
         self._mixed = self._incoming is not None
         self._unparsed = self._unparsed + len(data) if self._in_header else len(data)
+        self._feeding = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -161,6 +155,9 @@ class HttpProtocol(asyncio.Protocol):
         else:
             if self._in_header and self._unparsed > self._limits.header_bytes:
                 self._break(ErrorCode.HEADERS_TOO_LARGE, "the header is too large")
+        self._feeding = False
+        if self._current is not None and not self._current.begun:
+            self._begin(self._current)
         if self._pending:
             self._pause_reading()
 
@@ -178,7 +175,7 @@ class HttpProtocol(asyncio.Protocol):
         """A piece of the request target."""
         self._url += url
         if len(self._url) > TARGET_BYTES:
-            raise _Unreadable("the request target is too long", ErrorCode.URI_TOO_LONG)
+            raise Unreadable("the request target is too long", ErrorCode.URI_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header field, or a trailer, which nobody needs."""
@@ -186,9 +183,9 @@ class HttpProtocol(asyncio.Protocol):
             return
         self._fields += len(name) + len(value)
         if self._fields > self._limits.header_bytes:
-            raise _Unreadable("the header is too large", ErrorCode.HEADERS_TOO_LARGE)
+            raise Unreadable("the header is too large", ErrorCode.HEADERS_TOO_LARGE)
         if len(self._headers) >= self._limits.header_fields:
-            raise _Unreadable("the header has too many fields", ErrorCode.HEADERS_TOO_LARGE)
+            raise Unreadable("the header has too many fields", ErrorCode.HEADERS_TOO_LARGE)
         self._headers.append((name.lower(), value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
@@ -197,24 +194,13 @@ class HttpProtocol(asyncio.Protocol):
         first = dict(self._headers)
         complaint = objection(version, self._url, first)
         if complaint:
-            raise _Unreadable(complaint)
+            raise Unreadable(complaint)
         has_body = b"transfer-encoding" in first or first.get(b"content-length", b"0") != b"0"
         if has_body and self._parser.should_upgrade():
-            raise _Unreadable("a request with a body cannot ask for an upgrade")
+            raise Unreadable("a request with a body cannot ask for an upgrade")
         self._in_header = False
-        raw_path, _, query = self._url.partition(b"?")
-        scope: Message = {
-            "type": "http",
-            "asgi": _ASGI,
-            "http_version": version,
-            "method": self._parser.get_method().decode(),
-            "scheme": "https" if self._tls else "http",
-            "path": raw_path.decode(),
-            "raw_path": raw_path,
-            "query_string": query,
-            "headers": self._headers,
-            "client": self._peer,
-        }
+        method, scheme = self._parser.get_method().decode(), "https" if self._tls else "http"
+        scope = scope_of(version, method, scheme, self._url, self._headers, self._peer)
         keep_alive = version == "1.1" and self._parser.should_keep_alive()
         expects = has_body and first.get(b"expect", b"").lower() == b"100-continue"
         self._incoming = Exchange(self, scope, keep_alive, expects)
@@ -232,6 +218,8 @@ class HttpProtocol(asyncio.Protocol):
         exchange.finish()
         if exchange is self._current:
             self._time(exchange)
+            if not exchange.begun:
+                self._begin(exchange)
 
     def _misread(self, error: httptools.HttpParserError) -> None:
         last = self._pending[-1] if self._pending else self._current
@@ -241,8 +229,8 @@ class HttpProtocol(asyncio.Protocol):
             self._pause_reading()
             return
         cause = error.__context__
-        if not isinstance(cause, _Unreadable):
-            cause = _Unreadable("this is not a valid HTTP/1.1 request")
+        if not isinstance(cause, Unreadable):
+            cause = Unreadable("this is not a valid HTTP/1.1 request")
         self._break(cause.code, str(cause))
 
     def _pause_reading(self) -> None:
@@ -263,9 +251,9 @@ class HttpProtocol(asyncio.Protocol):
         if self._pending:
             self._current = self._pending.popleft()
             self._time(self._current)
-            task = self._current.start(self._app)
-            self._state.tasks.add(task)
-            task.add_done_callback(self._state.tasks.discard)
+            # Mostly its body is in what is being read: then it is begun when it is complete.
+            if not (self._feeding and self._current.more):
+                self._begin(self._current)
         elif self._last_words:
             words, self._last_words = self._last_words, b""
             self._transport.write(words)
@@ -276,6 +264,27 @@ class HttpProtocol(asyncio.Protocol):
             self._idle = not self._in_header
             self._set_deadline(self._limits.idle if self._idle else self._limits.header)
             self.resume_reading()
+
+    def _begin(self, exchange: Exchange) -> None:
+        exchange.begun = True
+        # Who is slow to send takes nobody's place: only complete requests are counted.
+        if not exchange.more:
+            vital = cast("bytes", exchange.scope["raw_path"]) in self._app.vital
+            if not self._gate.enter(vital=vital):
+                headers, body = busy(tls=self._tls)
+                bare = exchange.scope["method"] == "HEAD"
+                self.answered(exchange, BUSY, headers, b"" if bare else body)
+                return
+            exchange.counted = True
+        task = exchange.start(self._app)
+        self._state.tasks.add(task)
+        task.add_done_callback(self._state.tasks.discard)
+        task.add_done_callback(lambda _: self._leave(exchange))
+
+    def _leave(self, exchange: Exchange) -> None:
+        if exchange.counted:
+            exchange.counted = False
+            self._gate.leave()
 
     def _time(self, exchange: Exchange) -> None:
         # Once the request is complete, it is we who take the time.
@@ -294,6 +303,8 @@ class HttpProtocol(asyncio.Protocol):
         if exchange is not self._current:
             raise Left
         exchange.streaming = True
+        # A stream may last for hours, and costs little while nothing comes.
+        self._leave(exchange)
         if self._over:
             self._cut(exchange)
             raise Left
@@ -333,6 +344,7 @@ class HttpProtocol(asyncio.Protocol):
     def _go_on(self, exchange: Exchange, last: bool) -> None:
         self._state.total_requests += 1
         self._current = None
+        self._leave(exchange)
         if exchange.more or (last and self._paused):
             self._linger()
         elif last:
@@ -361,12 +373,9 @@ class HttpProtocol(asyncio.Protocol):
 
     def _break(self, code: ErrorCode, description: str) -> None:
         # Answers what was asked completely, then refuses the rest and hangs up.
-        status = STATUS[code]
+        status, headers, body = refusal(code, description, tls=self._tls)
         log.info("connection.refused", status=status, reason=description, address=self.address)
-        refusal = json_response({"error": code, "error_description": description}, status)
-        headers = harden(refusal.headers, hsts=self._tls)
-        headers += ((b"content-length", b"%d" % len(refusal.body)), *self._state.default_headers)
-        self._last_words = wire(status, headers, refusal.body, True)
+        self._last_words = wire(status, (*headers, *self._state.default_headers), body, True)
         self._deaf = True
         if self._current is not None and (self._current.more or code is ErrorCode.SERVER_ERROR):
             self._current.abandon()

@@ -140,6 +140,7 @@ class App:
         self._on_close = on_close
         self._observe = observe
         self._room = Room()
+        self.vital = frozenset(path.encode("ascii") for path, r in self._exact.items() if r.quiet)
         self._access_log = log.AccessLog()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

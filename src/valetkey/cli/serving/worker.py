@@ -95,6 +95,7 @@ async def _answer(
         limits=Limits(
             connections=settings.limits.connections,
             connections_per_address=settings.limits.connections_per_address,
+            requests=settings.limits.requests,
         ),
         on_ready=lambda: channel.say(b"ready\n"),
     )

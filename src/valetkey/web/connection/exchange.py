@@ -14,6 +14,33 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+
+
+def scope_of(
+    version: str,
+    method: str,
+    scheme: str,
+    target: bytes,
+    headers: list[tuple[bytes, bytes]],
+    peer: tuple[str, int] | None,
+) -> Message:
+    """The header of a request as ASGI says it."""
+    raw_path, _, query = target.partition(b"?")
+    return {
+        "type": "http",
+        "asgi": _ASGI,
+        "http_version": version,
+        "method": method,
+        "scheme": scheme,
+        "path": raw_path.decode(),
+        "raw_path": raw_path,
+        "query_string": query,
+        "headers": headers,
+        "client": peer,
+    }
+
+
 class Left(Exception):
     """The client went away, or the server stops: nobody is there for the next piece."""
 
@@ -65,6 +92,10 @@ class Exchange:
     """The body is not complete."""
     streaming: bool = False
     """The head of the answer is written, its body is not complete."""
+    begun: bool = False
+    """The application has it, or it was turned away."""
+    counted: bool = False
+    """It is one of those at work."""
     _task: asyncio.Task[None] | None = None
     _body: bytearray = field(default_factory=bytearray)
     _taken: bool = False

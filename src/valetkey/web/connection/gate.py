@@ -31,6 +31,8 @@ class Limits:
     """To read why it was refused, while what it still sends is thrown away."""
     connections: int = 2_000
     connections_per_address: int = 500
+    requests: int = 256
+    """Complete requests that wait for their answers; the next is told to come again."""
     header_fields: int = 100
     header_bytes: int = 32 * 1024
 
@@ -57,6 +59,7 @@ class Gate:
         self._open: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
+        self._at_work = 0
         shortest = min(limits.header, limits.body, limits.idle, limits.write, limits.linger)
         self._pause = min(0.5, shortest / 4)
 
@@ -85,6 +88,21 @@ class Gate:
             self._by_address[address] -= 1
             if self._by_address[address] <= 0:
                 del self._by_address[address]
+
+    def enter(self, *, vital: bool) -> bool:
+        """Whether there is time for one more request; then it counts until `leave`.
+
+        One that is `vital` is always let in: who looks whether we live must not hear that we are
+        busy, or what can still be done would be sent elsewhere as well.
+        """
+        if self._at_work >= self.limits.requests and not vital:
+            return False
+        self._at_work += 1
+        return True
+
+    def leave(self) -> None:
+        """One of them is answered, or streams from now on."""
+        self._at_work -= 1
 
     def __len__(self) -> int:
         return len(self._open)

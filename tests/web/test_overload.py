@@ -1,0 +1,188 @@
+"""More requests than there is time for: those beyond the limit are told at once to come again."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from tests.web import QUICK, RUNTIME, read_all, refuse, statuses
+from valetkey.web.exchange import Request, Response
+from valetkey.web.listen import RunningServer
+from valetkey.web.router import App, Body, Route
+
+AT_WORK = 2
+
+
+class Slow:
+    """An application whose answers wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.free = False
+
+    async def wait(self, request: Request) -> Response:
+        self.waiting += 1
+        while not self.free:  # noqa: ASYNC110 - another thread lets go
+            await asyncio.sleep(0.005)
+        return Response(200, b"done")
+
+    async def at_once(self, request: Request) -> Response:
+        return Response(200, b"alive")
+
+    async def stream(self, request: Request) -> Response:
+        async def pieces() -> AsyncGenerator[bytes]:
+            yield b"one"
+            while not self.free:  # noqa: ASYNC110 - another thread lets go
+                await asyncio.sleep(0.005)
+
+        return Response(200, b"", stream=pieces())
+
+    def app(self) -> App:
+        routes = (
+            Route("/slow", {"GET": self.wait, "HEAD": self.wait}, refuse),
+            Route("/form", {"POST": self.wait}, refuse, Body.FORM),
+            Route("/stream", {"GET": self.stream}, refuse),
+            Route("/fast", {"GET": self.at_once}, refuse),
+            Route("/health/live", {"GET": self.at_once}, refuse, quiet=True),
+        )
+        return App(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
+
+
+@contextmanager
+def served() -> Iterator[tuple[Slow, int]]:
+    slow = Slow()
+    with RunningServer(slow.app(), limits=replace(QUICK, idle=5.0, requests=AT_WORK)) as running:
+        try:
+            yield slow, running.port
+        finally:
+            slow.free = True
+
+
+def asks(port: int, line: str, fields: str = "", body: str = "") -> socket.socket:
+    """A connection on which this was asked."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+    connection.sendall(f"{line} HTTP/1.1\r\nHost: h.example\r\n{fields}\r\n{body}".encode())
+    return connection
+
+
+def full(slow: Slow, port: int) -> list[socket.socket]:
+    """As many requests as there is time for, all at work."""
+    busy = [asks(port, "GET /slow") for _ in range(AT_WORK)]
+    until = time.monotonic() + 5
+    while slow.waiting < AT_WORK:
+        assert time.monotonic() < until
+        time.sleep(0.005)
+    return busy
+
+
+def hears(connection: socket.socket) -> bytes:
+    """One answer that is there already."""
+    heard = connection.recv(65_536)
+    while b"\r\n\r\n" not in heard:
+        heard += connection.recv(65_536)
+    return heard
+
+
+def test_who_comes_too_many_is_told_when_to_come_again_and_may_stay() -> None:
+    with served() as (slow, port):
+        busy = full(slow, port)
+        began = time.monotonic()
+        late = asks(port, "GET /fast")
+        heard = hears(late)
+        assert time.monotonic() - began < 1
+        assert statuses(heard) == [503]
+        assert b"retry-after: 1\r\n" in heard
+        assert b'"error":"temporarily_unavailable"' in heard
+        assert b"content-security-policy" in heard
+
+        slow.free = True
+        for connection in busy:
+            assert statuses(hears(connection)) == [200]
+        late.sendall(b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n")
+        assert statuses(hears(late)) == [200]
+        for connection in (*busy, late):
+            connection.close()
+
+
+def test_a_form_is_turned_away_whole_and_its_connection_lives() -> None:
+    with served() as (slow, port):
+        busy = full(slow, port)
+        fields = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n"
+        late = asks(port, "POST /form", fields, "a=b")
+        assert statuses(hears(late)) == [503]
+        late.sendall(b"GET /health/live HTTP/1.1\r\nHost: h.example\r\n\r\n")
+        assert statuses(hears(late)) == [200]
+        for connection in (*busy, late):
+            connection.close()
+
+
+def test_who_asks_whether_we_live_is_always_answered() -> None:
+    with served() as (slow, port):
+        busy = full(slow, port)
+        for _ in range(5):
+            with asks(port, "GET /health/live", "Connection: close\r\n") as connection:
+                assert statuses(read_all(connection)) == [200]
+        for connection in busy:
+            connection.close()
+
+
+def test_a_head_is_turned_away_without_a_body() -> None:
+    with served() as (slow, port):
+        busy = full(slow, port)
+        with asks(port, "HEAD /slow", "Connection: close\r\n") as connection:
+            heard = read_all(connection)
+        assert heard.startswith(b"HTTP/1.1 503 ")
+        assert heard.endswith(b"\r\n\r\n")
+        for connection in busy:
+            connection.close()
+
+
+def test_who_is_slow_to_send_takes_nobodys_place() -> None:
+    with served() as (_, port):
+        fields = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 300\r\n"
+        slow_ones = [asks(port, "POST /form", fields, "a=") for _ in range(5 * AT_WORK)]
+        time.sleep(0.1)
+        with asks(port, "GET /fast", "Connection: close\r\n") as connection:
+            assert statuses(read_all(connection)) == [200]
+        for connection in slow_ones:
+            connection.close()
+
+
+def test_a_stream_takes_nobodys_place_once_it_runs() -> None:
+    with served() as (_, port):
+        streams = [asks(port, "GET /stream") for _ in range(5 * AT_WORK)]
+        for connection in streams:
+            assert statuses(hears(connection)) == [200]
+        with asks(port, "GET /fast", "Connection: close\r\n") as connection:
+            assert statuses(read_all(connection)) == [200]
+        for connection in streams:
+            connection.close()
+
+
+def test_who_leaves_gives_the_place_back_when_the_work_is_done() -> None:
+    with served() as (slow, port):
+        for connection in full(slow, port):
+            connection.close()
+        slow.free = True
+        until = time.monotonic() + 5
+        heard = [503]
+        while heard != [200] and time.monotonic() < until:
+            with asks(port, "GET /fast", "Connection: close\r\n") as connection:
+                heard = statuses(read_all(connection))
+        assert heard == [200]
+
+
+@pytest.mark.parametrize("count", [50])
+def test_a_pipeline_beyond_the_limit_is_answered_in_order(count: int) -> None:
+    with served() as (slow, port):
+        busy = full(slow, port)
+        asked = b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n" * count
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(asked + b"GET /fast HTTP/1.0\r\nHost: h.example\r\n\r\n")
+            assert statuses(read_all(connection)) == [503] * (count + 1)
+        for each in busy:
+            each.close()
