@@ -10,8 +10,8 @@ import requests
 
 from tests.openid.relying_party import PASSWORD, REDIRECT_URI, SECONDS, RelyingParty
 from valetkey.authorization.model.account.claims import Address, StandardClaims
+from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import (
-    FetchSettings,
     LimitSettings,
     PasswordSettings,
     RegistrableGrantType,

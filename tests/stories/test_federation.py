@@ -17,7 +17,8 @@ from valetkey.config.sections.federation import (
     ProviderKind,
     ProviderSettings,
 )
-from valetkey.config.settings import FetchSettings, Settings
+from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.settings import Settings
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Page, Person
 from valetkey.testing.server import Servers

@@ -23,7 +23,8 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load
-from valetkey.config.settings import FetchSettings, Settings
+from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Page as Shown

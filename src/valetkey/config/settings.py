@@ -10,11 +10,12 @@ from types import MappingProxyType
 from typing import Annotated
 
 from valetkey.config import rules
-from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.rules import Network, text, whole
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.config.sections.administration import AdministrationSettings
+from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.federation import FederationSettings
+from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -306,19 +307,6 @@ class LimitSettings:
     requests: Annotated[int, whole(16, 100_000, "requests")] = 256
     """Complete requests that wait for their answers in each worker. The next is answered at once
     with 503 and `Retry-After`: a queue that grows makes everybody late and serves nobody more."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    """What the authorization server may ask of other servers, at addresses that clients chose."""
-
-    allow: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
-    """Networks inside that clients' servers may be in; there http and other ports are fine as well.
-    Empty: only https on port 443 of addresses out in the world, or any client could make this
-    server knock at doors that only it can reach."""
-
-    ca_file: Annotated[str, rules.PATH] = ""
-    """PEM file with certificates to trust beside those of the system, for private networks."""
 
 
 @dataclass(frozen=True, slots=True)

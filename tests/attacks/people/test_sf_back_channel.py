@@ -18,7 +18,8 @@ from tests.support.relying_party import wait_until
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.settings import FetchSettings, Settings
+from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Lifetime
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers

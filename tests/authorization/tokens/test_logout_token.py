@@ -16,7 +16,8 @@ from joserfc.jwk import KeySet, OctKey, RSAKey
 
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.settings import FetchSettings, Settings, TokenSettings
+from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.settings import Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers

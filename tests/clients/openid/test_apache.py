@@ -16,7 +16,8 @@ from tests.clients.openid.apache import CLIENT, Site, guarded
 from tests.clients.programs import find_apache
 from tests.openid.provider import RECORD
 from tests.openid.relying_party import PASSWORD
-from valetkey.config.settings import FetchSettings, Settings
+from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.settings import Settings
 from valetkey.testing.server import Servers
 
 
