@@ -115,7 +115,7 @@ OWNER = OwnerPage(
 
 
 def _act(act: Act, person: PersonLine = ADA) -> ActPage:
-    app = {"app": "web1", "app_name": "Notes Printer"} if act is Act.END_APP else {}
+    ends = act is Act.END_APP
     return ActPage(
         act,
         f"{_USER}/{act}",
@@ -126,7 +126,8 @@ def _act(act: Act, person: PersonLine = ADA) -> ActPage:
         apps=1,
         roles=(("none", "No role"), *_ROLES) if act is Act.ROLE else (),
         chosen="support" if act is Act.ROLE else "",
-        **app,
+        app="web1" if ends else "",
+        app_name="Notes Printer" if ends else "",
     )
 
 
@@ -181,6 +182,8 @@ def people_examples() -> Mapping[str, Page]:
             USER, person=HOSTILE, apps=(replace(_APPS[0], name=HOSTILE.name, end_url=""),)
         ),
         **{f"admin_act_{act}": _act(act) for act in Act},
+        "admin_act_orphans": replace(_act(Act.DELETE), orphans=2),
+        "admin_users_deleted": UsersPage("/admin/users", "", "all", listed[:2], deleted=True),
         "admin_act_hostile": _act(Act.DISABLE, HOSTILE),
         "admin_roles": RolesPage("/admin/roles", "csrf-value", holders, gives=True, roles=_ROLES),
         "admin_roles_unknown": RolesPage(

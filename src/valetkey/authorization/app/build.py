@@ -135,6 +135,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *people_routes(
             site,
             foundation.accounts(),
+            foundation.removal,
             foundation.roles,
             Inspector(settings, foundation.roles),
             replace(passwords, door="account"),

@@ -178,6 +178,26 @@ def test_of_many_who_switch_somebody_off_at_once_one_does(database_url: str) -> 
     run(database_url, story)
 
 
+def test_an_account_is_deleted_with_all_that_is_known(database_url: str) -> None:
+    async def story(it: World) -> None:
+        bob = await signed_in(it, "bob")
+        await grant_of(it, WEB.id, NOTES, user=BOB)
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        page = await browser.follow(await do(browser, f"{PAGE}/delete"))
+        assert knows(page, "The account is deleted")
+        assert "bob@example.com" not in page.body
+        assert (await browser.get(PAGE)).status == 404
+        assert (await browser.get(f"{PAGE}/enable")).status == 404
+        assert (await bob.get("/account/sessions")).status == 303
+        assert await live(it, BOB) == []
+        assert (await last(it, "user.removed")).done_by == f"user {ALICE.uid}"
+        assert not knows(await browser.get("/admin/users", deleted="1001"), "is deleted")
+        # Not oneself, and not the last owner.
+        assert (await do(browser, f"/admin/users/{ALICE.uid}/delete")).status == 409
+
+    run(database_url, story)
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -266,6 +266,7 @@ async def world(
             *people_routes(
                 site,
                 AccountKeeper(runtime.random),
+                Removal(mailroom, days(7)),
                 Roles(mailroom),
                 Inspector(Settings(), Roles(mailroom)),
                 password,

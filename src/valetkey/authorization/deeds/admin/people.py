@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.deeds.account.connected_apps import end_app
+from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.deeds.admin.roles import person
 from valetkey.authorization.deeds.users import AccountKeeper
@@ -27,6 +28,7 @@ class PeopleDesk:
     """
 
     accounts: AccountKeeper
+    removal: Removal
 
     def disable(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
         """Switch the account off: sessions and grants end. False if it was off."""
@@ -69,6 +71,14 @@ class PeopleDesk:
         if changed:
             tx.events.add((DeveloperAdmitted if on else DeveloperDismissed)(user.uid), now)
         return changed
+
+    def delete(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
+        """Take the account away at once, with all that is known of its person but the number.
+
+        Apps that only they looked after stay, without an owner. False if it is gone.
+        """
+        user = self._other(tx, actor, uid, Permission.PEOPLE)
+        return self.removal.remove(tx, user, now)
 
     def _one(self, tx: Transaction, actor: Actor, uid: Uid, permission: Permission) -> User:
         user = person(tx, uid)

@@ -81,7 +81,7 @@ def find_people(
     found = _search(tx, text, chosen, place, limit)
     if not after and _UID.fullmatch(text) and int(text) <= LARGEST_UID:
         user = tx.users.find(Uid(int(text)))
-        if user is not None and chosen.fits(user):
+        if user is not None and not is_gone(user) and chosen.fits(user):
             others = [each for each in found.users if each.uid != user.uid]
             return Found((user, *others), found.more)
     return found
@@ -91,7 +91,7 @@ def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> Dossier:
     """Everything about one person. Raises Refused (not found, forbidden)."""
     require(tx, actor, Permission.READ)
     user = tx.users.find(uid)
-    if user is None:
+    if user is None or is_gone(user):
         raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such person", "admin.user"))
     return Dossier(
         user,
@@ -100,6 +100,11 @@ def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> Dossier:
         connected_apps(tx, uid, now),
         tx.event_search.page(EventFilter(uid=uid), _LATEST, _EVENTS),
     )
+
+
+def is_gone(user: User) -> bool:
+    """Whether of this person nothing is left but the number."""
+    return not user.email
 
 
 def _newest(tx: Transaction, chosen: Filter, place: Place | None, limit: int) -> Found:
@@ -111,7 +116,7 @@ def _newest(tx: Transaction, chosen: Filter, place: Place | None, limit: int) ->
     uids = tx.people.newest(chosen, before, before_uid, limit + 1)
     users = [user for uid in uids[:limit] if (user := tx.users.find(uid)) is not None]
     more = f"{users[-1].created_at}.{users[-1].uid}" if len(uids) > limit and users else ""
-    return Found(users, more)
+    return Found([user for user in users if not is_gone(user)], more)
 
 
 def _search(tx: Transaction, text: str, chosen: Filter, place: Place | None, limit: int) -> Found:

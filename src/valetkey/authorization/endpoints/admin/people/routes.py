@@ -1,5 +1,6 @@
 """The routes of administration that are about people."""
 
+from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.deeds.admin.roles import Roles
@@ -27,6 +28,7 @@ from valetkey.web.router import Body, Route
 def routes(
     site: Site,
     accounts: AccountKeeper,
+    removal: Removal,
     roles: Roles,
     inspector: Inspector,
     passwords: PasswordSignIn,
@@ -38,7 +40,7 @@ def routes(
         UsersEndpoint(site),
         RolesEndpoint(site, roles),
     )
-    user = UserEndpoint(site, PeopleDesk(accounts), roles)
+    user = UserEndpoint(site, PeopleDesk(accounts, removal), roles)
     owner = OwnerEndpoint(site, accounts, passwords)
 
     def page(path: str, get: Endpoint) -> Route:

@@ -1,6 +1,5 @@
 """/admin/users/{uid}: one person, and what is done for them, to them and with them."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -16,11 +15,11 @@ from valetkey.authorization.deeds.admin.permissions import (
     require,
 )
 from valetkey.authorization.deeds.admin.roles import Roles
-from valetkey.authorization.deeds.admin.search import Dossier, look_at
+from valetkey.authorization.deeds.admin.search import Dossier, is_gone, look_at
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit
-from valetkey.authorization.endpoints.admin.people.addresses import user_address
-from valetkey.authorization.endpoints.admin.people.users import line_of
+from valetkey.authorization.endpoints.admin.people.addresses import USERS, user_address
+from valetkey.authorization.endpoints.admin.people.users import line_of, uid_of
 from valetkey.authorization.endpoints.admin.visit import (
     actor_of,
     administered,
@@ -29,7 +28,7 @@ from valetkey.authorization.endpoints.admin.visit import (
 )
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.pages.account.sessions import SessionLine
 from valetkey.authorization.pages.admin.people.user import (
     Act,
@@ -50,7 +49,6 @@ from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_query
 
-_UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 _NEWS = minutes(5)
 _NO_ROLE = "none"
 
@@ -74,6 +72,7 @@ RULES: Mapping[Act, _Rule] = MappingProxyType(
         Act.DISABLE: _Rule(Permission.PEOPLE, "user.disabled"),
         Act.ENABLE: _Rule(Permission.PEOPLE, "user.enabled"),
         Act.END_APP: _Rule(Permission.PEOPLE, "grant.revoked"),
+        Act.DELETE: _Rule(Permission.PEOPLE, "user.removed", steps_up=True),
     }
 )
 """In the order in which they are offered."""
@@ -119,15 +118,19 @@ class UserEndpoint:
         uid, actor, now = _uid(request), actor_of(seen), request.at
         app_id = read_query(request.query).get("app") or ""
 
-        def work(tx: Transaction) -> tuple[User, int, Sequence[ConnectedApp]]:
+        def work(tx: Transaction) -> ActPage:
             user = tx.users.find(uid)
-            if user is None:
+            if user is None or is_gone(user):
                 raise nothing_here()
             require(tx, actor, rule.permission, user)
-            return user, len(tx.sessions.live_of(uid, now)), connected_apps(tx, uid, now)
+            page = _question(act, user, seen, now, connected_apps(tx, uid, now), app_id)
+            return replace(
+                page,
+                sessions=len(tx.sessions.live_of(uid, now)),
+                orphans=len(self.desk.removal.hindrances(tx, user)),
+            )
 
-        user, sessions, apps = await self.site.store.scan(work)
-        page = _question(act, user, seen, now, sessions, apps, app_id)
+        page = await self.site.store.scan(work)
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
     async def act(self, request: Request) -> Response:
@@ -144,6 +147,8 @@ class UserEndpoint:
         await self.site.store.write(
             lambda tx: self._do(tx, act, actor, uid, form, now), done_by=actor.done_by
         )
+        if act is Act.DELETE:
+            return self.site.goes_to(f"{USERS}?deleted={uid}")
         return self.site.goes_to(f"{user_address(uid)}?done={act}")
 
     def _do(
@@ -163,6 +168,8 @@ class UserEndpoint:
                 desk.disable(tx, actor, uid, now)
             case Act.ENABLE:
                 desk.enable(tx, actor, uid, now)
+            case Act.DELETE:
+                desk.delete(tx, actor, uid, now)
             case Act.ROLE:
                 self.roles.change(tx, actor, uid, _role(form.get("role") or ""), now)
             case _:
@@ -241,7 +248,6 @@ def _question(
     user: User,
     seen: Visit,
     now: Instant,
-    sessions: int,
     apps: Sequence[ConnectedApp],
     app_id: str,
 ) -> ActPage:
@@ -258,7 +264,6 @@ def _question(
         back=user_address(user.uid),
         csrf=seen.csrf,
         person=line_of(user, now),
-        sessions=sessions,
         apps=len(apps),
         app="" if app is None or act is not Act.END_APP else app.client.id,
         app_name="" if app is None else app.name,
@@ -268,10 +273,10 @@ def _question(
 
 
 def _uid(request: Request) -> Uid:
-    text = request.arguments["uid"]
-    if _UID.fullmatch(text) is None or int(text) > LARGEST_UID:
+    uid = uid_of(request.arguments["uid"])
+    if uid is None:
         raise nothing_here()
-    return Uid(int(text))
+    return uid
 
 
 def _act(text: str) -> Act | None:

@@ -103,6 +103,8 @@ class ActPage:
     #: The app whose access ends, by its id and its name.
     app: str = ""
     app_name: str = ""
+    #: Apps that only they look after.
+    orphans: int = 0
     #: The roles there are, by value and name.
     roles: tuple[tuple[str, str], ...] = ()
     #: The one they have, "none" for none.

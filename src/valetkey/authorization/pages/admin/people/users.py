@@ -45,3 +45,5 @@ class UsersPage:
     #: Where the list goes on, and where it begins; "" where it does not.
     more: str = ""
     first: str = ""
+    #: Somebody was just deleted.
+    deleted: bool = False
