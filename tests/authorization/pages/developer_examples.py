@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from valetkey.authorization.pages.developer.apps import OwnAppLine, OwnAppsPage
+from valetkey.authorization.pages.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.overview import OverviewPage
 from valetkey.authorization.pages.developer.secrets.pages import (
@@ -16,11 +16,19 @@ from valetkey.authorization.pages.developer.settings.faults import SENTENCES
 from valetkey.authorization.pages.developer.settings.form import AppForm, ScopeBox, UriRow
 from valetkey.authorization.pages.developer.settings.pages import (
     ChooseKindPage,
+    DeleteAppPage,
     DropLegacyPage,
     LegacySwitch,
     NewAppPage,
     RegisteredPage,
     SettingsPage,
+)
+from valetkey.authorization.pages.developer.team.pages import (
+    InvitationLine,
+    InvitationPage,
+    MemberLine,
+    RemoveMemberPage,
+    TeamPage,
 )
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.when import When
@@ -105,6 +113,33 @@ def secrets(*lines: SecretLine, **more: object) -> SecretsPage:
     return SecretsPage(HEAD, place, "csrf-value", "0a", lines, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
+MEMBERS = (
+    MemberLine("1", "Ada Lovelace", "ada", owns=True, since=ago(9_000_000), here=True),
+    MemberLine("2", "", "charles", owns=False, since=ago(90_000)),
+    MemberLine("3", "Grace Hopper", "grace", owns=True, since=ago(4_000)),
+)
+WAITING = (
+    InvitationLine("ti_1", "mary.somerville@a-long-name.example.com", owner=True, since=ago(9)),
+    InvitationLine("ti_2", "babbage", owner=False, since=ago(90_000)),
+)
+
+
+def team(*members: MemberLine, **more: object) -> TeamPage:
+    """The team of the app."""
+    return TeamPage(HEAD, HEAD.at("team"), "csrf-value", members or MEMBERS, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def invitation(app: str, by: str) -> InvitationPage:
+    """Into the team of this app."""
+    place = "/developer/invitations/ti_1"
+    return InvitationPage(place, "csrf-value", "vk_ln_1", app, by, owner=False)
+
+
+def delete(people: int) -> DeleteAppPage:
+    """The end of an app that so many people use."""
+    return DeleteAppPage(HEAD, HEAD.at("delete"), "csrf-value", people, people * 2)
+
+
 def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
     """The developer's pages with these apps on them."""
     lines = tuple(OwnAppLine(head(app), app.domain, "modern") for app in apps)
@@ -115,6 +150,9 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
     return {
         "own_apps": OwnAppsPage((replace(lines[0], verified=True), *lines[1:], off), deleted=True),
         "own_apps_none": OwnAppsPage(()),
+        "own_apps_asked": OwnAppsPage(
+            lines[:1], offers=(OfferLine("/developer/invitations/ti_1", "Scanner", "Grace"),)
+        ),
         "own_apps_none_may": OwnAppsPage((), may_register=False),
         "own_apps_hostile": OwnAppsPage((OwnAppLine(head(hostile), hostile.domain, "modern"),)),
         "app": OverviewPage(HEAD, ISSUER, "modern", ("https://app.example/callback",), "Prints."),
@@ -153,6 +191,31 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "end_secret_last": EndSecretPage(
             HEAD, HEAD.at("secrets/end"), "csrf-value", SECRETS[0], last=True
         ),
+        "team": team(waiting=WAITING, done="invited"),
+        "team_one": team(MEMBERS[0], done="invited", by_mail=False),
+        "team_withdrawn": team(done="withdrawn"),
+        "team_changed": team(done="changed"),
+        "team_removed": team(MEMBERS[0], done="removed"),
+        "team_seen_by_member": replace(
+            team(waiting=WAITING), app=replace(HEAD, owns=False, has_secret=False)
+        ),
+        **{
+            f"team_{trouble}": team(trouble=trouble, typed="bob@example.com")
+            for trouble in ("nobody", "member", "twice", "full", "last_owner")
+        },
+        "team_hostile": team(
+            replace(MEMBERS[1], name=hostile.name),
+            waiting=(replace(WAITING[0], invited=hostile.domain),),
+        ),
+        "remove_member": RemoveMemberPage(HEAD, HEAD.at("team/remove"), "csrf-value", MEMBERS[1]),
+        "leave_team": RemoveMemberPage(HEAD, HEAD.at("team/remove"), "csrf-value", MEMBERS[0]),
+        "invitation_to_team": invitation("Notes Printer", "Ada Lovelace"),
+        "invitation_to_own": replace(invitation("Notes Printer", "Ada Lovelace"), owner=True),
+        "invitation_hostile": invitation(hostile.name, hostile.domain),
+        "delete_app": delete(1_204),
+        "delete_app_one": delete(1),
+        "delete_app_nobody": delete(0),
+        "delete_app_wrong": replace(delete(12), typed="Notes", wrong=True),
         "drop_implicit": DropLegacyPage(HEAD, HEAD.at("legacy"), "csrf-value", "implicit"),
         "drop_password": DropLegacyPage(HEAD, HEAD.at("legacy"), "csrf-value", "password"),
     }

@@ -130,7 +130,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *logout_routes(site, sign_out, refuse_with_page),
         *account_routes(site, sign_out, password_change, refuse_with_page),
         *person_routes(site, foundation.removal, refuse_with_page),
-        *developer_routes(site, portal, refuse_with_page),
+        *developer_routes(site, portal, foundation.mailroom, refuse_with_page),
         *insight_routes(site, portal.registrar, refuse_with_page, clients[0], userinfo),
         *people_routes(
             site,

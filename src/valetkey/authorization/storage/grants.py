@@ -48,6 +48,14 @@ class StandingGrant:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """For whom a client may do something."""
+
+    people: int
+    authorizations: int
+
+
+@dataclass(frozen=True, slots=True)
 class Grants:
     """One row a grant."""
 
@@ -122,6 +130,16 @@ class Grants:
             now=now,
         )
         return [_grant(row) for row in rows]
+
+    def reach(self, client_id: str, now: Instant) -> Reach:
+        """How many people the client may do something for, and by how many grants."""
+        row = self.db.row(
+            "SELECT COUNT(DISTINCT uid), COUNT(*) FROM grants WHERE client_id = :client_id"
+            " AND revoked_at IS NULL AND expires_at > :now",
+            client_id=client_id,
+            now=now,
+        )
+        return Reach(0, 0) if row is None else Reach(row[0], row[1])
 
     def rotate(self, rotation: Rotation, now: Instant) -> bool:
         """Swap the current refresh token for its successor. One caller is told True."""

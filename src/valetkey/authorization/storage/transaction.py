@@ -20,6 +20,7 @@ from valetkey.authorization.storage.register.members import Members
 from valetkey.authorization.storage.register.registrations import Registrations
 from valetkey.authorization.storage.register.scope_uses import ScopeUses
 from valetkey.authorization.storage.register.secrets import Secrets
+from valetkey.authorization.storage.register.team_invitations import TeamInvitations
 from valetkey.authorization.storage.register.usage import Usage
 from valetkey.authorization.storage.revocations import Revocations
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
@@ -58,6 +59,11 @@ class Transaction:
     def invitations(self) -> Invitations:
         """Who may register an application."""
         return Invitations(self.db)
+
+    @property
+    def team_invitations(self) -> TeamInvitations:
+        """Who is asked to look after them."""
+        return TeamInvitations(self.db)
 
     @property
     def secrets(self) -> Secrets:

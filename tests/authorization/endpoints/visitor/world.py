@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.account.password_change import PasswordChange
+from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
@@ -57,8 +57,8 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
-from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings, Settings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
@@ -157,6 +157,7 @@ class World:
     password: PasswordSignIn
     decisions: DecisionQueue
     minter: Minter
+    mailroom: Mailroom
 
     def browser(
         self,
@@ -195,6 +196,7 @@ async def world(
     issuer: str = ISSUER,
     limits: LimitSettings | None = None,
     portal: PortalSettings | None = None,
+    mail: MailSettings | None = None,
 ) -> AsyncGenerator[World]:
     """A server with alice, bob, web1 and nat1 on a fresh database."""
     engine = connect(url, directory=Path("/"))
@@ -239,7 +241,7 @@ async def world(
     tokens = LogoutTokens(issuer, signer, subjects)
     courier = Courier(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, subjects, courier.at_once)
-    mailroom = Mailroom(MailSettings(), keyring, runtime.random)
+    mailroom = Mailroom(mail or MailSettings(), keyring, runtime.random)
     change = PasswordChange(
         replace(password, door="account"),
         AccountKeeper(runtime.random),
@@ -261,7 +263,7 @@ async def world(
             *logout_routes(site, deed, refuse),
             *account_routes(site, deed, change, refuse),
             *person_routes(site, Removal(mailroom, days(7)), refuse),
-            *developer_routes(site, doorkeeper, refuse),
+            *developer_routes(site, doorkeeper, mailroom, refuse),
             *insight_routes(site, doorkeeper.registrar, refuse, elsewhere, elsewhere),
             *people_routes(
                 site,
@@ -287,7 +289,7 @@ async def world(
                 user.uid, f"cr_{user.uid}", _HASHES["password"], NOON
             )
         )
-    it = World(app, site, store, clock, password, decisions, minter)
+    it = World(app, site, store, clock, password, decisions, minter, mailroom)
     for client in (WEB, NATIVE):
         await it.register(client)
     try:
@@ -304,11 +306,12 @@ def run(
     issuer: str = ISSUER,
     limits: LimitSettings | None = None,
     portal: PortalSettings | None = None,
+    mail: MailSettings | None = None,
 ) -> None:
     """Run an asynchronous story in a world of its own."""
 
     async def tell() -> None:
-        async with world(url, issuer=issuer, limits=limits, portal=portal) as it:
+        async with world(url, issuer=issuer, limits=limits, portal=portal, mail=mail) as it:
             await story(it)
 
     asyncio.run(tell())

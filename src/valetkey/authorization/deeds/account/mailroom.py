@@ -19,6 +19,7 @@ ASKED_FOR = frozenset(
         LetterKind.VERIFY_EMAIL,
         LetterKind.PASSWORD_RESET,
         LetterKind.EMAIL_CHANGE,
+        LetterKind.TEAM_INVITATION,
     }
 )
 """Letters that a form of ours writes to any address: few, or we would be a mail bomb."""

@@ -6,10 +6,11 @@ from enum import StrEnum
 
 from valetkey.authorization.deeds.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.deeds.developer.ownership import owned_apps
+from valetkey.authorization.deeds.developer.team import add_member
 from valetkey.authorization.deeds.developer.wish import AppKind, AppWish, changed, fresh
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import BY_SECRET, Client, GrantTypeName
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
 from valetkey.authorization.protocol.register.names import name_fault
@@ -107,7 +108,7 @@ class Portal:
             tx, self._metadata(wish, None), now, client_id=client_id, secret=secret
         )
         if not isinstance(made, tuple):
-            tx.members.add(Membership(made.id, user.uid, TeamRole.OWNER, now))
+            add_member(tx, made.id, user.uid, TeamRole.OWNER, now)
         return made
 
     def change(
@@ -135,7 +136,7 @@ class Portal:
     @property
     def sweeps(self) -> tuple[Callable[[Transaction, Instant], int], ...]:
         """What is to be done about them every now and then."""
-        return (sweep_deleted,)
+        return (sweep_deleted, sweep_invitations)
 
     def _metadata(self, wish: AppWish, before: Client | None) -> ClientMetadata:
         allowed = self.settings.grant_types
@@ -161,6 +162,11 @@ class Portal:
 def fresh_client_id(random: Callable[[int], bytes]) -> str:
     """An id for a new app."""
     return fresh_id("app", random)
+
+
+def sweep_invitations(tx: Transaction, now: Instant) -> int:
+    """Delete some invitations whose time is over; how many."""
+    return tx.team_invitations.sweep(now, _BATCH)
 
 
 def sweep_deleted(tx: Transaction, now: Instant) -> int:

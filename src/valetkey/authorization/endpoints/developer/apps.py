@@ -1,14 +1,19 @@
 """/developer: the apps in whose teams a person is."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.deeds.developer.ownership import OwnApp, own_apps
 from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.endpoints.account.visit import visit
+from valetkey.authorization.endpoints.developer.invitations import INVITATIONS
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import Site
-from valetkey.authorization.pages.developer.apps import OwnAppLine, OwnAppsPage
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.pages.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
 from valetkey.authorization.pages.developer.overview import OverviewPage
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import read_query
 
@@ -29,12 +34,17 @@ class AppsEndpoint:
         if isinstance(seen, Response):
             return seen
         user = seen.signed_in.user
-        apps, barrier = await self.site.store.scan(
-            lambda tx: (own_apps(tx, user.uid), self.portal.barrier(tx, user))
+        apps, barrier, offers = await self.site.store.scan(
+            lambda tx: (
+                own_apps(tx, user.uid),
+                self.portal.barrier(tx, user),
+                tuple(_offers(tx, user.uid, request.at)),
+            )
         )
         page = OwnAppsPage(
             tuple(_line(app, place) for place, app in enumerate(apps)),
             may_register=barrier is None,
+            offers=offers,
             deleted="deleted" in read_query(request.query),
         )
         logos = [line.head.logo_url for line in page.apps]
@@ -54,6 +64,14 @@ class AppsEndpoint:
             app.client.description,
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
+
+
+def _offers(tx: Transaction, uid: Uid, now: Instant) -> Iterator[OfferLine]:
+    for each in tx.team_invitations.waiting_for(uid, now):
+        client, by = tx.clients.find(each.client_id), tx.users.find(each.invited_by)
+        if client is not None and by is not None:
+            place = f"{INVITATIONS}{each.id}"
+            yield OfferLine(place, client.name or client.id, by.name or by.username)
 
 
 def _line(app: OwnApp, place: int) -> OwnAppLine:

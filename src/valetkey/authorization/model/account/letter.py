@@ -32,6 +32,7 @@ class LetterKind(StrEnum):
     ROLE_CHANGED = "role_changed"
     REMOVAL_PLANNED = "removal_planned"
     REMOVED = "removed"
+    TEAM_INVITATION = "team_invitation"
     TEST = "test"
 
 

@@ -74,6 +74,15 @@ from valetkey.authorization.model.event.people import (
     UserRemovalPlanned,
     UserRemoved,
 )
+from valetkey.authorization.model.event.portal import (
+    DeveloperMarked,
+    DeveloperUnmarked,
+    TeamInvitationEnded,
+    TeamInvitationIssued,
+    TeamMemberAdded,
+    TeamMemberChanged,
+    TeamMemberRemoved,
+)
 from valetkey.authorization.model.event.roles import (
     DeveloperAdmitted,
     DeveloperDismissed,
@@ -102,6 +111,13 @@ _OF_CLIENTS: tuple[type[Event], ...] = (
     InvitationWithdrawn,
     ClientSecretIssued,
     ClientSecretEnded,
+    DeveloperMarked,
+    DeveloperUnmarked,
+    TeamInvitationIssued,
+    TeamInvitationEnded,
+    TeamMemberAdded,
+    TeamMemberChanged,
+    TeamMemberRemoved,
     ClientVerified,
     ClientVerificationEnded,
 )

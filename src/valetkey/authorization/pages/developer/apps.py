@@ -17,6 +17,15 @@ class OwnAppLine:
 
 
 @dataclass(frozen=True, slots=True)
+class OfferLine:
+    """A team into which somebody asks the visitor; `url` is where to answer."""
+
+    url: str
+    app_name: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class OwnAppsPage:
     """List them, or invite to register the first."""
 
@@ -24,5 +33,7 @@ class OwnAppsPage:
 
     apps: tuple[OwnAppLine, ...]
     may_register: bool = True
+    #: Teams into which the visitor is asked.
+    offers: tuple[OfferLine, ...] = ()
     #: One of them was just deleted.
     deleted: bool = False

@@ -83,3 +83,21 @@ class DropLegacyPage:
     action: str
     csrf: str
     grant_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAppPage:
+    """Ask before the app ends, by its name. Posts `csrf` and `name`.
+
+    So many people are connected, by so many authorizations that live.
+    """
+
+    template: ClassVar[str] = "developer/settings/delete.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    people: int
+    authorizations: int
+    typed: str = ""
+    wrong: bool = False

@@ -1,0 +1,122 @@
+"""Who is asked into the team of an app, until they answer or the time is over."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class TeamInvitation:
+    """One of them. `invited` is what the owner wrote.
+
+    Who is signed in as `uid` may accept it; where that is None, whoever has its token and an
+    account with this e-mail address.
+    """
+
+    id: str
+    token: Fingerprint
+    client_id: str
+    role: TeamRole
+    invited: str
+    email_key: str
+    uid: Uid | None
+    invited_by: Uid
+    created_at: Instant
+    expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class TeamInvitations:
+    """Issue, find, end: each is answered once."""
+
+    db: Connection
+
+    def issue(self, invitation: TeamInvitation) -> None:
+        """Ask."""
+        self.db.send(
+            "INSERT INTO team_invitations (id, token_print, client_id, role, invited, email_key,"
+            " uid, invited_by, created_at, expires_at) VALUES (:id, :token, :client_id, :role,"
+            " :invited, :email_key, :uid, :invited_by, :created_at, :expires_at)",
+            id=invitation.id,
+            token=invitation.token,
+            client_id=invitation.client_id,
+            role=invitation.role.value,
+            invited=invitation.invited,
+            email_key=invitation.email_key,
+            uid=invitation.uid,
+            invited_by=invitation.invited_by,
+            created_at=invitation.created_at,
+            expires_at=invitation.expires_at,
+        )
+
+    def find(self, id: str, now: Instant) -> TeamInvitation | None:
+        """The invitation, if it can still be answered."""
+        row = self.db.row(
+            "SELECT id, token_print, client_id, role, invited, email_key, uid, invited_by,"
+            " created_at, expires_at FROM team_invitations WHERE id = :id AND expires_at > :now",
+            id=id,
+            now=now,
+        )
+        return None if row is None else _invitation(row)
+
+    def to(self, client_id: str, now: Instant) -> Sequence[TeamInvitation]:
+        """Those into the team of one app that are not answered yet, oldest first."""
+        rows = self.db.rows(
+            "SELECT id, token_print, client_id, role, invited, email_key, uid, invited_by,"
+            " created_at, expires_at FROM team_invitations"
+            " WHERE client_id = :client_id AND expires_at > :now ORDER BY created_at, id",
+            client_id=client_id,
+            now=now,
+        )
+        return [_invitation(row) for row in rows]
+
+    def waiting_for(self, uid: Uid, now: Instant) -> Sequence[TeamInvitation]:
+        """Those that this account may accept as it is, oldest first."""
+        rows = self.db.rows(
+            "SELECT id, token_print, client_id, role, invited, email_key, uid, invited_by,"
+            " created_at, expires_at FROM team_invitations"
+            " WHERE uid = :uid AND expires_at > :now ORDER BY created_at, id",
+            uid=uid,
+            now=now,
+        )
+        return [_invitation(row) for row in rows]
+
+    def end(self, id: str, client_id: str, now: Instant) -> bool:
+        """It is answered, or taken back. Of all who try, exactly one is told True."""
+        ended = self.db.run(
+            "DELETE FROM team_invitations"
+            " WHERE id = :id AND client_id = :client_id AND expires_at > :now",
+            id=id,
+            client_id=client_id,
+            now=now,
+        )
+        return ended == 1
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` whose time is over."""
+        return self.db.run(
+            "DELETE FROM team_invitations WHERE id IN"
+            " (SELECT id FROM team_invitations WHERE expires_at <= :now LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
+
+
+def _invitation(row: Row) -> TeamInvitation:
+    return TeamInvitation(
+        row[0],
+        Fingerprint(row[1]),
+        row[2],
+        TeamRole(row[3]),
+        row[4],
+        row[5],
+        None if row[6] is None else Uid(row[6]),
+        Uid(row[7]),
+        Instant(row[8]),
+        Instant(row[9]),
+    )

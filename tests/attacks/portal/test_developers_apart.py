@@ -1,0 +1,157 @@
+"""AD-03, XS-01, XS-05: between developers, and between an app and those who read its name."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.account.people import signed_in
+from tests.authorization.endpoints.developer.developers import WEB_APP, developer, join, registered
+from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from valetkey.authorization.endpoints.developer.routes import APP
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.web.router import Route
+
+# What a member gets by GET and by an empty form; an owner gets 200 or goes on.
+MEMBER = {
+    f"{APP}": (200, 405),
+    f"{APP}/settings": (200, 409),
+    f"{APP}/secrets": (200, 409),
+    f"{APP}/secrets/end": (303, 303),
+    f"{APP}/team": (200, 403),
+    f"{APP}/team/remove": (404, 404),
+    f"{APP}/delete": (403, 403),
+    f"{APP}/legacy": (404, 404),
+}
+
+
+def _of_apps(it: World) -> list[Route]:
+    """Every route of the portal that is about one app."""
+    return [route for _, route in it.app._patterns if route.path.startswith(APP)]
+
+
+def _place(route: str, client_id: str) -> str:
+    return route.replace("{client_id}", client_id).replace("{reference}", "VK-0000-0000-0000")
+
+
+async def _token(browser: Browser) -> str:
+    page = await browser.get("/developer/new", kind="server")
+    return page.form("register")[1]["csrf"][0]
+
+
+def test_ad_03_a_stranger_finds_no_app_of_others_by_any_route(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        token = await _token(bob)
+        routes = _of_apps(it)
+        assert {route.path for route in routes} >= MEMBER.keys()
+        for route in routes:
+            for method in route.methods:
+                answers = []
+                for client_id in (app.id, "app_unknown", "web1", "resource-server"):
+                    place = _place(route.path, client_id)
+                    if method == "POST":
+                        answer = await bob.post(place, {"csrf": token, "name": "Mine"})
+                    else:
+                        answer = await bob.send(method, place)
+                    answers.append(answer)
+                assert {answer.status for answer in answers} == {404}, (method, route.path)
+                said = {answer.body.split("<dl")[0] for answer in answers}
+                assert len(said) == 1, route.path
+        after = await it.store.read(lambda tx: tx.clients.find(app.id))
+        assert after is not None
+        assert after.name == "Printer"
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_ad_03_nobody_who_is_not_signed_in_sees_any_of_it(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        for route in _of_apps(it):
+            answer = await it.browser().get(_place(route.path, app.id))
+            assert answer.status == 303 or "GET" not in route.methods
+            assert answer.location.startswith("/oauth/sign-in") or "GET" not in route.methods
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+@pytest.mark.parametrize("role", list(TeamRole))
+def test_ad_03_members_and_owners_get_what_is_theirs(role: TeamRole, tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB, role)
+        token = await _token(bob)
+        for path, (reading, writing) in MEMBER.items():
+            place = _place(path, app.id)
+            got = (await bob.get(place)).status
+            sent = (await bob.post(place, {"csrf": token})).status
+            if role is TeamRole.MEMBER:
+                assert (got, sent) == (reading, writing), path
+            else:
+                assert got in {200, 303, 404}, path
+                assert sent != 403, path
+        assert await it.count("memberships") == 2
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_ad_03_a_form_without_the_token_of_this_browser_changes_nothing(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await signed_in(it, "bob")
+        app, _ = await registered(it, alice)
+        foreign = await _token(bob)
+        for route in _of_apps(it):
+            if "POST" not in route.methods:
+                continue
+            for token in ("", "x", foreign):
+                answer = await alice.post(_place(route.path, app.id), {"csrf": token})
+                assert answer.status == 403, route.path
+        strange = {"origin": "https://evil.example"}
+        answer = await alice.post(f"/developer/apps/{app.id}/delete", {}, strange)
+        assert answer.status == 403
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "status"),
+    [
+        ("name", "<script>alert(1)</script>", 200),
+        ("name", "{{7*7}}${7*7}", 200),
+        ("name", '"><img src=x onerror=alert(1)>', 200),
+        ("name", "Prin\u202eter", 422),
+        ("name", "Print\u2066er", 422),
+        ("name", "Pri\x00nter", 400),
+        ("description", "<script>alert(1)</script>", 200),
+        ("logo_uri", "JAVASCRIPT:alert(1)", 422),
+        ("logo_uri", "data:text/html,<script>alert(1)</script>", 422),
+        ("website", 'https://evil" onclick=alert(1)', 422),
+        ("policy_uri", "https://evil.example/\"'><script>", 422),
+        ("tos_uri", "//evil.example", 422),
+    ],
+)
+def test_xs_01_05_what_an_app_says_of_itself_is_text_or_is_refused(
+    field: str, value: str, status: int, tmp_path: Path
+) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        form = await alice.get("/developer/new", kind="server")
+        page = await alice.submit(form, "register", do="save", **{**WEB_APP, field: value})
+        assert page.status == status
+        pages = [page, await alice.get("/developer")]
+        if status == 200:
+            (app,) = await it.store.read(lambda tx: tx.members.of(ALICE.uid))
+            place = f"/developer/apps/{app.client_id}"
+            ways = ("", "/settings", "/delete", "/team")
+            pages += [await alice.get(f"{place}{way}") for way in ways]
+        for each in pages:
+            assert "<script>" not in each.body
+            assert "<img src=x" not in each.body
+            assert " onclick=" not in each.body.replace("&#34; onclick=", "")
+            assert "49" not in each.body.partition("<h1>")[2].partition("</h1>")[0]
+
+    run(f"sqlite:///{tmp_path}/a.db", story)

@@ -1,0 +1,97 @@
+"""Deleting an app: by its name, knowing for how many it ends, and for ever."""
+
+from pathlib import Path
+
+from tests.authorization.endpoints.account.people import grant_of, live
+from tests.authorization.endpoints.developer.developers import (
+    developer,
+    join,
+    registered,
+    text_of,
+)
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from valetkey.authorization.deeds.developer.ownership import own_apps, owned_apps, sole_owned
+from valetkey.authorization.deeds.developer.portal import sweep_deleted
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.kernel.moment import Instant, minutes
+from valetkey.kernel.scope import Scope
+
+
+def test_it_says_what_breaks_and_ends_it_by_its_name(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB, TeamRole.MEMBER)
+        await grant_of(it, app.id, Scope.of("notes:read"))
+        await grant_of(it, app.id, Scope.of("notes:read"), user=BOB)
+        await grant_of(it, app.id, Scope.of("notes:read"), user=BOB)
+        place = f"/developer/apps/{app.id}/delete"
+        page = await alice.get(place)
+        assert "2 people are connected with it" in text_of(page)
+        assert "3 authorizations end" in text_of(page)
+        for typed in ("", "printer", "Printer 2"):
+            wrong = await alice.submit(page, "delete", name=typed)
+            assert wrong.status == 422
+            assert "That is not its name" in text_of(wrong)
+        assert await live(it, ALICE)
+        done = await alice.submit(page, "delete", name=" Printer ")
+        assert done.location == "/developer?deleted=1"
+        assert await live(it, ALICE) == await live(it, BOB) == []
+        assert "The app is deleted" in text_of(await alice.get(done.location))
+        for browser in (alice, await developer(it, "bob")):
+            assert (await browser.get(f"/developer/apps/{app.id}")).status == 404
+        assert (await alice.submit(page, "delete", name="Printer")).status == 404
+        told = await it.store.read(lambda tx: tx.revocations.page(Instant(0), "", "", 100))
+        assert (RevokedKind.CLIENT, app.id) in [(each.kind, each.id) for each in told]
+        events = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 100))
+        (removed,) = [event for event in events if event.name == "client.removed"]
+        assert removed.done_by == f"user {ALICE.uid}"
+        # What is under way may still write a row; then everything of it goes.
+        assert await it.store.write(lambda tx: sweep_deleted(tx, it.clock.now)) == 0
+        it.clock.forward(minutes(1))
+        assert await it.store.write(lambda tx: sweep_deleted(tx, it.clock.now)) == 1
+        assert await it.store.read(lambda tx: tx.clients.find(app.id)) is None
+        assert await it.store.read(lambda tx: tx.clients.was_removed(app.id))
+        assert await it.count("removals") == 0
+
+    run(database_url, story)
+
+
+def test_it_asks_again_who_it_is_and_asks_owners_alone(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB, TeamRole.MEMBER)
+        place = f"/developer/apps/{app.id}/delete"
+        page = await alice.get(place)
+        assert "Nobody is connected" in text_of(page)
+        assert (await bob.get(place)).status == 403
+        it.clock.forward(minutes(11))
+        assert (await alice.get(place)).location == f"/account/confirm?to={place}"
+        answer = await alice.submit(page, "delete", name="Printer")
+        assert answer.location == f"/account/confirm?to={place}"
+        assert await it.count("removals") == 0
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_who_owns_what_is_told_to_those_who_ask(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        await join(it, "web1", ALICE)
+        await join(it, "nat1", ALICE)
+        await join(it, "nat1", BOB)
+        await join(it, "web1", BOB, TeamRole.MEMBER)
+
+        async def of(ask: object, uid: int) -> list[str]:
+            found = await it.store.read(lambda tx: ask(tx, uid))  # type: ignore[operator]
+            return [getattr(each, "client", each).id for each in found]
+
+        assert await of(own_apps, BOB.uid) == ["web1", "nat1"]
+        assert await of(owned_apps, BOB.uid) == ["nat1"]
+        assert await of(sole_owned, ALICE.uid) == ["web1"]
+        assert await of(sole_owned, BOB.uid) == []
+        assert await it.store.write(lambda tx: tx.members.leave_all(BOB.uid)) == 2
+        assert await of(sole_owned, ALICE.uid) == ["web1", "nat1"]
+
+    run(f"sqlite:///{tmp_path}/a.db", story)

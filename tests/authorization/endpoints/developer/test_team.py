@@ -1,0 +1,260 @@
+"""Teams: asked in by letter or by name, once; an app always has an owner."""
+
+import asyncio
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from tests.authorization.endpoints.developer.developers import (
+    developer,
+    join,
+    registered,
+    text_of,
+)
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.kernel.moment import Instant, days, minutes
+
+
+async def _team(it: World, client_id: str) -> dict[int, str]:
+    team = await it.store.read(lambda tx: tx.members.team(client_id))
+    return {one.uid: one.role.value for one in team}
+
+
+async def _ask(browser: Browser, place: str, invited: str, role: str = "member") -> Answer:
+    return await browser.submit(
+        await browser.get(place), "invite", do="invite", invited=invited, role=role
+    )
+
+
+async def _invitation(it: World, client_id: str) -> str:
+    found = await it.store.read(lambda tx: tx.team_invitations.to(client_id, it.clock.now))
+    return f"/developer/invitations/{found[-1].id}"
+
+
+async def _links(it: World) -> list[tuple[str, str]]:
+    """The letters about teams: to whom, and the link in each."""
+    mails = await it.store.read(lambda tx: tx.mails.kept(it.clock.now, 100))
+    letters = [it.mailroom.open(mail) for mail in mails]
+    return [(each.to, each.values["link"]) for each in letters if each and "link" in each.values]
+
+
+def test_somebody_asked_by_name_comes_in_once(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/team"
+        done = await _ask(alice, place, "Bob")
+        assert done.location == f"{place}?done=invited"
+        assert "The invitation" in text_of(await alice.get(done.location))
+        assert (await bob.get(f"/developer/apps/{app.id}")).status == 404
+        waiting = await bob.get("/developer")
+        assert "asks you into the team of" in text_of(waiting)
+        offer = await _invitation(it, app.id)
+        assert offer in waiting.body
+        page = await bob.get(offer)
+        assert "Come into the team of Printer" in text_of(page)
+        answers = [await bob.submit(page, "accept", do="accept") for _ in range(2)]
+        assert [answer.status for answer in answers] == [303, 404]
+        assert answers[0].location == f"/developer/apps/{app.id}"
+        assert await _team(it, app.id) == {ALICE.uid: "owner", BOB.uid: "member"}
+        assert (await bob.get(f"/developer/apps/{app.id}/settings")).status == 200
+        names = sorted(name for name in await it.events() if name.startswith("team_"))
+        assert names == ["team_invitation.issued", "team_member.added", "team_member.added"]
+
+    run(database_url, story)
+
+
+def test_nobody_learns_who_has_an_account(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/team"
+        for invited in ("bob", "nobody-here", "bob@example.com", "nobody@example.com"):
+            answer = await _ask(alice, place, invited)
+            assert answer.location == f"{place}?done=invited"
+        page = text_of(await alice.get(place))
+        assert page.count("Asked just now") == 4
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_a_letter_is_for_the_account_of_its_address_alone(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/team"
+        await _ask(alice, place, "bob@example.com", "owner")
+        offer = await _invitation(it, app.id)
+        # His address is not verified: without the letter it could be somebody else's.
+        assert (await bob.get(offer)).status == 404
+        assert (await bob.get(f"{offer}?link=vk_ln_wrong")).status == 404
+        assert "asks you" not in text_of(await bob.get("/developer"))
+        links = await _links(it)
+        assert [to for to, _ in links] == ["bob@example.com"]
+        link = links[0][1].removeprefix("https://auth.example")
+        assert link.startswith(f"{offer}?link=vk_ln_")
+        assert (await alice.get(link)).status == 404
+        page = await bob.get(link)
+        assert "As an owner" in text_of(page)
+        answer = await bob.submit(page, "accept", do="accept")
+        assert answer.status == 303
+        assert await _team(it, app.id) == {ALICE.uid: "owner", BOB.uid: "owner"}
+        assert (await bob.get(link)).status == 404
+
+    mail = MailSettings(transport=MailTransport.MAILBOX)
+    run(f"sqlite:///{tmp_path}/a.db", story, mail=mail)
+
+
+def test_a_verified_address_is_the_account_itself(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        known = replace(BOB, email_verified_at=Instant(1))
+        assert await it.store.write(lambda tx: tx.users.change(known))
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await _ask(alice, f"/developer/apps/{app.id}/team", "BOB@example.com")
+        page = await bob.get(await _invitation(it, app.id))
+        declined = await bob.submit(page, "decline", do="decline")
+        assert declined.location == "/developer"
+        assert (await bob.submit(page, "accept", do="accept")).status == 404
+        assert await _team(it, app.id) == {ALICE.uid: "owner"}
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_an_invitation_ends_by_itself_and_by_its_owner(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/team"
+        await _ask(alice, place, "bob")
+        page = await bob.get(await _invitation(it, app.id))
+        withdrawn = await alice.submit(await alice.get(place), "withdraw-1", do="withdraw")
+        assert withdrawn.location == f"{place}?done=withdrawn"
+        assert (await bob.submit(page, "accept", do="accept")).status == 404
+        await _ask(alice, place, "bob")
+        offer = await _invitation(it, app.id)
+        it.clock.forward(days(7))
+        bob = await developer(it, "bob")
+        assert (await bob.get(offer)).status == 404
+        assert await it.store.write(lambda tx: tx.team_invitations.sweep(it.clock.now, 10)) == 1
+        assert await _team(it, app.id) == {ALICE.uid: "owner"}
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_what_is_wrong_with_an_invitation_stands_at_its_field(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB, TeamRole.MEMBER)
+        place = f"/developer/apps/{app.id}/team"
+        await _ask(alice, place, "carol")
+        for invited, said in (
+            ("", "Write a user name"),
+            ("x" * 10_240, "Write a user name"),
+            ("a\u202eb", "Write a user name"),
+            ("bob", "They are in the team."),
+            ("alice@example.com", "They are in the team."),
+            ("CAROL", "They are asked already."),
+        ):
+            answer = await _ask(alice, place, invited)
+            assert answer.status == 409
+            assert said in text_of(answer), invited
+        for number in range(19):
+            await _ask(alice, place, f"person{number}")
+        assert "that is enough" in text_of(await _ask(alice, place, "one-more"))
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_the_last_owner_stays(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB, TeamRole.MEMBER)
+        place = f"/developer/apps/{app.id}/team"
+        page = await alice.get(place)
+        demoted = await alice.submit(page, "role-1", do="role")
+        assert "An app always has an owner" in text_of(demoted)
+        ask = await alice.get(f"{place}/remove", member=str(ALICE.uid))
+        assert "Leave the team of Printer" in text_of(ask)
+        assert "An app always has an owner" in text_of(await alice.submit(ask, "remove"))
+        promoted = await alice.submit(page, "role-2", do="role")
+        assert promoted.location == f"{place}?done=changed"
+        left = await alice.submit(ask, "remove")
+        assert left.location == "/developer"
+        assert await _team(it, app.id) == {BOB.uid: "owner"}
+        assert (await alice.get(place)).status == 404
+
+    run(database_url, story)
+
+
+def test_two_owners_who_leave_at_one_time_leave_one(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB)
+        place = f"/developer/apps/{app.id}/team/remove"
+        asks = [
+            (alice, await alice.get(place, member=str(ALICE.uid))),
+            (bob, await bob.get(place, member=str(BOB.uid))),
+        ]
+        answers = await asyncio.gather(*(who.submit(page, "remove") for who, page in asks))
+        assert sorted(answer.status for answer in answers) == [303, 409]
+        assert len(await _team(it, app.id)) == 1
+
+    run(database_url, story)
+
+
+def test_members_change_the_app_and_not_the_team(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB, TeamRole.MEMBER)
+        place = f"/developer/apps/{app.id}/team"
+        theirs = await alice.get(place)
+        seen = await bob.get(place)
+        assert "Ask somebody in" not in text_of(seen)
+        csrf = re.search(
+            r'name="csrf"\s+value="([^"]+)"',
+            (await bob.get(f"/developer/apps/{app.id}/settings")).body,
+        )
+        assert csrf is not None
+        for said in (
+            {"do": "invite", "invited": "carol", "role": "owner"},
+            {"do": "role", "member": str(BOB.uid), "role": "owner"},
+            {"do": "withdraw", "invitation": "x"},
+        ):
+            assert (await bob.post(place, {"csrf": csrf[1], **said})).status == 403
+        other = {"csrf": csrf[1], "member": str(ALICE.uid)}
+        assert (await bob.post(f"{place}/remove", other)).status == 404
+        assert (await bob.get(f"{place}/remove", member=str(ALICE.uid))).status == 404
+        ask = await bob.get(f"{place}/remove", member=str(BOB.uid))
+        assert (await bob.submit(ask, "remove")).location == "/developer"
+        assert await _team(it, app.id) == {ALICE.uid: "owner"}
+        for odd in ("", "0", "-1", "9" * 40, "x", str(BOB.uid)):
+            answer = await alice.submit(theirs, "role-1", do="role", member=odd)
+            assert answer.status == 404
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_it_asks_again_who_it_is_before_the_team_changes(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/team"
+        page = await alice.get(place)
+        it.clock.forward(minutes(11))
+        for answer in (
+            await alice.get(place),
+            await alice.submit(page, "invite", do="invite", invited="bob", role="owner"),
+            await alice.get(f"{place}/remove", member=str(ALICE.uid)),
+        ):
+            assert answer.location == f"/account/confirm?to={place}"
+        assert await it.count("team_invitations") == 0
+
+    run(f"sqlite:///{tmp_path}/a.db", story)

@@ -1,0 +1,53 @@
+"""What happens to teams and to developers, once each."""
+
+from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.developer.team import (
+    FreshInvitation,
+    Teams,
+    give_owner,
+    mark_developer,
+    unmark_developer,
+)
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.mail import MailSettings
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Prefix, fresh_secret
+
+
+async def teams(it: Service, told: set[str]) -> None:
+    """Somebody is asked, comes, rises and goes; another invitation is taken back."""
+    keyring, now = it.foundation.keyring, it.clock.now
+    mailroom = Mailroom(MailSettings(), keyring, SYSTEM.random)
+    keeper = Teams(keyring.fingerprint_key, mailroom, it.foundation.issuer)
+    fresh = [
+        FreshInvitation(f"ti_{number}", fresh_secret(Prefix.LINK, SYSTEM.random))
+        for number in range(2)
+    ]
+
+    def work(tx: Transaction) -> None:
+        assert mark_developer(tx, ADA, now)
+        assert not mark_developer(tx, ADA, now)
+        assert not mark_developer(tx, Uid(1), now)
+        assert unmark_developer(tx, ADA, now)
+        assert not unmark_developer(tx, ADA, now)
+        ada = tx.users.find(ADA)
+        assert ada is not None
+        assert give_owner(tx, "web", ADA, now)
+        assert not give_owner(tx, "web", ADA, now)
+        assert not give_owner(tx, "web", Uid(1), now)
+        assert not give_owner(tx, "nothing", ADA, now)
+        for each in fresh:
+            assert keeper.invite(tx, "web", ada, each.id, TeamRole.MEMBER, each, now) is None
+        assert keeper.withdraw(tx, "web", ADA, "ti_0", now)
+        assert not keeper.withdraw(tx, "web", ADA, "ti_0", now)
+        assert give_owner(tx, "spa", ADA, now)
+        assert tx.members.give("spa", ADA, TeamRole.MEMBER)
+        assert give_owner(tx, "spa", ADA, now)
+        assert tx.members.give("spa", ADA, TeamRole.MEMBER)
+        assert keeper.remove(tx, "spa", ADA, ADA, now) is None
+
+    await it.write(work)
+    told |= {each.token.reveal() for each in fresh}
