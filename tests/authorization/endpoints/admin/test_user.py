@@ -93,6 +93,32 @@ def test_support_signs_people_out_and_no_more(database_url: str) -> None:
     run(database_url, story)
 
 
+def test_support_takes_lost_factors_away_and_the_person_is_told(database_url: str) -> None:
+    async def story(it: World) -> None:
+        bob = await signed_in(it, "bob")
+        browser = await administrator(it, Role.SUPPORT)
+        assert f"{PAGE}/reset-factors" not in (await browser.get(PAGE)).body
+        await it.store.write(
+            lambda tx: tx.db.run(
+                "INSERT INTO credentials (id, uid, kind, data, created_at)"
+                " VALUES ('cr_lost', 1002, 'passkey', '', 0)"
+            )
+        )
+        assert f"{PAGE}/reset-factors" in (await browser.get(PAGE)).body
+        page = await browser.follow(await do(browser, f"{PAGE}/reset-factors"))
+        assert knows(page, "are gone, and they are signed out")
+        assert not await it.store.read(lambda tx: tx.users.has_second_factor(BOB.uid))
+        assert await it.store.read(lambda tx: tx.users.password_hash(BOB.uid))
+        assert (await bob.get("/account/sessions")).status == 303
+        assert (await last(it, "factors.removed")).done_by == f"user {ALICE.uid}"
+        # Only after a proof that is younger than ten minutes.
+        it.clock.forward(601)
+        answer = await browser.get(f"{PAGE}/reset-factors")
+        assert answer.location == f"/account/confirm?to={PAGE}/reset-factors"
+
+    run(database_url, story)
+
+
 def test_nobody_acts_on_somebody_of_a_higher_role(database_url: str) -> None:
     async def story(it: World) -> None:
         for mine, theirs in (

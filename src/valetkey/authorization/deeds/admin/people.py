@@ -3,10 +3,12 @@
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.deeds.account.connected_apps import end_app
+from valetkey.authorization.deeds.account.factors import reset_factors
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.deeds.admin.roles import person
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.model.event.roles import DeveloperAdmitted, DeveloperDismissed
@@ -29,6 +31,7 @@ class PeopleDesk:
 
     accounts: AccountKeeper
     removal: Removal
+    issuer: str
 
     def disable(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
         """Switch the account off: sessions and grants end. False if it was off."""
@@ -45,6 +48,19 @@ class PeopleDesk:
         user = self._one(tx, actor, uid, Permission.RESET)
         sessions = tx.sessions.live_of(user.uid, now)
         return sum(end_session(tx, session, now, SIGNED_OUT) for session in sessions)
+
+    def reset_factors(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
+        """Take everything but the password from the account, sign them out, and tell them by mail.
+
+        False if there was nothing to take.
+        """
+        user = self._one(tx, actor, uid, Permission.RESET)
+        if not reset_factors(tx, user, now):
+            return False
+        values = {"username": user.username, "security": f"{self.issuer}/account/security"}
+        letter = Letter(LetterKind.FACTORS_RESET, user.email, _language(user), values, user.uid)
+        self.removal.mailroom.post(tx, letter, now)
+        return True
 
     def end_app(
         self, tx: Transaction, actor: Actor, uid: Uid, client_id: str, now: Instant
@@ -98,3 +114,7 @@ class PeopleDesk:
                 )
             )
         return user
+
+
+def _language(user: User) -> str:
+    return user.claims.locale or "en"

@@ -55,7 +55,7 @@ class Roles:
         leave_an_owner(tx, user)
         set_role(tx, user, role, now)
         told = {"username": user.username, "role": "" if role is None else role.value}
-        language = user.claims.locale
+        language = user.claims.locale or "en"
         letter = Letter(LetterKind.ROLE_CHANGED, user.email, language, told, user.uid)
         self.mailroom.post(tx, letter, now)
         return True

@@ -30,6 +30,7 @@ class LetterKind(StrEnum):
     EMAIL_CHANGED = "email_changed"
     NEW_DEVICE = "new_device"
     ROLE_CHANGED = "role_changed"
+    FACTORS_RESET = "factors_reset"
     REMOVAL_PLANNED = "removal_planned"
     REMOVED = "removed"
     TEAM_INVITATION = "team_invitation"

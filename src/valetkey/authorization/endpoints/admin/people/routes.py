@@ -40,7 +40,7 @@ def routes(
         UsersEndpoint(site),
         RolesEndpoint(site, roles),
     )
-    user = UserEndpoint(site, PeopleDesk(accounts, removal), roles)
+    user = UserEndpoint(site, PeopleDesk(accounts, removal, site.issuer), roles)
     owner = OwnerEndpoint(site, accounts, passwords)
 
     def page(path: str, get: Endpoint) -> Route:

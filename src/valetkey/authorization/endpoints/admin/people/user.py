@@ -65,6 +65,7 @@ class _Rule:
 RULES: Mapping[Act, _Rule] = MappingProxyType(
     {
         Act.SIGN_OUT: _Rule(Permission.RESET, "session.ended"),
+        Act.RESET_FACTORS: _Rule(Permission.RESET, "factors.removed", steps_up=True),
         Act.VERIFY_EMAIL: _Rule(Permission.PEOPLE, "user.changed"),
         Act.LET_REGISTER: _Rule(Permission.PEOPLE, "developer.admitted"),
         Act.STOP_REGISTER: _Rule(Permission.PEOPLE, "developer.dismissed"),
@@ -158,6 +159,8 @@ class UserEndpoint:
         match act:
             case Act.SIGN_OUT:
                 desk.sign_out(tx, actor, uid, now)
+            case Act.RESET_FACTORS:
+                desk.reset_factors(tx, actor, uid, now)
             case Act.VERIFY_EMAIL:
                 desk.verify_email(tx, actor, uid, now)
             case Act.LET_REGISTER | Act.STOP_REGISTER:
@@ -234,6 +237,8 @@ def _ways(dossier: Dossier, powers: Powers, *, develops: bool) -> tuple[Way, ...
     }
     if user.email_verified_at is not None:
         pointless.add(Act.VERIFY_EMAIL)
+    if not any(factor.kind != "password" for factor in dossier.factors):
+        pointless.add(Act.RESET_FACTORS)
     if not dossier.sessions:
         pointless.add(Act.SIGN_OUT)
     return tuple(
