@@ -213,6 +213,28 @@ def test_what_is_connected_ends_but_never_the_only_way_in(tmp_path: Path) -> Non
         assert "identity.unlinked" in it.events()
 
 
+def test_a_second_factor_is_asked_for_all_the_same(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        it.here.submit(arrived, "make", {"username": "ada"})
+        user = it.ours.write(lambda tx: tx.users.find_by_name("ada"))
+        assert user is not None
+        it.ours.write(
+            lambda tx: tx.db.run(
+                "INSERT INTO credentials (id, uid, kind, data, created_at)"
+                " VALUES ('cr_1', :uid, 'totp', 'sealed', 1)",
+                uid=user.uid,
+            )
+        )
+        fresh = Two(it.ours, it.other)
+        fresh.there = it.there
+        page = fresh.travel(fresh.here.open(f"{it.ours.auth_url}/oauth/sign-in?to=/account/apps"))
+        assert "/oauth/second-factor" in page.url
+        assert it.events().count("session.started") == 1
+        home = fresh.here.open(f"{it.ours.auth_url}/account/apps")
+        assert "/oauth/sign-in" in home.url
+
+
 def test_a_disabled_account_stays_closed(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))

@@ -6,12 +6,9 @@ from valetkey.authorization.endpoints.visitor.federation.federation import (
     Federation,
 )
 from valetkey.authorization.endpoints.visitor.site import Site
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.sign_in.federation.registry import Providers
 from valetkey.authorization.sign_in.federation.trip import Trips
 from valetkey.config.sections.accounts import SignUp
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.web.exchange import Request, Response
 
 
 def make_federation(foundation: Foundation, site: Site, elsewhere: Providers) -> Federation:
@@ -23,15 +20,4 @@ def make_federation(foundation: Foundation, site: Site, elsewhere: Providers) ->
         Trips(keyring.fingerprint_key, keyring.sealer, random),
         Newcomers(foundation.accounts(), random),
         sign_up=foundation.settings.accounts.sign_up is SignUp.OPEN,
-        second_step=_second_step,
-    )
-
-
-async def _second_step(request: Request, user: User, sealed: str, to: str) -> Response:
-    raise Refused(
-        Refusal(
-            ErrorCode.ACCESS_DENIED,
-            "this account asks for a second factor; sign in with its password",
-            "federation.second_factor",
-        )
     )

@@ -48,7 +48,7 @@ def disconnect(tx: Transaction, user: User, issuer: str, subject: str, now: Inst
 
 def has_other_way_in(tx: Transaction, uid: Uid, issuer: str, subject: str) -> bool:
     """Whether they can sign in without this one: by password, passkey or another identity."""
-    if tx.users.password_hash(uid) is not None:
+    if tx.users.password_hash(uid) is not None or tx.credentials.passkeys_of(uid):
         return True
     others = [(each.issuer, each.subject) for each in tx.identities.of_user(uid)]
     return any(each != (issuer, subject) for each in others)

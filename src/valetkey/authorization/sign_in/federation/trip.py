@@ -26,7 +26,6 @@ class Errand(StrEnum):
 
     SIGN_IN = "sign_in"
     CONNECT = "connect"
-    CONFIRM = "confirm"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

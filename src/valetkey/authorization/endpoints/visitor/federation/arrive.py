@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from valetkey.authorization.deeds.account.identities import connect, whose
+from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
 from valetkey.authorization.endpoints.visitor.federation.federation import (
     ARRIVED,
     CONNECTIONS,
@@ -12,8 +13,13 @@ from valetkey.authorization.endpoints.visitor.federation.federation import (
     Federation,
     with_place,
 )
-from valetkey.authorization.endpoints.visitor.federation.going_on import goes_on
-from valetkey.authorization.endpoints.visitor.site import HOME, SIGN_IN
+from valetkey.authorization.endpoints.visitor.sign_in.doorway import (
+    Doorway,
+    Entered,
+    Wanted,
+    Way,
+)
+from valetkey.authorization.endpoints.visitor.site import SIGN_IN
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.visitor.federation.failed import FailedPage
 from valetkey.authorization.sign_in.federation.provider import (
@@ -24,11 +30,8 @@ from valetkey.authorization.sign_in.federation.provider import (
 )
 from valetkey.authorization.sign_in.federation.trip import Arrival, Errand, Trip
 from valetkey.authorization.sign_in.session import (
-    NewSession,
     SignedIn,
     find_still_signed_in,
-    prove,
-    sign_in,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
@@ -70,33 +73,40 @@ class ArriveEndpoint:
         seen = await site.signed_in(request)
         if seen is None or seen.session.id != trip.session_id:
             return site.goes_to(SIGN_IN)
-        if trip.errand is Errand.CONNECT:
-            return await self._connect(request, seen, provider, claimed)
-        return await self._confirm(request, seen, provider, trip, claimed)
+        return await self._connect(request, seen, provider, claimed)
 
     async def _sign_in(
         self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
     ) -> Response:
         site, now = self.federation.site, request.at
-        new = NewSession.fresh(request.headers.get("user-agent") or "", site.random)
-        cookie, key = site.cookies.session(request), site.keyring.fingerprint_key
+        way = await self._way(request, trip)
+        if isinstance(way, Response):
+            return way
+        doorway = Doorway(site)
+        fresh, by = doorway.fresh(request), (FEDERATED,)
 
-        def work(tx: Transaction) -> User | str | None:
+        def work(tx: Transaction) -> Entered | Wanted | User | None:
             user = whose(tx, claimed, now)
-            if user is None or user.disabled_at is not None or tx.users.has_second_factor(user.uid):
+            if user is None or user.disabled_at is not None:
                 return user
-            return sign_in(tx, cookie, new, user, key, site.sessions, now, methods=(FEDERATED,))
+            return doorway.admit(tx, request, way, fresh, user, by)
 
-        found = await site.store.write(work)
-        if found is None:
+        met = await site.store.write(work)
+        if met is None:
             return self._arrived(request, provider, trip, claimed)
-        if isinstance(found, str):
-            cookies = site.cookies.begin(new.cookie, found)
-            return goes_on(site, request, found, cookies, sealed=trip.interaction, to=trip.to)
-        if found.disabled_at is not None:
+        if isinstance(met, User):
             refusal = unusable(provider.settings, "disabled").refusal
             return self._failed(request, provider, trip, refusal)
-        return await self.federation.second_step(request, found, trip.interaction, trip.to)
+        if isinstance(met, Wanted):
+            return doorway.asks_for_more(request, way, met, by)
+        return doorway.goes_on(request, way, fresh, met)
+
+    async def _way(self, request: Request, trip: Trip) -> Way | Response:
+        if not trip.interaction:
+            return Way("", trip.to)
+        site = self.federation.site
+        pending = await judge(site, request, open_interaction(site, request, trip.interaction))
+        return pending if isinstance(pending, Response) else Way(trip.interaction, "", pending)
 
     def _arrived(
         self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
@@ -117,25 +127,6 @@ class ArriveEndpoint:
 
         done = "connected" if await site.store.write(work) else "taken"
         return site.goes_to(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
-
-    async def _confirm(
-        self, request: Request, seen: SignedIn, provider: Provider, trip: Trip, claimed: Claimed
-    ) -> Response:
-        site, now = self.federation.site, request.at
-        new = NewSession.fresh(request.headers.get("user-agent") or "", site.random)
-        cookie, key = site.cookies.session(request), site.keyring.fingerprint_key
-
-        def work(tx: Transaction) -> bool:
-            asking = find_still_signed_in(tx, seen.session.id, site.sessions, now)
-            user = whose(tx, claimed, now)
-            if asking is None or user is None or user.uid != asking.user.uid:
-                return False
-            return prove(tx, cookie, new, asking, key, now, methods=(FEDERATED,))
-
-        if not await site.store.write(work):
-            refusal = unusable(provider.settings, "another_person").refusal
-            return self._failed(request, provider, trip, refusal)
-        return site.goes_to(trip.to or HOME, *site.cookies.begin(new.cookie, seen.session.id))
 
     def _failed(
         self, request: Request, provider: Provider, trip: Trip, refusal: Refusal

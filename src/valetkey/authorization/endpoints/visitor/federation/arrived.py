@@ -1,7 +1,7 @@
 """/oauth/sign-in/arrived: vouched for by another server, and nobody here yet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.deeds.account.identities import Overtaken
 from valetkey.authorization.deeds.users import Faults
@@ -12,14 +12,13 @@ from valetkey.authorization.endpoints.visitor.federation.federation import (
     Federation,
     with_place,
 )
-from valetkey.authorization.endpoints.visitor.federation.going_on import goes_on
+from valetkey.authorization.endpoints.visitor.sign_in.doorway import Doorway, Entered, way_of
 from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.visitor.federation.arrived import ArrivedPage
 from valetkey.authorization.sign_in.federation.provider import FEDERATED
 from valetkey.authorization.sign_in.federation.trip import Arrival
-from valetkey.authorization.sign_in.session import NewSession, sign_in
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request, Response
@@ -66,29 +65,25 @@ class ArrivedEndpoint:
         username, name = (form.get(each) or "" for each in _TEXTS)
         if not await self._may_join(arrival):
             return await self._page(request, arrival, username, name, status=_CONFLICT)
-        new = NewSession.fresh(request.headers.get("user-agent") or "", site.random)
-        cookie, key = site.cookies.session(request), site.keyring.fingerprint_key
-        newcomers, now = self.federation.newcomers, request.at
+        way = await way_of(site, request)
+        if isinstance(way, Response):
+            return way
+        doorway, newcomers, now = Doorway(site), self.federation.newcomers, request.at
+        fresh, begun = doorway.fresh(request), list[Entered]()
 
         def work(tx: Transaction) -> User | Faults | None:
             made = newcomers.register(tx, arrival.claimed, username, name, now)
             if isinstance(made, User):
-                methods = (FEDERATED,)
-                begun.append(
-                    sign_in(tx, cookie, new, made, key, site.sessions, now, methods=methods)
-                )
+                begun.append(doorway.enter(tx, request, fresh, made, (FEDERATED,)))
             return made
 
-        begun: list[str] = []
         try:
             made = await site.store.write(work)
         except Overtaken:
             made = None
         if isinstance(made, User):
-            cookies = (*site.cookies.begin(new.cookie, begun[-1]), self.federation.forget())
-            to = own_place(read_query(request.query).get("to"))
-            sealed = sealed_in(request)
-            return goes_on(site, request, begun[-1], cookies, sealed=sealed, to=to)
+            response = doorway.goes_on(request, way, fresh, begun[-1])
+            return replace(response, headers=(*response.headers, self.federation.forget()))
         faults = {} if made is None else {each.field: _SAID.get(each.field, "") for each in made}
         status = _CONFLICT if made is None else _BAD_REQUEST
         return await self._page(request, arrival, username, name, faults=faults, status=status)

@@ -1,12 +1,10 @@
 """What the pages about other servers share: providers, trips, the cookie of who has arrived."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from valetkey.authorization.deeds.account.identities import Newcomers
 from valetkey.authorization.endpoints.visitor.site import Site
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.visitor.federation.button import ProviderButton
 from valetkey.authorization.sign_in.federation.provider import Provider
 from valetkey.authorization.sign_in.federation.registry import Providers
@@ -35,11 +33,6 @@ _DEPARTURES = Limit(60, minutes(15))
 """So many trips begin in one neighbourhood: each is a row until it is over."""
 
 
-SecondStep = Callable[[Request, User, str, str], Awaitable[Response]]
-"""Asks who came from elsewhere for the second factor of their account, on their way to an app
-(the sealed request) or to a page of ours."""
-
-
 @dataclass(frozen=True, slots=True)
 class Federation:
     """Everything shared. `sign_up` says whether newcomers may make an account."""
@@ -49,7 +42,6 @@ class Federation:
     trips: Trips
     newcomers: Newcomers
     sign_up: bool
-    second_step: SecondStep
 
     def provider(self, request: Request) -> Provider:
         """The one that the address names; Refused (not_found) for any other."""

@@ -31,7 +31,7 @@ class LeaveEndpoint:
     federation: Federation
 
     async def get(self, request: Request) -> Response:
-        """To sign in, or, for who is signed in, to connect what is there or to confirm."""
+        """To sign in, or, for who is signed in, to connect what is there."""
         provider = self.federation.provider(request)
         query = read_query(request.query)
         errand = _ERRANDS.get(query.get("errand") or "")
@@ -51,7 +51,7 @@ class LeaveEndpoint:
         if errand is Errand.SIGN_IN:
             found = await self._sign_in(request, query, browser, trip)
         else:
-            found = await self._for_who_is_here(request, query, browser, trip)
+            found = await self._connect(request, query, browser, trip)
         if isinstance(found, Response):
             return found
         return await self.federation.depart(request, provider, found, state)
@@ -71,7 +71,7 @@ class LeaveEndpoint:
         to = own_place(query.get("to"))
         return replace(trip, interaction=sealed, to=to, fresh=fresh)
 
-    async def _for_who_is_here(
+    async def _connect(
         self, request: Request, query: Form, browser: str, trip: Trip
     ) -> Trip | Response:
         site = self.federation.site
@@ -80,12 +80,9 @@ class LeaveEndpoint:
             return seen
         session_id = seen.signed_in.session.id
         self._check(query, browser, trip.errand, session_id)
-        if trip.errand is Errand.CONNECT and (
-            response := await stepped_up(site, request, seen, CONNECTIONS)
-        ):
+        if response := await stepped_up(site, request, seen, CONNECTIONS):
             return response
-        to, fresh = own_place(query.get("to")), trip.errand is Errand.CONFIRM
-        return replace(trip, session_id=session_id, to=to, fresh=fresh)
+        return replace(trip, session_id=session_id)
 
     def _check(self, query: Form, browser: str, errand: Errand, about: str) -> None:
         expected = self.federation.site.csrf(browser, LEAVE, errand, about)
