@@ -13,6 +13,8 @@ from typing import get_type_hints
 import click
 
 from docs.endpoints import endpoints
+from valetkey.authorization.deeds.admin.permissions import MAY, PERMISSIONS, Permission
+from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.pages.errors.text import Remedy
@@ -151,12 +153,35 @@ def _line(text: str | None) -> str:
     return " ".join((text or "").split()).replace("|", "\\|")
 
 
+def roles() -> Iterator[str]:
+    """Every role, and what it may do."""
+    yield "# Roles"
+    yield (
+        "What people with a role may do on the pages under `/admin`, and programs with tokens of\n"
+        "theirs through the admin API. Nobody acts on a person with a higher role. How roles are\n"
+        "given: [run it with a team](../how-to/operate/run-it-with-a-team.md)."
+    )
+    head = " | ".join(role.value for role in Role)
+    rows = (
+        f"| `{permission}` | {said} | {' | '.join(_may(role, permission) for role in Role)} |"
+        for permission, said in PERMISSIONS.items()
+    )
+    yield "\n".join(
+        [f"| permission | what it allows | {head} |", "|---|---|" + "---|" * len(Role), *rows]
+    )
+
+
+def _may(role: Role, permission: Permission) -> str:
+    return "yes" if permission in MAY[role] else ""
+
+
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "commands.md": commands,
     "endpoints.md": endpoints,
     "errors.md": errors,
     "events.md": events,
     "settings.md": settings,
+    "roles.md": roles,
 }
 
 

@@ -15,14 +15,27 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 class Permission(StrEnum):
     """What a role can allow; each page, each deed and each call of the API names one."""
 
-    READ = "read"  # see people, apps, events, settings and the overview
-    RESET = "reset"  # help people back in: reset factors, send a reset mail, sign them out
-    PEOPLE = "people"  # switch people off and on, change, delete them
-    CLIENTS = "clients"  # change, switch off and verify apps, and who may register them
-    KEYS = "keys"  # rotate keys, make tokens of the admin API
-    SETTINGS = "settings"  # name, logo, colours, a mail to try it
-    ROLES = "roles"  # give and take roles
+    READ = "read"
+    RESET = "reset"
+    PEOPLE = "people"
+    CLIENTS = "clients"
+    KEYS = "keys"
+    SETTINGS = "settings"
+    ROLES = "roles"
 
+
+PERMISSIONS: Mapping[Permission, str] = MappingProxyType(
+    {
+        Permission.READ: "see people, apps, keys, events, settings and the overview",
+        Permission.RESET: "help people back in: sign them out, take lost factors away",
+        Permission.PEOPLE: "switch people off and on, delete them, end the access of apps",
+        Permission.CLIENTS: "change, switch off and verify apps; who may register them",
+        Permission.KEYS: "rotate keys, make tokens of the admin API",
+        Permission.SETTINGS: "change name, logo and colour, try the mail",
+        Permission.ROLES: "give and take roles",
+    }
+)
+"""What each of them is for."""
 
 MAY: Mapping[Role, frozenset[Permission]] = MappingProxyType(
     {
