@@ -1,8 +1,11 @@
 """The flow tried in the browser, step by step, and the hardest to lay out."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tests.authorization.pages.developer_examples import HEAD, ISSUER, head
+from valetkey.authorization.deeds.developer.snippets import snippets_of
+from valetkey.authorization.model.register.client import client_without_rights
 from valetkey.authorization.pages.developer.trial.pages import (
     Token,
     Told,
@@ -12,8 +15,11 @@ from valetkey.authorization.pages.developer.trial.pages import (
     TryTokensPage,
     TryUserInfoPage,
 )
+from valetkey.authorization.pages.developer.trial.start import SnippetText, StartPage
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.who import AskingApp
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
 
 _ODD = '</code><script>alert(1)</script>\u202e\' onload="x" {{ 7*7 }} %(name)s'
 _CATCHER = f"{ISSUER}/developer/try/callback"
@@ -69,6 +75,17 @@ _NO = (
 )
 
 
+def _snippets() -> tuple[SnippetText, ...]:
+    client = replace(
+        client_without_rights(HEAD.client_id, Instant(0)),
+        redirect_uris=(_OWN,),
+        grant_types=frozenset({"authorization_code"}),
+        scope=Scope.of("openid", "notes:read"),
+    )
+    found = snippets_of(client, ISSUER, "https://api.example")
+    return tuple(SnippetText(each.id, each.language, each.needs, each.code) for each in found)
+
+
 def trial_examples(hostile: AskingApp) -> Mapping[str, Page]:
     """Each step, as it goes well and as it does not."""
     odd = (Told(_ODD, _ODD),)
@@ -86,6 +103,11 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, Page]:
         fault="This is no answer to this request: its state is missing, or another.",
     )
     return {
+        "start": StartPage(HEAD, _snippets(), "python", (("Server", ISSUER),), has_secret=True),
+        "start_none": StartPage(HEAD, (), "", (("Server", ISSUER),), has_secret=True),
+        "start_hostile": StartPage(
+            head(hostile), _snippets()[:1], "curl", (("Server", ISSUER),), has_secret=False
+        ),
         "try": TryPage(HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (_OWN,), scopes),
         "try_nothing_chosen": TryPage(
             HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (), scopes[:1], nothing_chosen=True

@@ -37,7 +37,7 @@ SHOWN = 25
 
 _PLACE = re.compile(r"([1-9][0-9]{0,11})\.(VK-[0-9A-Z-]{14})", re.ASCII)
 _CODES = frozenset(ErrorCode)
-WAYS = frozenset({"settings", "secrets", "try"})
+WAYS = frozenset({"settings", "secrets", "start", "try"})
 """The pages of the portal that there are."""
 
 

@@ -5,6 +5,7 @@ from valetkey.authorization.deeds.developer.trial import CATCHER
 from valetkey.authorization.endpoints.developer.insight.failures import FailuresEndpoint
 from valetkey.authorization.endpoints.developer.insight.health import HealthEndpoint
 from valetkey.authorization.endpoints.developer.insight.people import PeopleEndpoint
+from valetkey.authorization.endpoints.developer.insight.start import StartEndpoint
 from valetkey.authorization.endpoints.developer.insight.trial import TryEndpoint
 from valetkey.authorization.endpoints.developer.insight.usage import UsageEndpoint
 from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
@@ -42,6 +43,7 @@ def routes(
         page(f"{_APP}/people", PeopleEndpoint(site).get),
         page(f"{_APP}/health", health.get),
         form(f"{_APP}/health/{{mend}}", health.ask, health.mend),
+        page(f"{_APP}/start", StartEndpoint(site).get),
         form(_TRY, trial.get, trial.post),
         step(f"{_TRY}/answer", trial.landed),
         step(f"{_TRY}/exchange", trial.exchange),

@@ -1,0 +1,47 @@
+"""First request: a program with the app's own ids, and no secret in it."""
+
+from dataclasses import replace
+from html import unescape
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.developer.insight.teams import (
+    WEB1,
+    are_for_the_team_alone,
+    team,
+)
+from tests.authorization.endpoints.visitor.world import ISSUER, WEB, World, run
+from valetkey.authorization.model.register.client import AuthenticationMethod
+
+
+def test_each_language_has_its_program_with_the_ids_of_the_app(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        browser = await are_for_the_team_alone(it, f"{WEB1}/start")
+        first = await browser.get(f"{WEB1}/start")
+        assert knows(first, "#!/bin/sh")
+        for language in ("curl", "python", "authlib", "node"):
+            page = await browser.get(f"{WEB1}/start", **{"in": language})
+            program = unescape(page.body.partition('id="snippet">')[2].partition("</code>")[0])
+            assert "web1" in program
+            assert "https://app.example/cb" in program
+            assert ISSUER in program
+            assert "CLIENT_SECRET" in program
+            assert f'?in={language}"\n               aria-current="page"' in page.body
+            assert 'data-copy="snippet"' in page.body
+        for wrong in ("browser", "x", "<script>"):
+            page = await browser.get(f"{WEB1}/start", **{"in": wrong})
+            assert page.status == 200
+            assert knows(page, "#!/bin/sh")
+
+    run(sqlite_url, story)
+
+
+def test_an_app_that_signs_is_told_to_use_a_library(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        await it.change(replace(WEB, authentication_method=AuthenticationMethod.PRIVATE_KEY_JWT))
+        page = await (await signed_in(it)).get(f"{WEB1}/start")
+        assert knows(page, "There is no program for this kind of app")
+        assert knows(page, f"{ISSUER}/oauth/token")
+
+    run(sqlite_url, story)
