@@ -17,7 +17,7 @@ from valetkey.authorization.pages.account.apps.apps import (
 )
 from valetkey.authorization.pages.account.security.confirm import ConfirmPage
 from valetkey.authorization.pages.account.security.password import PasswordPage
-from valetkey.authorization.pages.account.sessions import SessionLine, SessionsPage
+from valetkey.authorization.pages.account.sessions import Proof, SessionLine, SessionsPage
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.pages.who import AskingApp, SignedInPerson
@@ -90,9 +90,9 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
     )
     here = SessionLine("se_1", "Firefox", "Linux", ago(90_000), ago(5), here=True)
     others = (
-        SessionLine("se_2", "Safari", "iPhone", ago(700_000), ago(7_300)),
-        SessionLine("se_3", "", "", ago(70_000), ago(3_600)),
-        SessionLine("se_4", "Chrome", "", ago(59), ago(59)),
+        SessionLine("se_2", "Safari", "iPhone", ago(700_000), ago(7_300), proof=Proof.PASSKEY),
+        SessionLine("se_3", "", "", ago(70_000), ago(3_600), proof=Proof.ELSEWHERE),
+        SessionLine("se_4", "Chrome", "", ago(59), ago(59), proof=Proof.TWO_STEPS),
     )
     end, all_, sessions = "/account/apps/end", "/account/apps/end-all", "/account/sessions"
     security = "/account/security"

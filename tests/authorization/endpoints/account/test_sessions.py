@@ -1,6 +1,9 @@
 """Where one is signed in: every browser by its name, and the end of each but this."""
 
+import re
 from dataclasses import replace
+
+import pytest
 
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
 from tests.authorization.endpoints.visitor.browser import Browser
@@ -154,5 +157,28 @@ def test_no_link_and_no_form_of_another_site_signs_anybody_out(sqlite_url: str) 
         assert (await it.browser().get("/account/sessions")).location == (
             "/oauth/sign-in?to=/account/sessions"
         )
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        (("pwd",), "With a password<"),
+        (("pwd", "otp", "mfa"), "With a password and a second step"),
+        (("pwd", "swk", "mfa"), "With a password and a second step"),
+        (("hwk", "user", "mfa"), "With a passkey"),
+        ((), "With an account elsewhere"),
+    ],
+)
+def test_a_session_says_how_it_was_begun(
+    sqlite_url: str, methods: tuple[str, ...], words: str
+) -> None:
+    async def story(it: World) -> None:
+        browser = await signed_in(it)
+        said = " ".join(methods)
+        await it.store.write(lambda tx: tx.db.run("UPDATE sessions SET methods = :m", m=said))
+        page = await browser.get("/account/sessions")
+        assert words in re.sub(r"\s+", " ", page.body).replace(" </span>", "</span>")
 
     run(sqlite_url, story)

@@ -1,14 +1,15 @@
 """/account/sessions: the browsers in which a person is signed in, and the end of that."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.visitor.site import SESSIONS, Site
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.pages.account.sessions import SessionLine, SessionsPage
+from valetkey.authorization.pages.account.sessions import Proof, SessionLine, SessionsPage
 from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.kernel.moment import Instant, later
 from valetkey.web.exchange import Request, Response
@@ -81,4 +82,14 @@ def _line(session: Session, seen: Visit, now: Instant) -> SessionLine:
         since=When(session.created_at, now),
         last_seen=When(session.last_seen_at, now),
         here=session.id == seen.signed_in.session.id,
+        proof=_proof(session.methods),
     )
+
+
+def _proof(methods: Collection[str]) -> Proof:
+    if Method.PASSWORD in methods:
+        # A password is said alone, or beside what came after it.
+        return Proof.PASSWORD if len(methods) == 1 else Proof.TWO_STEPS
+    if Method.HARDWARE_KEY in methods or Method.SOFTWARE_KEY in methods:
+        return Proof.PASSKEY
+    return Proof.ELSEWHERE

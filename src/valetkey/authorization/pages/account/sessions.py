@@ -1,9 +1,19 @@
 """Where one is signed in, browser by browser."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 from valetkey.authorization.pages.visitor.when import When
+
+
+class Proof(StrEnum):
+    """How somebody showed who they are."""
+
+    PASSWORD = "password"
+    PASSKEY = "passkey"
+    TWO_STEPS = "two_steps"  # a password, and something else
+    ELSEWHERE = "elsewhere"  # another server said so
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +27,7 @@ class SessionLine:
     last_seen: When
     #: The one that looks at the page.
     here: bool = False
+    proof: Proof = Proof.PASSWORD
 
 
 @dataclass(frozen=True, slots=True)

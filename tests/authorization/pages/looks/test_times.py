@@ -1,0 +1,82 @@
+"""Moments in the zone of the device, where the account names none."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, Route
+
+from tests.authorization.pages.person_examples import person_examples
+from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage
+from valetkey.authorization.pages.looks.asset import assets
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.viewer import ANYBODY, Viewer
+from valetkey.authorization.pages.page import content_security_policy, render
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+from valetkey.kernel.moment import Instant
+
+_AT = Instant(1_795_305_600)  # 2026-11-22 00:00:00 in UTC
+_PAGE = ActivityPage(
+    (
+        ActivityLine("session.started", When(_AT, Instant(_AT + 180))),
+        ActivityLine("user.registered", When(_AT, Instant(_AT + 9_000_000))),
+    )
+)
+_PROFILE = person_examples(SignedInPerson("ada"), AskingApp("A", "a.example"))["profile_empty"]
+
+
+def _answer(route: Route) -> None:
+    brand = Brand()
+    path = route.request.url.removeprefix("https://auth.example")
+    for asset in assets(brand):
+        if asset.path == path:
+            route.fulfill(body=asset.body, content_type=asset.content_type)
+            return
+    pages = {
+        "/": (_PAGE, ANYBODY),
+        "/named": (_PAGE, Viewer(zone="UTC")),
+        "/me": (_PROFILE, ANYBODY),
+    }
+    page, viewer = pages.get(path, (_PAGE, ANYBODY))
+    policy = content_security_policy(brand=brand, scripts=True)
+    route.fulfill(
+        body=render(page, brand=brand, viewer=viewer),
+        content_type="text/html; charset=utf-8",
+        headers={"Content-Security-Policy": policy},
+    )
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Page]:
+    """A tab in New York."""
+    context = browser.new_context(timezone_id="America/New_York")
+    tab = context.new_page()
+    complaints: list[str] = []
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.route("**/*", _answer)
+    yield tab
+    context.close()
+    assert not complaints
+
+
+def test_the_exact_moment_and_the_day_are_those_of_the_device(tab: Page) -> None:
+    tab.goto("https://auth.example/")
+    soon, long_ago = tab.locator("time").all()
+    assert soon.inner_text() == "3 minutes ago"
+    for each in (soon, long_ago):
+        title = each.get_attribute("title") or ""
+        assert title.startswith("Saturday, November 21, 2026"), title
+        assert "7:00:00" in title
+    assert long_ago.inner_text() == "2026-11-21"
+
+
+def test_the_zone_that_the_account_names_is_left_alone(tab: Page) -> None:
+    tab.goto("https://auth.example/named")
+    for each in tab.locator("time").all():
+        assert each.get_attribute("title") == "2026-11-22 00:00:00 UTC"
+
+
+def test_the_zone_of_the_device_is_offered_and_filled_in(tab: Page) -> None:
+    tab.goto("https://auth.example/me")
+    tab.get_by_role("button", name="Take the zone of this device").click()
+    assert tab.input_value("#zoneinfo") == "America/New_York"
