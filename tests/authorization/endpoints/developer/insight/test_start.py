@@ -1,5 +1,6 @@
 """First request: a program with the app's own ids, and no secret in it."""
 
+import re
 from dataclasses import replace
 from html import unescape
 
@@ -26,7 +27,9 @@ def test_each_language_has_its_program_with_the_ids_of_the_app(sqlite_url: str) 
             assert "https://app.example/cb" in program
             assert ISSUER in program
             assert "CLIENT_SECRET" in program
-            assert f'?in={language}"\n               aria-current="page"' in page.body
+            tabs = page.body.partition('class="tabs"')[2].partition("</nav>")[0]
+            chosen = re.findall(r'in=(\w+)"\s+aria-current="page"', tabs)
+            assert chosen == [language]
             assert 'data-copy="snippet"' in page.body
         for wrong in ("browser", "x", "<script>"):
             page = await browser.get(f"{WEB1}/start", **{"in": wrong})
