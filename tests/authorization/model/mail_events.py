@@ -2,16 +2,23 @@
 
 from email.message import EmailMessage
 
-from valetkey.config.sections.mail import MailSettings
-
 from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.deeds.account.invitations import Invitations
+from valetkey.authorization.deeds.account.mailed.email import EmailChange
+from valetkey.authorization.deeds.account.mailed.password_reset import PasswordReset
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.upkeep.post import PostOffice
 from valetkey.authorization.upkeep.smtp import Unsent
+from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.kernel.moment import days, later
 from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.web.offload import Offload
 
+_BOX = MailSettings(transport=MailTransport.MAILBOX)
 _SETTINGS = MailSettings(host="mail.example", from_address="no-reply@auth.example")
 
 
@@ -30,3 +37,31 @@ async def letters(it: Service) -> None:
     for _ in "12":
         await it.write(lambda tx: mailroom.post(tx, letter, it.clock.now))
     await office.deliver_some()
+
+
+async def links(it: Service) -> None:
+    """Somebody is invited, somebody forgot their password, an address takes an account back."""
+    mailroom = Mailroom(_BOX, it.foundation.keyring, SYSTEM.random)
+    made, now = it.foundation.links, it.clock.now
+    link = made.fresh()
+    invitations = Invitations(made, mailroom)
+    assert await it.write(lambda tx: invitations.invite(tx, "grace@example.com", link, "en", now))
+    email = EmailChange(it.foundation.store, made, mailroom)
+    undo = made.fresh()
+    says = {"uid": str(ADA), "email": "old@example.com"}
+    await it.write(
+        lambda tx: made.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, later(now, days(1)))
+    )
+    assert await email.undo(undo.reveal(), now)
+    offload = Offload(1, 1)
+    passwords = PasswordSignIn(
+        it.foundation.store,
+        offload,
+        it.foundation.keyring.fingerprint_key,
+        it.settings.passwords,
+        it.settings.limits,
+        SYSTEM.random,
+    )
+    reset = PasswordReset(made, mailroom, it.foundation.accounts(), passwords)
+    assert not await reset.ask("old@example.com", "192.0.2.1", "en", now)
+    offload.close()

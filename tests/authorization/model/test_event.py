@@ -242,6 +242,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await teams(it, told)
         await _desk(it, told)
         await _programs(it, told)
+        await links(it)
         told.add(await ada_as_owner(it))
         records = await it.read(lambda tx: tx.events.page(Instant(0), "", 10_000))
         assert {record.name for record in records} == {event.name for event in EVENTS}

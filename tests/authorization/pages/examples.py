@@ -7,6 +7,7 @@ from tests.authorization.pages.developer_examples import developer_examples
 from tests.authorization.pages.federation_examples import federation_examples
 from tests.authorization.pages.insight_examples import insight_examples
 from tests.authorization.pages.person_examples import person_examples
+from tests.authorization.pages.mailed_examples import mailed_examples
 from tests.authorization.pages.people_examples import people_examples
 from tests.authorization.pages.person_examples import person_examples
 from tests.authorization.pages.security_examples import security_examples
@@ -103,6 +104,7 @@ EXAMPLES: Mapping[str, Page] = {
     **trial_examples(HOSTILE),
     **person_examples(ADA, PRINTER, LONG, RTL, HOSTILE),
     **people_examples(),
+    **mailed_examples(PRINTER, HOSTILE),
     **things_examples(LONG, RTL, HOSTILE),
     "sign_in": SIGN_IN,
     "sign_in_alone": SignInPage("/oauth/sign-in", "csrf-value"),

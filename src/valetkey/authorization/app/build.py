@@ -17,7 +17,7 @@ from valetkey.authorization.app.clients import (
 from valetkey.authorization.app.federation import make_federation
 from valetkey.authorization.app.parts import make_courier, make_door, make_minter, make_reader
 from valetkey.authorization.app.people import make_site
-from valetkey.authorization.app.post import make_post
+from valetkey.authorization.app.post import make_mailed, make_post
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.deeds.account.password_change import PasswordChange
@@ -34,7 +34,7 @@ from valetkey.authorization.endpoints.developer.insight.routes import (
     routes as insight_routes,
 )
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
-from valetkey.authorization.endpoints.mailed.mailbox import mailbox_routes
+from valetkey.authorization.endpoints.mailed.routes import mailed_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.endpoints.visitor.federation.routes import (
@@ -126,7 +126,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     routes = (
         *visitor_routes(site, passwords, minter, refuse_with_page, federation.sign_in_buttons),
         *federation_routes(federation, refuse_with_page),
-        *mailbox_routes(site, foundation.mailroom, refuse_with_page),
+        *mailed_routes(site, make_mailed(foundation, passwords), refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
         *account_routes(site, sign_out, password_change, refuse_with_page),
         *person_routes(site, foundation.removal, refuse_with_page),

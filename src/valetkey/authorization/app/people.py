@@ -36,6 +36,8 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
             foundation.shared_secrets,
             foundation.outgoing,
         ),
+        accounts=settings.accounts,
+        notices=foundation.notices,
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
         factor_settings=settings.factors,
         administration=settings.administration,

@@ -1,9 +1,15 @@
-"""Who sends letters, where the settings say that they are sent."""
+"""Letters: who sends them, and everything that a link in one finishes."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 
+from valetkey.authorization.deeds.account.mailed.email import EmailChange
+from valetkey.authorization.deeds.account.mailed.password_reset import PasswordReset
+from valetkey.authorization.deeds.account.mailed.sign_up import SignUp
 from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.endpoints.mailed.routes import Mailed
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.upkeep.post import PostOffice
 from valetkey.authorization.upkeep.smtp import MailServer
 
@@ -18,3 +24,16 @@ def make_post(
     send = MailServer.of(foundation.settings).send
     office = PostOffice(foundation.store, mailroom, send, lambda: site.brand, foundation.runtime)
     return (office.deliver,)
+
+
+def make_mailed(foundation: Foundation, passwords: PasswordSignIn) -> Mailed:
+    """Sign-up, another password, another address."""
+    links, mailroom, accounts = foundation.links, foundation.mailroom, foundation.accounts()
+    settings = foundation.settings
+    here = replace(passwords, door="mailed")
+    return Mailed(
+        SignUp(settings.accounts.sign_up, links, mailroom, accounts, here, settings.brand.name),
+        foundation.people_invitations,
+        PasswordReset(links, mailroom, accounts, here),
+        EmailChange(foundation.store, links, mailroom),
+    )

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.account.invitations import Invitations
+from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
@@ -141,7 +144,22 @@ class Foundation:
 
     def accounts(self) -> AccountKeeper:
         """The keeper of people."""
-        return AccountKeeper(self.runtime.random)
+        return AccountKeeper(self.runtime.random, self.notices)
+
+    @property
+    def notices(self) -> Notices:
+        """What tells people of what concerns their account's safety."""
+        return Notices(self.issuer, self.mailroom)
+
+    @property
+    def links(self) -> Links:
+        """Links in letters."""
+        return Links(self.issuer, self.keyring, self.runtime.random)
+
+    @property
+    def people_invitations(self) -> Invitations:
+        """Who may make an account by invitation."""
+        return Invitations(self.links, self.mailroom)
 
     @property
     def mailroom(self) -> Mailroom:

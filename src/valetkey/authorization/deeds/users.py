@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.person import claim_faults
 from valetkey.authorization.model.account.claims import StandardClaims
@@ -63,6 +64,8 @@ class AccountKeeper:
     """Keeps the register of people. Its methods run inside a transaction."""
 
     random: Callable[[int], bytes]
+    #: Tells people what happened to their account; None where nobody is told.
+    notices: Notices | None = None
 
     def register(
         self,
@@ -132,6 +135,8 @@ class AccountKeeper:
         tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), data, now)
         tx.events.add(PasswordChanged(user.uid), now)
         forget_devices(tx, user.uid, now)
+        if self.notices is not None:
+            self.notices.password_changed(tx, user, now)
         end_everything(tx, user, now, "password_changed", keep=keep)
 
     def disable(self, tx: Transaction, user: User, now: Instant) -> bool:

@@ -138,6 +138,21 @@ class Users:
             now=now,
         )
 
+    def drop_password(self, uid: Uid) -> None:
+        """Let no password open the account."""
+        self.db.run("DELETE FROM credentials WHERE uid = :uid AND kind = 'password'", uid=uid)
+
+    def email_held_until(self, uid: Uid) -> Instant | None:
+        """Until when the address may not change again; None if it may."""
+        row = self.db.row("SELECT email_held_until FROM users WHERE uid = :uid", uid=uid)
+        return None if row is None or row[0] is None else Instant(row[0])
+
+    def hold_email(self, uid: Uid, until: Instant | None) -> None:
+        """Let the address not change again before then."""
+        self.db.run(
+            "UPDATE users SET email_held_until = :until WHERE uid = :uid", uid=uid, until=until
+        )
+
     def renew_password_hash(self, uid: Uid, old: str, new: str) -> bool:
         """Exchange the hash of the same password; False if the password changed meanwhile."""
         renewed = self.db.run(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.visitor.language import kept_wish
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
@@ -36,6 +37,7 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
+from valetkey.config.sections.accounts import AccountSettings
 from valetkey.config.sections.administration import AdministrationSettings
 from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.portal import PortalSettings
@@ -89,6 +91,8 @@ class Site:
     factor_settings: FactorSettings = FactorSettings()
     administration: AdministrationSettings = AdministrationSettings()
     portal: PortalSettings = PortalSettings()
+    accounts: AccountSettings = AccountSettings()
+    notices: Notices | None = None
 
     @property
     def brand(self) -> Brand:

@@ -73,6 +73,29 @@ class DataExported(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class UserInvited(Event):
+    """Somebody may make an account who has none."""
+
+    name: ClassVar[str] = "user.invited"
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordResetRequested(Event):
+    """A link to choose another password was mailed to the account's address."""
+
+    name: ClassVar[str] = "password_reset.requested"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class EmailRestored(Event):
+    """The address before took the account back; everybody is signed out of it."""
+
+    name: ClassVar[str] = "email.restored"
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
 class PasswordChanged(Event):
     """A password was set; grants ended, and sessions but the one in which it was changed."""
 

@@ -62,13 +62,16 @@ from valetkey.authorization.model.event.keys import (
 )
 from valetkey.authorization.model.event.mail import MailDispatched, MailGivenUp
 from valetkey.authorization.model.event.people import (
+    EmailRestored,
     DataExported,
     IdentityLinked,
     IdentityUnlinked,
     PasswordChanged,
+    PasswordResetRequested,
     UserChanged,
     UserDisabled,
     UserEnabled,
+    UserInvited,
     UserRegistered,
     UserRemovalCancelled,
     UserRemovalPlanned,
@@ -132,6 +135,9 @@ _OF_PEOPLE: tuple[type[Event], ...] = (
     UserChanged,
     UserDisabled,
     UserEnabled,
+    UserInvited,
+    PasswordResetRequested,
+    EmailRestored,
     PasswordChanged,
     MailDispatched,
     MailGivenUp,

@@ -18,6 +18,7 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "sessions": "/account/sessions",
         "activity": "/account/activity",
         "security": "/account/security",
+        "email": "/account/email",
         "password": "/account/security/password",
         "remove_password": "/account/security/password/remove",
         "passkeys": "/account/security/passkeys/",

@@ -20,12 +20,13 @@ DARK_CARD = "#191c20"
 # An image that somebody opens by itself is a document: it may style itself and nothing else.
 _SANDBOX = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 
-_SCRIPTS = ("copy.js", "passkey.js", "times.js")
+_SCRIPTS = ("copy.js", "passkey.js", "strength.js", "times.js")
 _STYLES = (
     "style.css",
     "controls.css",
     "parts.css",
     "visitor.css",
+    "mailed.css",
     "account.css",
     "person.css",
     "errors.css",

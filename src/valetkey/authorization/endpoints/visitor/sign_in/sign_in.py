@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from valetkey.authorization.deeds.account.mailed.links import FORGOTTEN, SIGN_UP
 from valetkey.authorization.endpoints.authorize.pending import decides_again
 from valetkey.authorization.endpoints.visitor.sign_in.doorway import (
     Doorway,
@@ -19,6 +20,7 @@ from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.factors.proof import Unproved
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.exchange import Pairs, Request, Response
 from valetkey.web.form import read_form
@@ -144,6 +146,8 @@ class SignInEndpoint:
             passkey_failed=refusal is _NO_PASSKEY,
             passkey=passkeys.ask(PURPOSE, bound, request.at) if passkeys.domain else "",
             wait=wait,
+            forgotten_url=FORGOTTEN,
+            sign_up_url=way.leads(SIGN_UP) if site.accounts.sign_up is SignUp.OPEN else "",
             providers=self.buttons(browser, way.about, way.sealed, way.to),
         )
         status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED

@@ -21,7 +21,7 @@ class ListedLetter:
 class MailboxPage:
     """Every letter of the last day, newest first."""
 
-    template: ClassVar[str] = "mail/mailbox.html"
+    template: ClassVar[str] = "mail/mailbox/mailbox.html"
 
     letters: tuple[ListedLetter, ...]
     #: This page again, to see what has come since.
@@ -32,7 +32,7 @@ class MailboxPage:
 class LetterPage:
     """One letter, with links to follow."""
 
-    template: ClassVar[str] = "mail/letter.html"
+    template: ClassVar[str] = "mail/mailbox/letter.html"
 
     to: str
     subject: str

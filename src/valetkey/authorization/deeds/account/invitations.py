@@ -1,0 +1,45 @@
+"""Invitations: an address whose owner may make an account, by a link that works once."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.deeds.account.mailed.links import SIGN_UP, Links
+from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.model.event.people import UserInvited
+from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, days, later
+from valetkey.kernel.secret import Secret
+
+LIFETIME = days(7)
+"""So long an invitation works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invitations:
+    """Invites people. Its methods run inside a transaction."""
+
+    links: Links
+    mailroom: Mailroom
+
+    def invite(self, tx: Transaction, email: str, link: Secret, language: str, now: Instant) -> str:
+        """The address of the page for who is invited; a letter tells it where mail is on.
+
+        `link` is from `links.fresh`. Who has an account is not invited: "" then. The address must
+        be one that `is_mailable` takes.
+        """
+        if tx.users.find_by_name(email) is not None:
+            return ""
+        until = later(now, LIFETIME)
+        self.links.issue(tx, VoucherKind.INVITATION, link, {"email": email}, until)
+        url = self.links.address(SIGN_UP, link)
+        values = {"link": url, "days": str(LIFETIME // days(1))}
+        letter = Letter(LetterKind.INVITATION, email, language, values, good_until=until)
+        self.mailroom.post(tx, letter, now)
+        tx.events.add(UserInvited(), now)
+        return url
+
+    def find(self, tx: Transaction, text: str, now: Instant) -> str:
+        """Whose invitation this is: an address; "" for one that is not good any more."""
+        found = self.links.find(tx, VoucherKind.INVITATION, text, now)
+        return "" if found is None else found.says["email"]

@@ -1,0 +1,84 @@
+"""Links in letters: random, good once, for a while, and only while what they speak of is so."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_secret, well_formed
+
+SIGN_UP = "/account/new"
+SIGN_UP_CONFIRM = "/account/new/confirm"
+FORGOTTEN = "/account/forgotten"
+RESET = "/account/reset"
+EMAIL = "/account/email"
+EMAIL_CONFIRM = "/account/email/confirm"
+EMAIL_VERIFY = "/account/email/verify"
+EMAIL_UNDO = "/account/email/undo"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A link that is still good, and what was written down when it was made."""
+
+    voucher: Voucher
+    says: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Makes and redeems them. What they speak of is kept sealed, themselves as fingerprints."""
+
+    issuer: str
+    keyring: Keyring
+    random: Callable[[int], bytes]
+
+    def fresh(self) -> Secret:
+        """One that nobody can guess; drawn before the transaction that may issue it."""
+        return fresh_secret(Prefix.LINK, self.random)
+
+    def address(self, path: str, link: Secret) -> str:
+        """What is written into the letter."""
+        return f"{self.issuer}{path}?link={link.reveal()}"
+
+    def issue(
+        self,
+        tx: Transaction,
+        kind: VoucherKind,
+        link: Secret,
+        says: Mapping[str, str],
+        until: Instant,
+    ) -> None:
+        """Make it good until then."""
+        print_ = self._print(kind, link.reveal())
+        plain = msgspec.json.encode(dict(says))
+        sealed = self.keyring.sealer.seal(plain, _place(kind, print_), self.random)
+        tx.vouchers.issue(Voucher(kind, print_, "", "", sealed, until))
+
+    def find(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> Found | None:
+        """What this link speaks of; None for one that is used, expired, or was never made."""
+        if not well_formed(Prefix.LINK, text):
+            return None
+        print_ = self._print(kind, text)
+        voucher = tx.vouchers.find(kind, print_)
+        if voucher is None or voucher.redeemed_at is not None or voucher.expires_at <= now:
+            return None
+        plain = self.keyring.sealer.open(voucher.payload, _place(kind, print_))
+        if plain is None:
+            return None
+        return Found(voucher, msgspec.json.decode(plain, type=dict[str, str]))
+
+    def redeem(self, tx: Transaction, found: Found, now: Instant) -> bool:
+        """Use it up. Of all who try, exactly one is told True."""
+        return tx.vouchers.redeem(found.voucher, now)
+
+    def _print(self, kind: VoucherKind, text: str) -> Fingerprint:
+        return self.keyring.fingerprint_key.of(f"link {kind}", text)
+
+
+def _place(kind: VoucherKind, print_: Fingerprint) -> str:
+    return f"vouchers.payload:{kind}:{print_}"

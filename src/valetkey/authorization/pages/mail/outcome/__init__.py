@@ -1,0 +1,1 @@
+"""How it stands with a link in a letter."""

@@ -1,0 +1,1 @@
+"""How somebody comes to an account of their own."""

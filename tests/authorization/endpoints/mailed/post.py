@@ -1,0 +1,103 @@
+"""The whole server with a mailbox, people who read their letters, and browsers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.world import ADA, Service, service
+from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.mail import MailSettings, MailTransport
+
+WORD = "a good long password"
+OTHER = "nine violet kettles"
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+BOX = MailSettings(transport=MailTransport.MAILBOX)
+OPEN = AccountSettings(sign_up=SignUp.OPEN)
+
+
+def browser(it: Service) -> Browser:
+    """Somebody's."""
+    return Browser(it.app, host="127.0.0.1:8400", scheme="http")
+
+
+async def letters(it: Service) -> list[Letter]:
+    """Everything that was written, newest first."""
+    mailroom, now = it.foundation.mailroom, it.clock.now
+    kept = await it.read(lambda tx: tx.mails.kept(now, 99))
+    found = [mailroom.open(mail) for mail in kept]
+    return [letter for letter in found if letter is not None]
+
+
+async def only(it: Service, kind: LetterKind) -> Letter:
+    """The one letter of this kind."""
+    (found,) = [letter for letter in await letters(it) if letter.kind is kind]
+    return found
+
+
+def link_of(letter: Letter) -> str:
+    """The link in it, as a path of the server."""
+    parts = urlsplit(letter.values["link"])
+    return f"{parts.path}?{parts.query}"
+
+
+async def ada(it: Service) -> User:
+    """The account as it is."""
+    found = await it.read(lambda tx: tx.users.find(ADA))
+    assert found is not None
+    return found
+
+
+async def proven(it: Service) -> None:
+    """Ada has a password, and an address that is known to be hers."""
+    await it.password(WORD)
+    record = UserRecord("ada", "ada@example.com", "Ada", email_verified=True)
+
+    def work(tx: Transaction) -> None:
+        user = tx.users.find(ADA)
+        assert user is not None
+        assert isinstance(it.foundation.accounts().change(tx, user, record, it.clock.now), User)
+
+    await it.write(work)
+
+
+async def signed_in(it: Service, word: str = WORD, name: str = "ada") -> Browser:
+    """A browser in which she is."""
+    here = browser(it)
+    page = await here.get("/oauth/sign-in")
+    answer = await here.submit(page, "sign-in", username=name, password=word)
+    assert answer.status == 303, answer.body
+    return here
+
+
+async def may_sign_in(it: Service, word: str, name: str = "ada") -> bool:
+    """Whether this password opens the account."""
+    here = browser(it)
+    page = await here.get("/oauth/sign-in")
+    return (await here.submit(page, "sign-in", username=name, password=word)).status == 303
+
+
+async def asked_to_sign_up(it: Service, here: Browser, **typed: str) -> Answer:
+    """The form, filled in."""
+    usual = {"username": "grace", "email": "grace@example.com", "name": "Grace", "new": OTHER}
+    page = await here.get("/account/new")
+    return await here.submit(page, "create", **{**usual, **typed})
+
+
+def run(
+    folder: Path, story: Callable[[Service], Awaitable[None]], database: str = "", **more: Any
+) -> None:
+    """Tell a story; `more` replaces groups of settings."""
+    how: dict[str, Any] = {"mail": BOX, "accounts": OPEN, **more}
+
+    async def tell() -> None:
+        async with service(folder, database, **how) as it:
+            await story(it)
+
+    asyncio.run(tell())

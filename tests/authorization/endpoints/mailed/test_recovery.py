@@ -1,0 +1,273 @@
+"""Another password for who forgot theirs: once, for 20 minutes, and nobody learns who is here."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.mailed.post import (
+    OTHER,
+    WORD,
+    ada,
+    browser,
+    letters,
+    link_of,
+    may_sign_in,
+    only,
+    proven,
+    run,
+    signed_in,
+)
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.deeds.account.mailed.password_reset import FROM_ONE_PLACE, LIFETIME
+from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.mail import MailSettings
+
+
+async def ask(it: Service, name: str = "ada", here: Browser | None = None) -> Answer:
+    """Say that one forgot the password."""
+    here = here or browser(it)
+    page = await here.get("/account/forgotten")
+    return await here.submit(page, "send", name=name)
+
+
+async def link(it: Service) -> str:
+    """The link that a question brought."""
+    await ask(it)
+    return link_of(await only(it, LetterKind.PASSWORD_RESET))
+
+
+def test_mf_09_the_link_gives_another_password_once_and_everything_else_ends(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        elsewhere = await signed_in(it)
+        here = browser(it)
+        assert "/account/forgotten" in (await here.get("/oauth/sign-in")).body
+        where = await link(it)
+        page = await here.get(where)
+        assert page.header("referrer-policy") == "no-referrer"
+        assert page.header("cache-control") == "no-store"
+        assert 'value="ada"' in page.body
+        done = await here.submit(page, "change", new=OTHER)
+        assert done.status == 200
+        assert "Your password is changed" in done.body
+        assert await may_sign_in(it, OTHER)
+        assert not await may_sign_in(it, WORD)
+        assert (await elsewhere.get("/account/sessions")).status == 303
+        assert (await here.get(where)).status == 410
+        assert (await here.submit(page, "change", new=WORD)).status == 410
+        assert (await only(it, LetterKind.PASSWORD_CHANGED)).to == "ada@example.com"
+        assert "password_reset.requested" in await it.events()
+
+    run(tmp_path, story, database_url)
+
+
+def test_mf_09_64_who_use_one_link_at_once_change_the_password_once(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = browser(it)
+        page = await here.get(await link(it))
+        # As many hashes at once as may wait; all look before any of them changes anything.
+        words = [f"{number} violet kettles" for number in range(16)]
+        answers = await asyncio.gather(*(here.submit(page, "change", new=word) for word in words))
+        assert sorted(answer.status for answer in answers) == [200] + [410] * 15
+        assert [await may_sign_in(it, word) for word in words].count(True) == 1
+        assert (await it.events()).count("password.changed") == 1
+
+    run(tmp_path, story, database_url)
+
+
+def test_mf_09_the_link_dies_after_20_minutes(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = browser(it)
+        where = await link(it)
+        page = await here.get(where)
+        it.clock.forward(LIFETIME - 1)
+        assert (await here.get(where)).status == 200
+        it.clock.forward(1)
+        assert (await here.get(where)).status == 410
+        assert (await here.submit(page, "change", new=OTHER)).status == 410
+        assert await may_sign_in(it, WORD)
+
+    run(tmp_path, story)
+
+
+def test_mf_09_the_link_dies_with_the_password_and_with_the_address(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = browser(it)
+        page = await here.get(await link(it))
+        await it.password(OTHER)
+        assert (await here.submit(page, "change", new="a third password")).status == 410
+        it.clock.forward(1)
+        await ask(it)
+        fresh = link_of((await letters(it))[0])
+        page = await here.get(fresh)
+        record = UserRecord("ada", "lovelace@example.com", "Ada")
+
+        def work(tx: Transaction) -> None:
+            user = tx.users.find(ADA)
+            assert user is not None
+            assert isinstance(it.foundation.accounts().change(tx, user, record, 1), User)  # type: ignore[arg-type]
+
+        await it.write(work)
+        assert (await here.submit(page, "change", new="a third password")).status == 410
+
+    run(tmp_path, story)
+
+
+def test_mf_09_a_link_is_for_one_account_and_one_purpose(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = browser(it)
+        where = await link(it)
+        other = where.replace("/account/reset", "/account/email/verify")
+        assert (await here.get(other)).status == 410
+        page = await here.get(where)
+        action, fields = page.form("change")
+        assert action == "/account/reset"
+        # The account is named by the link alone: nothing in the form says whose it is.
+        answer = await here.post(action, {**fields, "new": OTHER, "uid": "1", "username": "bob"})
+        assert answer.status == 200
+        assert await may_sign_in(it, OTHER)
+
+    run(tmp_path, story)
+
+
+def test_mf_07_a_letter_goes_to_the_address_of_the_account_whatever_the_form_says(
+    tmp_path: Path,
+) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = browser(it)
+        action, fields = (await here.get("/account/forgotten")).form("send")
+        more = {"email": "x@evil.example", "to": "x@evil.example", "name": "ada"}
+        assert (await here.post(action, {**fields, **more})).status == 200
+        assert {letter.to for letter in await letters(it)} == {"ada@example.com"}
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "name", ["nobody", "nobody@example.com", "x" * 9_000, "\u202e", "ada\u200b", "' OR 1=1 --"]
+)
+def test_who_is_nobody_gets_the_same_answer(tmp_path: Path, name: str) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        known, unknown = await ask(it), await ask(it, name)
+        assert (known.status, unknown.status) == (200, 200)
+        same = zip(known.body.splitlines(), unknown.body.splitlines(), strict=True)
+        assert sum(one != other for one, other in same) <= 1
+        assert len(await letters(it)) == 1
+        # As much is written for nobody as for somebody.
+        rows = await it.read(lambda tx: tx.db.row("SELECT count(*) FROM mails"))
+        assert rows is not None
+        assert rows[0] == 2
+
+    run(tmp_path, story)
+
+
+def test_an_address_that_nobody_proved_gets_no_letter(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.password(WORD)
+        assert (await ask(it)).status == 200
+        assert await letters(it) == []
+
+    run(tmp_path, story)
+
+
+def test_an_account_that_is_off_gets_no_letter_and_its_link_is_dead(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        where = await link(it)
+        accounts, user = it.foundation.accounts(), await ada(it)
+        await it.write(lambda tx: accounts.disable(tx, user, it.clock.now))
+        assert (await browser(it).get(where)).status == 410
+        await ask(it)
+        assert len(await letters(it)) == 1
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("new", "says"),
+    [
+        ("short", "at least 8"),
+        ("password1", "Everybody tries"),
+        ("ada@example.com", "others know"),
+        ("\x00" * 9, "cannot be typed"),
+    ],
+)
+def test_a_password_that_will_not_do_leaves_the_link_good(
+    tmp_path: Path, new: str, says: str
+) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = browser(it)
+        page = await here.get(await link(it))
+        answer = await here.submit(page, "change", new=new)
+        assert answer.status == 400
+        assert says in answer.body
+        assert (await here.submit(answer, "change", new=OTHER)).status == 200
+
+    run(tmp_path, story)
+
+
+def test_nobody_is_sent_letters_without_end(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        for _ in range(8):
+            assert (await ask(it)).status == 200
+        assert len(await letters(it)) == 5
+
+    run(tmp_path, story)
+
+
+def test_one_place_asks_so_often_and_no_more(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        here = browser(it)
+        answers = [await ask(it, f"n{n}", here) for n in range(FROM_ONE_PLACE.attempts + 1)]
+        assert {answer.status for answer in answers[:-1]} == {200}
+        assert answers[-1].status == 429
+        assert answers[-1].header("retry-after")
+
+    run(tmp_path, story)
+
+
+def test_lg_03_neither_a_look_nor_a_foreign_form_changes_anything(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = browser(it)
+        where = await link(it)
+        page = await here.get(where)
+        assert (await here.send("HEAD", where)).status == 200
+        action, fields = page.form("change")
+        sent: dict[str, str | list[str]] = {**fields, "new": OTHER}
+        assert (await browser(it).post(action, sent)).status == 403
+        evil = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+        assert (await here.post(action, sent, evil)).status == 403
+        without = {name: value for name, value in sent.items() if name != "csrf"}
+        assert (await here.post(action, without)).status == 403
+        assert await may_sign_in(it, WORD)
+        answer = await here.post("/account/forgotten", {"name": "ada"})
+        assert answer.status == 403
+
+    run(tmp_path, story)
+
+
+def test_where_mail_is_off_the_page_says_so(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        page = await browser(it).get("/account/forgotten")
+        assert "sends no mail" in page.body
+        assert 'name="name"' not in page.body
+
+    run(tmp_path, story, mail=MailSettings())

@@ -1,0 +1,307 @@
+"""Sign-up: an account comes to be by a link in a letter, and nobody learns who has one."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.mailed.post import (
+    OTHER,
+    asked_to_sign_up,
+    browser,
+    letters,
+    link_of,
+    may_sign_in,
+    only,
+    proven,
+    run,
+)
+from tests.authorization.endpoints.visitor.browser import usual
+from tests.authorization.endpoints.world import Service
+from valetkey.authorization.deeds.account.mailed.sign_up import FROM_ONE_PLACE, LIFETIME
+from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.mail import MailSettings
+
+
+def test_an_account_is_there_once_its_link_is_followed_and_its_person_is_signed_in(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Service) -> None:
+        here = browser(it)
+        page = await here.get("/oauth/sign-in")
+        assert 'href="/account/new"' in page.body
+        answer = await asked_to_sign_up(it, here)
+        assert answer.status == 200
+        assert "Look into your mail" in answer.body
+        assert await it.read(lambda tx: tx.users.find_by_name("grace")) is None
+        letter = await only(it, LetterKind.SIGN_UP)
+        assert letter.to == "grace@example.com"
+        # Whoever writes to a stranger's address through us says nothing of their own.
+        assert set(letter.values) == {"link"}
+        page = await here.get(link_of(letter))
+        assert await it.read(lambda tx: tx.users.find_by_name("grace")) is None
+        answer = await here.submit(page, "finish")
+        assert answer.status == 303
+        user = await it.read(lambda tx: tx.users.find_by_name("grace@example.com"))
+        assert user is not None
+        assert user.email_verified_at == it.clock.now
+        assert user.name == "Grace"
+        assert "Grace" in (await here.follow(answer)).body
+        assert await may_sign_in(it, OTHER, "grace")
+        assert (await here.get(link_of(letter))).status == 410
+
+    run(tmp_path, story, database_url)
+
+
+def test_the_request_of_an_app_goes_on_after_sign_up(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web1")
+        here = browser(it)
+        page = await here.follow(await here.get("/oauth/authorize", **usual(scope="notes:read")))
+        (way,) = {part.split('"')[0] for part in page.body.split('href="/account/new')[1:]}
+        page = await here.get(f"/account/new{way}".replace("&amp;", "&"))
+        assert "to continue to" in page.body
+        typed = {"username": "grace", "email": "g@example.com", "name": "", "new": OTHER}
+        await here.submit(page, "create", **typed)
+        page = await here.get(link_of(await only(it, LetterKind.SIGN_UP)))
+        page = await here.follow(await here.submit(page, "finish"))
+        assert "allow" in page.body
+        answer = await here.allow(page)
+        assert answer.told["code"]
+
+    run(tmp_path, story)
+
+
+def test_64_who_follow_one_link_make_one_account(database_url: str, tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        here = browser(it)
+        await asked_to_sign_up(it, here)
+        page = await here.get(link_of(await only(it, LetterKind.SIGN_UP)))
+        answers = await asyncio.gather(*(here.submit(page, "finish") for _ in range(64)))
+        assert sorted({answer.status for answer in answers}) == [303, 410]
+        assert [answer.status for answer in answers].count(303) == 1
+
+    run(tmp_path, story, database_url)
+
+
+def test_in_another_browser_the_password_is_asked(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await asked_to_sign_up(it, browser(it))
+        there = browser(it)
+        page = await there.get(link_of(await only(it, LetterKind.SIGN_UP)))
+        answer = await there.submit(page, "finish", password="not hers at all")
+        assert answer.status == 401
+        assert "not the password that was chosen" in answer.body
+        assert await it.read(lambda tx: tx.users.find_by_name("grace")) is None
+        for _ in range(9):
+            await there.submit(page, "finish", password="not hers at all")
+        answer = await there.submit(page, "finish", password=OTHER)
+        assert answer.status == 429
+        assert int(answer.header("retry-after")) > 0
+        it.clock.forward(3_600)
+        assert (await there.submit(page, "finish", password=OTHER)).status == 303
+
+    run(tmp_path, story)
+
+
+def test_a_link_is_good_for_a_day(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        here = browser(it)
+        await asked_to_sign_up(it, here)
+        link = link_of(await only(it, LetterKind.SIGN_UP))
+        page = await here.get(link)
+        it.clock.forward(LIFETIME)
+        assert (await here.get(link)).status == 410
+        assert (await here.submit(page, "finish")).status == 410
+
+    run(tmp_path, story)
+
+
+def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told(
+    tmp_path: Path,
+) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        free = await asked_to_sign_up(it, browser(it))
+        taken = await asked_to_sign_up(
+            it, browser(it), email="Ada@Example.com", username="somebody"
+        )
+        assert (free.status, taken.status) == (200, 200)
+        assert free.body.replace("grace@example.com", "Ada@Example.com") == taken.body
+        letter = await only(it, LetterKind.SIGN_UP_TAKEN)
+        assert letter.to == "ada@example.com"
+        assert "link" not in letter.values
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "says"),
+    [
+        ({"username": ""}, "username", "A user name is needed"),
+        ({"username": "a b"}, "username", "3 to 40"),
+        ({"username": "x@y.example"}, "username", "3 to 40"),
+        ({"username": "ｇｒａｃｅ"}, "username", "3 to 40"),
+        ({"username": "gr\u0430ce"}, "username", "3 to 40"),
+        ({"username": "g" * 9_000}, "username", "3 to 40"),
+        ({"username": "ADA"}, "username", "called so already"),
+        ({"username": "Support"}, "username", "called so already"),
+        ({"email": ""}, "email", "Your address is needed"),
+        ({"email": "grace"}, "email", "No letter could arrive"),
+        ({"email": "grace@localhost"}, "email", "No letter could arrive"),
+        ({"email": "a@b.example, c@d.example"}, "email", "No letter could arrive"),
+        ({"email": "<a@b.example>"}, "email", "No letter could arrive"),
+        ({"email": "a@b..example"}, "email", "No letter could arrive"),
+        ({"email": f"{'a' * 300}@b.example"}, "email", "No letter could arrive"),
+        ({"name": "x" * 201}, "name", "At most 200"),
+        ({"name": "evil\u202ename"}, "name", "can be printed"),
+        ({"new": "short"}, "new", "at least 8"),
+        ({"new": "password123"}, "new", "Everybody tries this one first"),
+        ({"new": "grace@example.com"}, "new", "which others know"),
+        ({"new": "with\x00a NUL in it"}, "new", "cannot be typed"),
+        ({"new": "x" * 10_240}, "new", "too long"),
+    ],
+)
+def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_is_kept(
+    tmp_path: Path, typed: dict[str, str], field: str, says: str
+) -> None:
+    async def story(it: Service) -> None:
+        answer = await asked_to_sign_up(it, browser(it), **typed)
+        assert answer.status == 400
+        assert f'id="{field}-fault"' in answer.body
+        assert says in answer.body
+        if field != "email":
+            assert 'value="grace@example.com"' in answer.body
+        assert OTHER not in answer.body
+        assert await letters(it) == []
+
+    run(tmp_path, story)
+
+
+def test_lg_25_a_line_break_in_the_address_is_refused(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        for field in ("email", "username", "name"):
+            answer = await asked_to_sign_up(
+                it, browser(it), **{field: "a@b.example\nBcc: x@evil.example"}
+            )
+            assert answer.status == 400
+        assert await letters(it) == []
+
+    run(tmp_path, story)
+
+
+def test_one_place_signs_up_so_often_and_no_more(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        here = browser(it)
+        await here.get("/account/new")
+        key = it.foundation.keyring.fingerprint_key
+        place = f"sign_up_from:{key.of('throttle', '192.0.2.0/24')}"
+        for _ in range(FROM_ONE_PLACE.attempts):
+            await it.write(lambda tx: tx.throttles.take(place, FROM_ONE_PLACE, it.clock.now))
+        answer = await asked_to_sign_up(it, here)
+        assert answer.status == 429
+        assert 'value="grace"' in answer.body
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("mode", "says"), [(SignUp.OFF, "whoever runs"), (SignUp.INVITATION, "By invitation")]
+)
+def test_where_nobody_may_nobody_can(tmp_path: Path, mode: SignUp, says: str) -> None:
+    async def story(it: Service) -> None:
+        here = browser(it)
+        assert "/account/new" not in (await here.get("/oauth/sign-in")).body
+        page = await here.get("/account/new")
+        assert page.status == 403
+        assert says in page.body
+        answer = await here.post("/account/new", {"username": "grace"})
+        assert answer.status == 403
+
+    run(tmp_path, story, accounts=AccountSettings(sign_up=mode))
+
+
+@pytest.mark.parametrize("mode", [SignUp.INVITATION, SignUp.OPEN])
+def test_who_is_invited_needs_no_second_letter_and_the_invitation_is_used_up(
+    tmp_path: Path, mode: SignUp
+) -> None:
+    async def story(it: Service) -> None:
+        invitations = it.foundation.people_invitations
+        link = invitations.links.fresh()
+        url = await it.write(
+            lambda tx: invitations.invite(tx, "grace@example.com", link, "en", it.clock.now)
+        )
+        assert (await only(it, LetterKind.INVITATION)).values["link"] == url
+        here = browser(it)
+        page = await here.get(url.removeprefix(it.foundation.issuer))
+        assert 'value="grace@example.com"' in page.body
+        # Another address is not what the invitation is for.
+        answer = await here.submit(
+            page, "create", username="grace", email="mallory@evil.example", name="", new=OTHER
+        )
+        assert answer.status == 303
+        user = await it.read(lambda tx: tx.users.find_by_name("grace"))
+        assert user is not None
+        assert user.email == "grace@example.com"
+        assert user.email_verified_at is not None
+        again = await browser(it).get(url.removeprefix(it.foundation.issuer))
+        assert again.status == (403 if mode is SignUp.INVITATION else 200)
+        assert "grace@example.com" not in again.body
+        nobody = await it.write(
+            lambda tx: invitations.invite(tx, "Grace@example.com", link, "en", it.clock.now)
+        )
+        assert nobody == ""
+
+    run(tmp_path, story, accounts=AccountSettings(sign_up=mode))
+
+
+def test_where_mail_is_off_the_account_is_there_at_once_and_its_address_unproven(
+    tmp_path: Path,
+) -> None:
+    async def story(it: Service) -> None:
+        answer = await asked_to_sign_up(it, browser(it))
+        assert answer.status == 303
+        user = await it.read(lambda tx: tx.users.find_by_name("grace"))
+        assert user is not None
+        assert user.email_verified_at is None
+        answer = await asked_to_sign_up(it, browser(it), username="other")
+        assert answer.status == 400
+        assert "has an account already" in answer.body
+
+    run(tmp_path, story, mail=MailSettings())
+
+
+def test_a_name_taken_meanwhile_is_told_when_the_link_is_followed(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        first, second = browser(it), browser(it)
+        await asked_to_sign_up(it, first)
+        await asked_to_sign_up(it, second, email="other@example.com")
+        found = {letter.to: link_of(letter) for letter in await letters(it)}
+        page = await second.get(found["other@example.com"])
+        assert (await second.submit(page, "finish")).status == 303
+        page = await first.get(found["grace@example.com"])
+        answer = await first.submit(page, "finish")
+        assert answer.status == 410
+        assert "Somebody else took" in answer.body
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "link", ["", "x", "vk_ln_" + "0" * 49, "é", "%00", "\ud800"[:0], "a" * 4_000]
+)
+def test_what_is_no_link_is_told_so(tmp_path: Path, link: str) -> None:
+    async def story(it: Service) -> None:
+        here = browser(it)
+        for path in (
+            "/account/new/confirm",
+            "/account/reset",
+            "/account/email/confirm",
+            "/account/email/verify",
+            "/account/email/undo",
+        ):
+            assert (await here.get(path, link=link)).status == 410
+        assert (await here.get("/account/new", link=link)).status == 200
+
+    run(tmp_path, story)

@@ -1,0 +1,116 @@
+"""One example of every page around links in letters, and those that are hardest to lay out."""
+
+from collections.abc import Mapping
+
+from tests.authorization.pages.account_examples import ago
+from valetkey.authorization.pages.mail.email.email import EmailDonePage, EmailLinkPage, EmailPage
+from valetkey.authorization.pages.mail.mailbox.mailbox import LetterPage, ListedLetter, MailboxPage
+from valetkey.authorization.pages.mail.message import Paragraph
+from valetkey.authorization.pages.mail.outcome.outcome import DeadLinkPage, LookIntoMailPage, Matter
+from valetkey.authorization.pages.mail.recovery.recovery import (
+    ForgottenPage,
+    ResetDonePage,
+    ResetPage,
+)
+from valetkey.authorization.pages.mail.sign_up.sign_up import (
+    FinishSignUpPage,
+    SignUpClosedPage,
+    SignUpPage,
+)
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.who import AskingApp
+
+_NEW, _IN = "/account/new", "/oauth/sign-in"
+_GRACE = "grace@example.com"
+_LONG = "a.very.long.address.that.somebody.really.has.had.since.1997@" + "x" * 60 + ".example.com"
+_HOSTILE = '"><script>alert(1)</script>{{ 7*7 }}'
+_LINK = "https://auth.example.com/account/reset?link=vk_ln_" + "4Kz9" * 12
+_WRONG = {"username": "taken", "email": "wrong", "name": "wrong", "new": "common"}
+
+
+def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+    """Sign-up, recovery, address and mailbox; `app` sends people here, `hostile` as well."""
+    return {
+        **_sign_up(app, hostile),
+        **_recovery(),
+        **_email(),
+        "mailbox": MailboxPage(
+            (
+                ListedLetter("/mailbox/ml_1", _GRACE, "Finish opening your account", ago(20)),
+                ListedLetter("/mailbox/ml_2", _LONG, "Choose another password", ago(7_000)),
+            ),
+            "/mailbox",
+        ),
+        "mailbox-empty": MailboxPage((), "/mailbox"),
+        "letter": LetterPage(
+            _GRACE,
+            "Choose another password for Valetkey",
+            (
+                Paragraph("Somebody, you as we hope, forgot the password of the account grace."),
+                Paragraph(_LINK),
+                Paragraph("It works once. If it was not you, you need not do anything."),
+            ),
+            ago(20),
+            "/mailbox",
+        ),
+    }
+
+
+def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+    return {
+        "sign-up": SignUpPage(_NEW, "csrf-value", _IN, 8),
+        "sign-up-for-app": SignUpPage(_NEW, "csrf-value", _IN, 8, app),
+        "sign-up-wrong": SignUpPage(
+            _NEW, "csrf-value", _IN, 8, None, "ada", "grace@", "Grace", faults=_WRONG
+        ),
+        "sign-up-wait": SignUpPage(_NEW, "csrf-value", _IN, 8, None, "grace", _GRACE, wait=1_300),
+        "sign-up-invited": SignUpPage(_NEW, "csrf-value", _IN, 8, email=_LONG, invited=True),
+        "sign-up-hostile": SignUpPage(
+            _NEW, "csrf-value", _IN, 8, hostile, _HOSTILE, _HOSTILE, _HOSTILE, faults=_WRONG
+        ),
+        "sign-up-closed": SignUpClosedPage(_IN, by_invitation=False),
+        "sign-up-by-invitation": SignUpClosedPage(_IN, by_invitation=True),
+        "sign-up-sent": LookIntoMailPage(Matter.SIGN_UP, _GRACE, _NEW, _IN),
+        "sign-up-finish": FinishSignUpPage(
+            _NEW, "csrf-value", "vk", "grace", _GRACE, asks_password=False
+        ),
+        "sign-up-elsewhere": FinishSignUpPage(
+            _NEW, "csrf-value", "vk", "grace", _LONG, asks_password=True, wrong=True
+        ),
+        "sign-up-link-dead": DeadLinkPage(Matter.SIGN_UP, _NEW),
+        "sign-up-taken": DeadLinkPage(Matter.SIGN_UP, _NEW, taken=True),
+        "invitation-dead": DeadLinkPage(Matter.INVITATION, _IN),
+    }
+
+
+def _recovery() -> Mapping[str, Page]:
+    where = "/account/forgotten"
+    return {
+        "forgotten": ForgottenPage(where, "csrf-value", _IN, sends_mail=True),
+        "forgotten-empty": ForgottenPage(where, "csrf-value", _IN, sends_mail=True, empty=True),
+        "forgotten-wait": ForgottenPage(where, "csrf-value", _IN, True, "grace", wait=40),
+        "forgotten-no-mail": ForgottenPage(where, "csrf-value", _IN, sends_mail=False),
+        "forgotten-sent": LookIntoMailPage(Matter.PASSWORD, _HOSTILE, where),
+        "reset": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8),
+        "reset-wrong": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8, "common"),
+        "reset-done": ResetDonePage(_IN),
+        "reset-dead": DeadLinkPage(Matter.PASSWORD, where),
+    }
+
+
+def _email() -> Mapping[str, Page]:
+    where = "/account/email"
+    return {
+        "email": EmailPage(where, "csrf-value", _GRACE, verified=True, sends_mail=True),
+        "email-unproven": EmailPage(where, "csrf-value", _LONG, verified=False, sends_mail=True),
+        "email-sent": EmailPage(where, "csrf-value", _GRACE, True, True, sent_to=_LONG),
+        "email-wrong": EmailPage(where, "csrf-value", _GRACE, True, True, _HOSTILE, "wrong"),
+        "email-held": EmailPage(where, "csrf-value", _GRACE, True, True, "g@example.com", "held"),
+        "email-wait": EmailPage(where, "csrf-value", _GRACE, True, True, wait=900),
+        "email-no-mail": EmailPage(where, "csrf-value", _GRACE, verified=False, sends_mail=False),
+        "email-confirm": EmailLinkPage(where, "csrf-value", "vk", "change", "grace", _LONG),
+        "email-undo": EmailLinkPage(where, "csrf-value", "vk", "undo", _HOSTILE, _GRACE),
+        "email-done": EmailDonePage(_GRACE, "/"),
+        "email-link-dead": DeadLinkPage(Matter.EMAIL_CHANGE, where),
+        "email-undo-dead": DeadLinkPage(Matter.EMAIL_UNDO, "/"),
+    }
