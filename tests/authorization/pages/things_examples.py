@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.endpoints.admin_api.documentation import explained
 from valetkey.authorization.pages.admin.things.log.events import (
     EventQuery,
     EventRow,
@@ -349,7 +350,7 @@ def _log(hostile: AskingApp, long: AskingApp) -> Mapping[str, Page]:
         "admin_events_many": replace(
             page,
             query=EventQuery(person="ada", since="2027-01-01"),
-            listed=(row, replace(changed, said=())) * 20,
+            listed=(row, changed) * 15,
             more="/admin/events?after=1.x",
             first="/admin/events",
         ),
@@ -428,6 +429,7 @@ def _programs(hostile: AskingApp) -> Mapping[str, Page]:
             "2027-04-15 08:00:00 UTC",
             'curl -H "Authorization: Bearer $TOKEN" https://auth.example/admin/api/v1/token',
         ),
+        "admin_api": explained("https://auth.example"),
         "admin_tokens_end": EndTokenPage(
             "/admin/tokens/at_1/end", "/admin/tokens", "csrf-value", "Nightly report", _ago(300)
         ),

@@ -145,7 +145,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         userinfo,
         *registration_routes(foundation, refuse),
         *things_routes(site, foundation, refuse_with_page),
-        *admin_api_routes(foundation, decisions),
+        *admin_api_routes(site, foundation, decisions),
         *resource_server_routes(foundation, door, reader, refuse),
         *health_routes(foundation, refuse),
     )

@@ -7,6 +7,7 @@ import msgspec
 
 from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Operation
 from valetkey.authorization.endpoints.admin_api.table import AREAS, OPERATIONS
+from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.kernel.refusal import ErrorCode
 
 Document = dict[str, object]
@@ -17,6 +18,11 @@ _WITH_BODY = (415,)
 _GUARDED = (412, 428)
 _TAGS = r'^(\*|(W/)?"[!#-~]*")$'
 
+_SEGMENT: Document = {"type": "string", "pattern": r"^[A-Za-z0-9._~-]{1,100}$"}
+_SEGMENTS: dict[str, Document] = {
+    "uid": {"type": "integer", "minimum": 1, "maximum": LARGEST_UID},
+    "grant_type": {"type": "string", "enum": ["implicit", "password"]},
+}
 _PROBLEM: Document = {
     "type": "object",
     "description": "Why the answer is no (RFC 9457).",
@@ -113,7 +119,7 @@ def _parameters(operation: Operation) -> Sequence[Document]:
             "name": name,
             "in": "path",
             "required": True,
-            "schema": {"type": "string", "pattern": r"^[A-Za-z0-9._~-]{1,100}$"},
+            "schema": _SEGMENTS.get(name, _SEGMENT),
         }
         for name in operation.arguments
     ]

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 
 from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.endpoints.admin_api.documentation import explained
 from valetkey.authorization.endpoints.admin_api.door import Door
 from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Desk, Operation
 from valetkey.authorization.endpoints.admin_api.problem import Problems
 from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
+from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Endpoint, Request, Response, json_response
@@ -18,7 +20,7 @@ _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _CACHED = (("cache-control", "public, max-age=300"),)
 
 
-def routes(foundation: Foundation, decisions: DecisionQueue) -> tuple[Route, ...]:
+def routes(site: Site, foundation: Foundation, decisions: DecisionQueue) -> tuple[Route, ...]:
     """All of them. What is below the prefix and not in the table is not found."""
     desk, problems = Desk(foundation, decisions), Problems(foundation.issuer, decisions)
     described = json_response(
@@ -28,6 +30,9 @@ def routes(foundation: Foundation, decisions: DecisionQueue) -> tuple[Route, ...
     async def openapi(_: Request) -> Response:
         return described
 
+    async def people(request: Request) -> Response:
+        return site.page(request, explained(foundation.issuer))
+
     async def nothing(_: Request) -> Response:
         raise Refused(Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path"))
 
@@ -36,6 +41,7 @@ def routes(foundation: Foundation, decisions: DecisionQueue) -> tuple[Route, ...
         paths.setdefault(operation.path, []).append(operation)
     return (
         Route(OPENAPI, {"GET": openapi, "HEAD": openapi}, problems.at(OPENAPI)),
+        Route(f"{PREFIX}/", {"GET": people, "HEAD": people}, problems.at(f"{PREFIX}/")),
         *(_route(path, listed, desk, problems) for path, listed in paths.items()),
         Route("/admin/api/{+rest}", dict.fromkeys(_METHODS, nothing), problems.at("/admin/api/")),
     )

@@ -2,10 +2,16 @@
 
 from valetkey.authorization.endpoints.admin_api.operation import Operation
 from valetkey.authorization.endpoints.admin_api.operations.clients import CLIENTS
+from valetkey.authorization.endpoints.admin_api.operations.events import EVENTS
+from valetkey.authorization.endpoints.admin_api.operations.people import PEOPLE
+from valetkey.authorization.endpoints.admin_api.operations.server import SERVER
 from valetkey.authorization.endpoints.admin_api.operations.tokens import TOKENS
 
 AREAS: dict[str, tuple[Operation, ...]] = {
+    "people": PEOPLE,
     "clients": CLIENTS,
+    "events": EVENTS,
+    "server": SERVER,
     "tokens": TOKENS,
 }
 """By the tag of the document."""

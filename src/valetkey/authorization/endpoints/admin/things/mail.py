@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -75,8 +76,8 @@ class MailEndpoint:
         return self.site.goes_to(f"{MAIL}?tested={'queued' if queued else 'refused'}")
 
 
-def transport_of(mailroom: Mailroom) -> str:
-    """`smtp`, `mailbox` or `off`."""
+def transport_of(mailroom: Mailroom) -> Literal["smtp", "mailbox", "off"]:
+    """How letters are sent."""
     if not mailroom.is_on:
         return "off"
     return "mailbox" if mailroom.settings.is_mailbox else "smtp"

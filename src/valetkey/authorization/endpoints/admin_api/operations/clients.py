@@ -220,6 +220,24 @@ async def _end_secret(desk: Desk, call: Call) -> Told:
     return Told()
 
 
+async def _delete(desk: Desk, call: Call) -> Told:
+    client_id = call.named("client_id")
+    await desk.store.write(
+        lambda tx: desk_of(desk).delete(tx, call.actor, client_id, call.now),
+        done_by=call.actor.done_by,
+    )
+    return Told()
+
+
+async def _adopt(desk: Desk, call: Call) -> Told:
+    client_id = call.named("client_id")
+    changed = await desk.store.write(
+        lambda tx: desk_of(desk).adopt(tx, call.actor, client_id, call.now),
+        done_by=call.actor.done_by,
+    )
+    return Told(Done(changed))
+
+
 async def _check_sector(desk: Desk, metadata: ClientMetadata) -> None:
     if faults := await Sectors(desk.foundation.outgoing).faults(metadata):
         raise Wrong(faults)
@@ -275,6 +293,26 @@ CLIENTS = (
         gives=ClientMade,
         guarded=True,
         tagged=True,
+        refuses=(404,),
+    ),
+    Operation(
+        "delete_client",
+        "DELETE",
+        _ONE,
+        Permission.CLIENTS,
+        "Delete a client and everything it holds; its id is never given again",
+        _delete,
+        status=204,
+        refuses=(404,),
+    ),
+    Operation(
+        "adopt_client",
+        "POST",
+        f"{_ONE}/adopt",
+        Permission.CLIENTS,
+        "Make one that registered itself your own",
+        _adopt,
+        gives=Done,
         refuses=(404,),
     ),
     Operation(

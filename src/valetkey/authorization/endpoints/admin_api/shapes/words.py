@@ -10,6 +10,7 @@ Moment = Annotated[
     int, msgspec.Meta(description="Seconds since 1970-01-01T00:00:00Z.", ge=0, le=1 << 53)
 ]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
+Anything = Annotated[object, msgspec.Meta(extra_json_schema={"description": "Any JSON."})]
 NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 """What a line of text may hold."""
 

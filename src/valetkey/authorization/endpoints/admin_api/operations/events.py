@@ -1,0 +1,120 @@
+"""Events: found, and taken away."""
+
+from typing import cast
+
+import msgspec
+
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.deeds.admin.things import events
+from valetkey.authorization.endpoints.admin.things.export import copy_of
+from valetkey.authorization.endpoints.admin_api.operation import (
+    Call,
+    Desk,
+    Operation,
+    Parameter,
+    Told,
+)
+from valetkey.authorization.endpoints.admin_api.paging import PAGING, cursor, limit_of, place_of
+from valetkey.authorization.endpoints.admin_api.shapes.server import (
+    CopyWanted,
+    EventList,
+    EventShown,
+)
+from valetkey.authorization.model.account.user import LARGEST_UID
+from valetkey.authorization.model.event.registry import EVENTS as KINDS
+from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.kernel.moment import Instant
+from valetkey.web.exchange import Response
+
+_LATEST = 1 << 53
+_NAMES = sorted(kind.name for kind in KINDS)
+_MOMENT = {"type": "integer", "minimum": 0, "maximum": _LATEST}
+_FILTERS = (
+    Parameter("uid", "Of this person.", {"type": "integer", "minimum": 1, "maximum": LARGEST_UID}),
+    Parameter("client_id", "Of this client.", {"type": "string", "minLength": 1, "maxLength": 100}),
+    Parameter("name", "Of this kind.", {"type": "string", "enum": _NAMES}),
+    Parameter(
+        "done_by",
+        "Done by these, such as `cli` or `user 17`.",
+        {"type": "string", "minLength": 1, "maxLength": 200},
+    ),
+    Parameter("since", "Not before this moment.", _MOMENT),
+    Parameter("until", "Not after this moment.", _MOMENT),
+)
+
+
+def shown(event: EventRecord) -> EventShown:
+    """As the API shows it."""
+    return EventShown(
+        event.id,
+        event.at,
+        event.name,
+        event.client_id,
+        event.uid,
+        event.grant_id,
+        event.done_by,
+        msgspec.json.decode(event.data, type=dict[str, object]),
+    )
+
+
+async def _list(desk: Desk, call: Call) -> Told:
+    query = call.query
+    wanted = EventFilter(
+        uid=int(query["uid"]) if "uid" in query else None,
+        client_id=query.get("client_id", ""),
+        name=query.get("name", ""),
+        done_by=query.get("done_by", ""),
+        since=Instant(int(query.get("since", "0"))),
+        until=Instant(int(query.get("until", str(_LATEST)))),
+    )
+    limit, before = limit_of(query), place_of(query)
+    found = await desk.store.scan(lambda tx: events.page(tx, call.actor, wanted, before, limit + 1))
+    last = found[limit - 1] if len(found) > limit else None
+    after = cursor(Place(last.at, last.id)) if last else ""
+    items = [shown(each) for each in found[:limit]]
+    return Told(EventList(items, after or None), next=after)
+
+
+async def _export(desk: Desk, call: Call) -> Response:
+    body = cast("CopyWanted", call.body)
+    wanted = EventFilter(
+        uid=body.uid,
+        client_id=body.client_id,
+        name=body.name,
+        done_by=body.done_by,
+        since=Instant(body.since),
+        until=Instant(body.until),
+    )
+    await desk.store.write(
+        lambda tx: events.begin_export(tx, call.actor, body.format, call.now),
+        done_by=call.actor.done_by,
+    )
+    return copy_of(desk.store, call.actor, wanted, body.format)
+
+
+EVENTS = (
+    Operation(
+        "list_events",
+        "GET",
+        "/events",
+        Permission.READ,
+        "What happened, newest first",
+        _list,
+        gives=EventList,
+        query=(*_FILTERS, *PAGING),
+        lists=True,
+    ),
+    Operation(
+        "export_events",
+        "POST",
+        "/events/export",
+        Permission.READ,
+        "A copy of what happened, as NDJSON or CSV",
+        _export,
+        description="That it was taken is an event too.",
+        takes=CopyWanted,
+        media=("application/x-ndjson", "text/csv"),
+    ),
+)

@@ -1,0 +1,202 @@
+"""Keys, events, settings, invitations and the post, as the admin API shows and takes them."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from valetkey.authorization.endpoints.admin_api.shapes.words import (
+    NO_CONTROLS,
+    Anything,
+    Line,
+    Moment,
+    Name,
+)
+from valetkey.kernel.jose.algorithm import Algorithm
+
+_Text = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
+_Colour = Annotated[str, msgspec.Meta(pattern=r"^#[0-9a-fA-F]{6}$")]
+
+
+class KeyShown(msgspec.Struct, frozen=True):
+    """A signing key, without the key; `next` is published and signs nothing yet."""
+
+    kid: str
+    algorithm: str
+    state: Literal["next", "current", "retiring", "gone"]
+    created_at: Moment
+    activates_at: Moment
+    retires_at: Moment | None
+    removed_at: Moment | None
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """Every key that is published."""
+
+    items: list[KeyShown]
+
+
+class RotationWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which keys to rotate, all if none is named, and whether not to wait until all know them."""
+
+    algorithm: Algorithm | None = None
+    at_once: bool = False
+
+
+class EventShown(msgspec.Struct, frozen=True):
+    """Something that happened; `done_by` is who did it to somebody else, "" otherwise."""
+
+    id: str
+    at: Moment
+    name: str
+    client_id: str | None
+    uid: int | None
+    grant_id: str | None
+    done_by: str
+    data: dict[str, Anything]
+
+
+class EventList(msgspec.Struct, frozen=True):
+    """Events, newest first."""
+
+    items: list[EventShown]
+    next: str | None
+
+
+class CopyWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which events to copy, newest first, at most 100,000, and how they are written.
+
+    In CSV an apostrophe stands before what a spreadsheet would take for a formula.
+    """
+
+    format: Literal["ndjson", "csv"] = "ndjson"
+    uid: Annotated[int, msgspec.Meta(ge=1, le=(1 << 53) - 1)] | None = None
+    client_id: _Text = ""
+    name: _Text = ""
+    done_by: _Text = ""
+    since: Moment = 0
+    until: Moment = 1 << 53
+
+
+class SettingShown(msgspec.Struct, frozen=True):
+    """One setting, its secrets masked; a lifetime and the like are written as in the file."""
+
+    path: str
+    value: Anything
+    origin: Literal["default", "file", "environment"]
+    default: Anything
+    variable: str
+    reason: str
+
+
+class SettingsShown(msgspec.Struct, frozen=True):
+    """All of them."""
+
+    items: list[SettingShown]
+
+
+class BrandShown(msgspec.Struct, frozen=True):
+    """Name, colour, logo and links as people see them."""
+
+    name: str
+    accent: str
+    logo_url: str
+    terms_url: str
+    privacy_url: str
+
+
+class BrandChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What shall change; null is as the settings say."""
+
+    name: Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=60)] | (
+        UnsetType | None
+    ) = UNSET
+    accent: _Colour | UnsetType | None = UNSET
+    logo_url: Line | UnsetType | None = UNSET
+    terms_url: Line | UnsetType | None = UNSET
+    privacy_url: Line | UnsetType | None = UNSET
+
+
+class RegistrationShown(msgspec.Struct, frozen=True):
+    """Who may register apps: apps themselves, and people on the developer pages."""
+
+    mode: Literal["off", "token", "open"]
+    people: str
+    unused_lifetime: int
+
+
+class InvitationShown(msgspec.Struct, frozen=True):
+    """A token for apps to register themselves, without the token."""
+
+    id: str
+    note: str
+    uses_left: int
+    created_at: Moment
+    expires_at: Moment
+
+
+class Invitations(msgspec.Struct, frozen=True):
+    """Those that can still be spent."""
+
+    items: list[InvitationShown]
+
+
+class InvitationWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One more; the note is what you will know it by."""
+
+    note: Name | Literal[""] = ""
+    uses: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
+    lifetime: Annotated[int, msgspec.Meta(ge=1, le=315_360_000)] = 604_800
+
+
+class InvitationMade(msgspec.Struct, frozen=True):
+    """A new one, shown this once."""
+
+    token: str
+    record: InvitationShown
+
+
+class PostShown(msgspec.Struct, frozen=True):
+    """How the post stands."""
+
+    transport: Literal["smtp", "mailbox", "off"]
+    waiting: int
+    sent: list[EventShown]
+    given_up: list[EventShown]
+
+
+class TestSent(msgspec.Struct, frozen=True):
+    """Whether a letter was queued, and to whom; not where mail is off or there were too many."""
+
+    queued: bool
+    to: str
+
+
+class AmountShown(msgspec.Struct, frozen=True):
+    """How many there are; `more` where counting stopped."""
+
+    count: int
+    more: bool
+
+
+class DayShown(msgspec.Struct, frozen=True):
+    """What was counted on one day, which is a number of days since 1970-01-01.
+
+    Tokens by the grant type that gave them, refusals by their code.
+    """
+
+    day: int
+    tokens: dict[str, int]
+    errors: dict[str, int]
+    people: int
+    sign_ins: int
+    failed_sign_ins: int
+
+
+class OverviewShown(msgspec.Struct, frozen=True):
+    """How much there is, and what was counted on the last 30 days."""
+
+    people: AmountShown
+    clients: AmountShown
+    authorizations: AmountShown
+    days: list[DayShown]

@@ -1,0 +1,80 @@
+"""The served document of the admin API against the server, by a tool that nobody here wrote."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tests.architecture.tree import ROOT
+from valetkey.authorization.deeds.admin.permissions import CommandLine, Permission
+from valetkey.authorization.deeds.admin.things import api_tokens
+from valetkey.authorization.deeds.admin.things.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.deeds.foundation import lay_foundation
+from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import Settings
+from valetkey.kernel.moment import days
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.testing.server import Servers
+
+_CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
+_HOOKS = "tests.authorization.endpoints.admin_api.schemathesis_hooks"
+
+
+def _token(servers: Servers) -> str:
+    """A token with every permission, of an owner beside whom there is another."""
+    for uid, name in ((1001, "ada"), (1002, "bob"), (1003, "cy")):
+        servers.register_user(name, "correct horse battery", uid=uid)
+    metadata = ClientMetadata("Printer", redirect_uris=("https://app.example/cb",))
+    servers.register_client(metadata, "printer", "a secret that is long enough for a client")
+    fresh = FreshToken("at_fuzz", fresh_secret(Prefix.API_TOKEN, SYSTEM.random))
+    everything = tuple(each.value for each in Permission)
+    wanted = WantedToken("Fuzzer", everything, days(365), Uid(1001))
+
+    async def make() -> None:
+        foundation = lay_foundation(servers.settings, SYSTEM, {})
+        now = SYSTEM.now()
+
+        def work(tx: Transaction) -> None:
+            for uid in (1001, 1002):
+                tx.people.set_role(Uid(uid), Role.OWNER, now)
+            key = foundation.keyring.fingerprint_key
+            made = api_tokens.issue(tx, CommandLine(), key, wanted, fresh, now)
+            assert isinstance(made, ApiToken), made
+
+        try:
+            await foundation.store.write(work)
+        finally:
+            await foundation.store.engine.close()
+
+    asyncio.run(make())
+    return fresh.secret.reveal()
+
+
+def test_the_document_is_what_the_server_does(tmp_path: Path) -> None:
+    with Servers(tmp_path, settings=replace(Settings()), with_resource=False) as servers:
+        program = Path(sys.executable).with_name("schemathesis")
+        command = [str(program), "--no-color", "--config-file", str(_CONFIGURATION), "run"]
+        asked = ["--checks", "all", "-H", f"Authorization: Bearer {_token(servers)}"]
+        ran = subprocess.run(
+            [*command, *asked, f"{servers.auth_url}/admin/api/v1/openapi.json"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "SCHEMATHESIS_HOOKS": _HOOKS},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
+        )
+    said = "\n".join(line[:300] for line in ran.stdout.splitlines())
+    assert ran.returncode == 0, said[-8_000:] + ran.stderr
+    # A run that tried nothing would be as green.
+    made = re.search(r"(\d+) generated", ran.stdout)
+    assert made is not None, ran.stdout
+    assert int(made[1]) > 1_000
