@@ -1,4 +1,4 @@
-"""What happens to teams and to developers, once each."""
+"""What happens to teams, once each."""
 
 from tests.authorization.endpoints.world import ADA, Service
 from valetkey.authorization.deeds.account.mailroom import Mailroom
@@ -6,8 +6,6 @@ from valetkey.authorization.deeds.developer.team import (
     FreshInvitation,
     Teams,
     give_owner,
-    mark_developer,
-    unmark_developer,
 )
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import TeamRole
@@ -28,11 +26,6 @@ async def teams(it: Service, told: set[str]) -> None:
     ]
 
     def work(tx: Transaction) -> None:
-        assert mark_developer(tx, ADA, now)
-        assert not mark_developer(tx, ADA, now)
-        assert not mark_developer(tx, Uid(1), now)
-        assert unmark_developer(tx, ADA, now)
-        assert not unmark_developer(tx, ADA, now)
         ada = tx.users.find(ADA)
         assert ada is not None
         assert give_owner(tx, "web", ADA, now)

@@ -86,6 +86,17 @@ def ago(seconds: int) -> When:
     return When(Instant(NOW - seconds), NOW)
 
 
+OVERVIEW = OverviewPage(
+    HEAD,
+    ISSUER,
+    "server",
+    "modern",
+    "client_secret",
+    ("https://app.example/callback", "http://localhost:3000/callback"),
+    ago(900_000),
+    "Prints your notes on real paper.",
+    sentences=("know that it is you who signs in", "read your notes"),
+)
 SECRETS = (
     SecretLine("cs_2", "Gp4M", ago(40), None),
     SecretLine("cs_1", "x7Qa", ago(9_000_000), ago(4_000), ends_in=82_000),
@@ -155,8 +166,18 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         ),
         "own_apps_none_may": OwnAppsPage((), may_register=False),
         "own_apps_hostile": OwnAppsPage((OwnAppLine(head(hostile), hostile.domain, "modern"),)),
-        "app": OverviewPage(HEAD, ISSUER, "modern", ("https://app.example/callback",), "Prints."),
-        "app_hostile": OverviewPage(head(hostile), ISSUER, "classic", ()),
+        "app": replace(OVERVIEW, verified=True),
+        "app_off": replace(OVERVIEW, app=replace(HEAD, disabled=True), proof="private_key_jwt"),
+        "app_device": replace(OVERVIEW, kind="device", proof="none", profile="classic"),
+        "app_browser": replace(OVERVIEW, kind="browser", proof="none"),
+        "app_machine": replace(
+            OVERVIEW, kind="machine", proof="client_secret_jwt", redirect_uris=(), sentences=()
+        ),
+        "app_seen": replace(OVERVIEW, secret_seen=True),
+        "app_without_secret": replace(OVERVIEW, without_secret=True, profile="fapi2"),
+        "app_hostile": replace(
+            OVERVIEW, app=head(hostile), description=hostile.name, redirect_uris=(hostile.name,)
+        ),
         "choose_kind": ChooseKindPage(KINDS),
         **{
             f"choose_kind_{barrier}": ChooseKindPage(KINDS, barrier, 20)

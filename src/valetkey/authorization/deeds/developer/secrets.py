@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.storage.register.clients import QuerySighting
 from valetkey.authorization.storage.register.secrets import KnownSecret
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
@@ -82,6 +83,16 @@ class AppSecrets:
         if client is None or tx.members.find(client_id, uid) is None:
             return False
         return self.registrar.end_secret(tx, client, secret_id, now)
+
+
+def seen_in_url(
+    live: Sequence[KnownSecret], sighting: QuerySighting | None
+) -> QuerySighting | None:
+    """That one of these came in an address; None where none did since the oldest was made."""
+    oldest = min((each.created_at for each in live), default=None)
+    if sighting is None or oldest is None or sighting.last_seen_at < oldest:
+        return None
+    return sighting
 
 
 def state_of(live: Sequence[KnownSecret]) -> str:

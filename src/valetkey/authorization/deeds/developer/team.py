@@ -8,8 +8,6 @@ from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.event.portal import (
-    DeveloperMarked,
-    DeveloperUnmarked,
     TeamInvitationEnded,
     TeamInvitationIssued,
     TeamMemberAdded,
@@ -218,22 +216,6 @@ def give_owner(tx: Transaction, client_id: str, uid: Uid, now: Instant) -> bool:
     if given:
         tx.events.add(TeamMemberChanged(client_id, uid, TeamRole.OWNER.value), now)
     return given
-
-
-def mark_developer(tx: Transaction, uid: Uid, now: Instant) -> bool:
-    """Let a person register apps, where that is by invitation. False if they may."""
-    marked = tx.users.find(uid) is not None and tx.members.mark(uid, now)
-    if marked:
-        tx.events.add(DeveloperMarked(uid), now)
-    return marked
-
-
-def unmark_developer(tx: Transaction, uid: Uid, now: Instant) -> bool:
-    """Take that back; the apps they have stay theirs. False if they might not."""
-    unmarked = tx.members.unmark(uid)
-    if unmarked:
-        tx.events.add(DeveloperUnmarked(uid), now)
-    return unmarked
 
 
 def _owns(team: Sequence[Membership], uid: Uid) -> bool:

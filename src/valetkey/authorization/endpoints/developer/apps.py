@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from valetkey.authorization.deeds.developer.ownership import OwnApp, own_apps
 from valetkey.authorization.deeds.developer.portal import Portal
+from valetkey.authorization.deeds.developer.secrets import seen_in_url
+from valetkey.authorization.deeds.developer.wish import kind_of
 from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.developer.invitations import INVITATIONS
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
@@ -12,6 +14,7 @@ from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.pages.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
 from valetkey.authorization.pages.developer.overview import OverviewPage
+from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Request, Response
@@ -56,12 +59,24 @@ class AppsEndpoint:
         if isinstance(seen, Response):
             return seen
         app = await own_app(self.site, request, seen)
+        client, now = app.client, request.at
+        live, sighting = await self.site.store.read(
+            lambda tx: (tx.secrets.live(client.id, now), tx.clients.query_sighting(client.id))
+        )
+        scopes = self.site.scopes
         page = OverviewPage(
-            head_of(app),
-            self.site.issuer,
-            app.client.profile_name.value,
-            app.client.redirect_uris,
-            app.client.description,
+            app=head_of(app),
+            issuer=self.site.issuer,
+            kind=kind_of(client).value,
+            profile=client.profile_name.value,
+            proof=client.authentication_method.value,
+            redirect_uris=client.redirect_uris,
+            registered=When(client.created_at, now),
+            description=client.description,
+            verified=client.verified_at is not None,
+            sentences=tuple(scopes[name] for name in client.scope if name in scopes),
+            secret_seen=seen_in_url(live, sighting) is not None,
+            without_secret=client.has_secret and not live,
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 

@@ -8,6 +8,7 @@ from valetkey.authorization.deeds.developer.secrets import (
     AppSecrets,
     Obstacle,
     Overlap,
+    seen_in_url,
     state_of,
 )
 from valetkey.authorization.endpoints.account.step_up import stepped_up
@@ -136,9 +137,7 @@ class SecretsEndpoint:
         live, sighting = await self.site.store.read(
             lambda tx: (tx.secrets.live(client_id, now), tx.clients.query_sighting(client_id))
         )
-        # What was seen before the oldest secret was made is nobody's secret any more.
-        oldest = min((each.created_at for each in live), default=now)
-        exposed = sighting is not None and sighting.last_seen_at >= oldest
+        exposed = seen_in_url(live, sighting)
         page = SecretsPage(
             head,
             head.at("secrets"),
@@ -146,8 +145,8 @@ class SecretsEndpoint:
             state_of(live),
             tuple(_line(each, now) for each in live),
             full=len(live) >= MOST,
-            seen_in_url=When(sighting.last_seen_at, now) if sighting and exposed else None,
-            url_requests=sighting.requests if sighting and exposed else 0,
+            seen_in_url=None if exposed is None else When(exposed.last_seen_at, now),
+            url_requests=0 if exposed is None else exposed.requests,
             trouble=trouble,
             ended=ended,
         )

@@ -1,25 +1,9 @@
-"""What happens to the teams of apps, and to those who may register some."""
+"""What happens to the teams of apps."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.model.event.event import Event
-
-
-@dataclass(frozen=True, slots=True)
-class DeveloperMarked(Event):
-    """A person was let register apps, where that is by invitation."""
-
-    name: ClassVar[str] = "developer.marked"
-    uid: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeveloperUnmarked(Event):
-    """They may register no more; the apps that they have stay theirs."""
-
-    name: ClassVar[str] = "developer.unmarked"
-    uid: int
 
 
 @dataclass(frozen=True, slots=True)

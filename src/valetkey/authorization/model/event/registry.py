@@ -78,8 +78,6 @@ from valetkey.authorization.model.event.people import (
     UserRemoved,
 )
 from valetkey.authorization.model.event.portal import (
-    DeveloperMarked,
-    DeveloperUnmarked,
     TeamInvitationEnded,
     TeamInvitationIssued,
     TeamMemberAdded,
@@ -114,8 +112,6 @@ _OF_CLIENTS: tuple[type[Event], ...] = (
     InvitationWithdrawn,
     ClientSecretIssued,
     ClientSecretEnded,
-    DeveloperMarked,
-    DeveloperUnmarked,
     TeamInvitationIssued,
     TeamInvitationEnded,
     TeamMemberAdded,
