@@ -96,6 +96,7 @@ SENTENCES = {
     "/developer/apps/{client_id}/usage": "What it was used for, day by day.",
     "/developer/apps/{client_id}/people": "Who connected with it, as far as the app may know.",
     "/developer/apps/{client_id}/failures/{reference}": "Why one request was refused, and what mends it.",
+    "/developer/apps/{client_id}/failures/{reference}/add": "Asks, and adds the redirect URI it wanted.",
     "/developer/failures": "Leads the team of an app to the refusal with this reference.",
     "/developer/failures/{reference}": "The same, for a link.",
     "/oauth/sign-in/with/{provider}": "Leads to another server to sign in at, where one is named.",

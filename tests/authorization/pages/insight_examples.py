@@ -5,8 +5,10 @@ from dataclasses import replace
 
 from tests.authorization.pages.developer_examples import HEAD, head
 from valetkey.authorization.deeds.developer.health import Finding, Mend, Sign, Weight
-from valetkey.authorization.pages.developer.insight.advice import advice_on
-from valetkey.authorization.pages.developer.insight.failures import (
+from valetkey.authorization.pages.developer.head import AppHead
+from valetkey.authorization.pages.developer.insight.failures.advice import advice_on
+from valetkey.authorization.pages.developer.insight.failures.pages import (
+    AddRedirectUriPage,
     FailureLine,
     FailurePage,
     FailuresPage,
@@ -158,6 +160,19 @@ def _mending(line: FindingLine) -> MendPage:
     return MendPage(HEAD, HEAD.at("health") + f"/{line.mend}", "csrf-value", line, people=9_104)
 
 
+def _adding(app: AppHead, uri: str, *, strange: bool = False) -> AddRedirectUriPage:
+    return AddRedirectUriPage(
+        app,
+        app.at("failures") + "/VK-7F3K-9QXM-2RTD/add",
+        "csrf-value",
+        "VK-7F3K-9QXM-2RTD",
+        uri,
+        "elsewhere.example",
+        ("https://app.example/callback",),
+        strange,
+    )
+
+
 def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
     """Each page in the states that it has."""
     codes = tuple(sorted({code.value for _, code, _, _ in _REFUSALS}))
@@ -196,6 +211,9 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
             "one of the redirect URIs of app_7f3k9qxm: https://app.example/callback",
             "'https://app.example/callback/'",
         ),
+        "add_redirect_uri": _adding(HEAD, "https://app.example/callback/"),
+        "add_redirect_uri_strange": _adding(HEAD, "https://elsewhere.example/cb", strange=True),
+        "add_redirect_uri_hostile": _adding(head(hostile), _ODD, strange=True),
         "failure_of_a_secret": _failure(
             1, "client.secret", "one of the secrets of app_7f3k9qxm", "another secret", long
         ),

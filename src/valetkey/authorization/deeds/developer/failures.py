@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from valetkey.authorization.deeds.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.deeds.developer.usage import usage_of
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.decision import Decision
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.records import DECISION_LIFETIME
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -74,3 +76,14 @@ def missing_redirect_uri(decision: Decision) -> str:
         return ""
     match = _QUOTED.fullmatch(decision.received)
     return match[1] if match else ""
+
+
+def add_redirect_uri(
+    tx: Transaction, registrar: Registrar, client: Client, redirect_uri: str, now: Instant
+) -> Client | Faults:
+    """The client with one redirect URI more, or what is wrong with it."""
+    if redirect_uri in client.redirect_uris:
+        return client
+    before = metadata_of(client)
+    after = replace(before, redirect_uris=(*before.redirect_uris, redirect_uri))
+    return registrar.change(tx, client, after, now)

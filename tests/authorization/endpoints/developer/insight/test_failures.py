@@ -1,6 +1,7 @@
 """Requests that failed: the team reads why, and nobody else learns that there was one."""
 
 import re
+from dataclasses import replace
 
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.developer.insight.teams import (
@@ -8,7 +9,8 @@ from tests.authorization.endpoints.developer.insight.teams import (
     are_for_the_team_alone,
     team,
 )
-from tests.authorization.endpoints.visitor.world import NOON, World, run
+from tests.authorization.endpoints.visitor.browser import Answer
+from tests.authorization.endpoints.visitor.world import NOON, WEB, World, run
 from valetkey.authorization.endpoints.developer.insight.failures import SHOWN
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Transaction
@@ -16,6 +18,7 @@ from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.kernel.scope import Scope
 
 HOSTILE = "<script>alert(1)</script>\"' onload=x {{ 7*7 }} \u202e"
 
@@ -60,6 +63,7 @@ def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(database_url: 
             "https://app.example/callback/",
             "https://app.example/cb",
             "letter by letter",
+            "Add this redirect URI",
             "in the name of your app",
         ):
             assert knows(answer, words), words
@@ -210,5 +214,62 @@ def test_records_end_after_a_week(sqlite_url: str) -> None:
         assert await it.store.write(sweep) == 1
         browser = await signed_in(it)
         assert (await browser.get(f"{WEB1}/failures/{reference}")).status == 404
+
+    run(sqlite_url, story)
+
+
+def test_the_redirect_uri_that_was_missing_is_added_by_a_button_that_asks(
+    database_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        await it.change(replace(WEB, scope=Scope.of("read", "notes:read")))
+        near, far = "https://app.example/cb/", "https://evil.example/cb"
+        for uri in (near, far):
+            await it.browser().ask(redirect_uri=uri)
+        await written(it)
+        browser = await signed_in(it, "bob")
+        pages: list[Answer] = []
+        listed = await browser.get(f"{WEB1}/failures")
+        for reference in re.findall(r"failures/(VK-[0-9A-Z-]+)", listed.body):
+            page = await browser.get(f"{WEB1}/failures/{reference}")
+            link = re.search(r'href="([^"]+/add)"', page.body)
+            assert link
+            pages.append(await browser.get(link[1]))
+        (good,) = [page for page in pages if near in page.body]
+        (evil,) = [page for page in pages if far in page.body]
+        assert knows(evil, "Your app has no other address at <bdi>evil.example</bdi>")
+        assert "no other address" not in good.body
+        answer = await browser.submit(good, "add")
+        assert answer.location == f"{WEB1}/settings?saved=1"
+        client = await it.site.directory.find("web1")
+        assert client is not None
+        assert client.redirect_uris == (*WEB.redirect_uris, near)
+        assert knows(await it.browser().ask(redirect_uri=near), "Sign in")
+        # Twice is once; a stranger can neither ask nor press.
+        assert (await browser.submit(good, "add")).status == 303
+        assert (await it.events()).count("client.changed") == 1
+        action, fields = evil.form("add")
+        stranger = await signed_in(it, "mallory")
+        assert (await stranger.get(action)).status == 404
+        assert (await stranger.post(action, fields)).status in {403, 404}
+        assert (await browser.post(action, {})).status == 403
+
+    run(database_url, story)
+
+
+def test_what_can_be_no_redirect_uri_is_not_added(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        await it.change(replace(WEB, scope=Scope.of("read", "notes:read")))
+        plain = refused(it, "redirect_uri.unknown", received="'http://app.example/cb'")
+        other = refused(it, "code.expired", received="'https://app.example/x'")
+        odd = refused(it, "redirect_uri.unknown", received="'https://app.example/\\u202e'")
+        await written(it)
+        browser = await signed_in(it)
+        for reference in (other, odd):
+            assert (await browser.get(f"{WEB1}/failures/{reference}/add")).status == 404
+        question = await browser.get(f"{WEB1}/failures/{plain}/add")
+        assert (await browser.submit(question, "add")).status == 409
 
     run(sqlite_url, story)

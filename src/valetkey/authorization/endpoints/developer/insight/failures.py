@@ -12,6 +12,7 @@ from valetkey.authorization.deeds.developer.failures import (
     failures_of,
     find_failure,
     may_be_another,
+    missing_redirect_uri,
     plain_reference,
 )
 from valetkey.authorization.endpoints.account.visit import nothing_there, visit
@@ -19,8 +20,8 @@ from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.decision import Decision
 from valetkey.authorization.pages.developer.head import AppHead
-from valetkey.authorization.pages.developer.insight.advice import advice_on
-from valetkey.authorization.pages.developer.insight.failures import (
+from valetkey.authorization.pages.developer.insight.failures.advice import advice_on
+from valetkey.authorization.pages.developer.insight.failures.pages import (
     FailureLine,
     FailurePage,
     FailuresPage,
@@ -90,9 +91,10 @@ class FailuresEndpoint:
         if decision is None:
             raise nothing_there("refusal")
         code = ErrorCode(decision.code)
-        advice = advice_on(decision.check)
+        advice, head = advice_on(decision.check), head_of(app)
+        missing = missing_redirect_uri(decision)
         page = FailurePage(
-            head_of(app),
+            head,
             _line(decision, request.at),
             status=STATUS[code],
             check=decision.check,
@@ -102,6 +104,7 @@ class FailuresEndpoint:
             advice=advice,
             by_anybody=may_be_another(decision),
             until=When(decision.expires_at, request.at),
+            add_redirect_uri=f"{head.at('failures')}/{reference}/add" if missing else "",
             way=advice.way if advice is not None and advice.way in WAYS else "",
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)

@@ -5,6 +5,7 @@ from valetkey.authorization.deeds.developer.trial import CATCHER
 from valetkey.authorization.endpoints.developer.insight.failures import FailuresEndpoint
 from valetkey.authorization.endpoints.developer.insight.health import HealthEndpoint
 from valetkey.authorization.endpoints.developer.insight.people import PeopleEndpoint
+from valetkey.authorization.endpoints.developer.insight.redirect_uri import AddRedirectUri
 from valetkey.authorization.endpoints.developer.insight.start import StartEndpoint
 from valetkey.authorization.endpoints.developer.insight.trial import TryEndpoint
 from valetkey.authorization.endpoints.developer.insight.usage import UsageEndpoint
@@ -23,6 +24,7 @@ def routes(
 ) -> tuple[Route, ...]:
     """Refusals, usage, people, health, and trying it by `token` and `userinfo` as they are."""
     failures, health = FailuresEndpoint(site), HealthEndpoint(site, registrar)
+    missing = AddRedirectUri(site, registrar)
     trial = TryEndpoint(site, _called(token, "POST"), _called(userinfo, "GET"))
 
     def page(path: str, get: Endpoint) -> Route:
@@ -37,6 +39,7 @@ def routes(
     return (
         page(_FAILURES, failures.get),
         page(f"{_FAILURES}/{{reference}}", failures.one),
+        form(f"{_FAILURES}/{{reference}}/add", missing.get, missing.post),
         page(f"{DEVELOPER}/failures", failures.find),
         page(f"{DEVELOPER}/failures/{{reference}}", failures.find),
         page(f"{_APP}/usage", UsageEndpoint(site).get),

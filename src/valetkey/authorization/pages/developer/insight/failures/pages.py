@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.pages.developer.head import AppHead
-from valetkey.authorization.pages.developer.insight.advice import Advice
+from valetkey.authorization.pages.developer.insight.failures.advice import Advice
 from valetkey.authorization.pages.errors.text import ErrorText
 from valetkey.authorization.pages.visitor.when import When
 
@@ -25,7 +25,7 @@ class FailureLine:
 class FailuresPage:
     """List them, newest first. `code` is the error that is looked for, "" for all."""
 
-    template: ClassVar[str] = "developer/insight/failures.html"
+    template: ClassVar[str] = "developer/insight/failures/failures.html"
 
     app: AppHead
     lines: tuple[FailureLine, ...]
@@ -41,7 +41,7 @@ class FailuresPage:
 class FailurePage:
     """Everything about one refusal. `expected` and `received` may hold what strangers sent."""
 
-    template: ClassVar[str] = "developer/insight/failure.html"
+    template: ClassVar[str] = "developer/insight/failures/failure.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     app: AppHead
@@ -60,3 +60,22 @@ class FailurePage:
     way: str = ""
     #: Where the missing redirect URI can be added, "" for other refusals.
     add_redirect_uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddRedirectUriPage:
+    """Ask before the address that a request named becomes one of the app's. Posts `csrf`.
+
+    With `strange`, none of the app's addresses is on that server.
+    """
+
+    template: ClassVar[str] = "developer/insight/failures/add.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    reference: str
+    redirect_uri: str
+    place: str
+    registered: tuple[str, ...]
+    strange: bool
