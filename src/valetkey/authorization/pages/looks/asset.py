@@ -1,6 +1,7 @@
 """The files pages refer to, each under an address that changes with its content."""
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,9 @@ from valetkey.authorization.pages.looks.themes.theme import Theme
 
 CACHE_CONTROL = "public, max-age=31536000, immutable"
 """For every asset: another content has another address."""
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_MARGIN = re.compile(r"\s*\n\s*")
 
 LIGHT_CARD = "#ffffff"
 DARK_CARD = "#191c20"
@@ -76,7 +80,7 @@ def assets(brand: Brand) -> Assets:
         f":root{{--fill:{dark.fill};--on-fill:{dark.on_fill};"
         f"--edge:{dark.edge};--accent:{dark.text}}}}}\n"
     )
-    own = "\n".join(_read("styles", name) for name in _STYLES)
+    own = _lean("\n".join(_read("styles", name) for name in _STYLES))
     icon = _read("icon.svg").replace("FILL", light.fill).replace("INK", light.on_fill)
     return Assets(
         style=_asset("style", "css", "text/css; charset=utf-8", colours + own),
@@ -113,6 +117,11 @@ def _asset(name: str, ending: str, content_type: str, text: str) -> Asset:
     body = text.encode()
     digest = hashlib.sha256(body).hexdigest()[:16]
     return Asset(f"/assets/{name}-{digest}.{ending}", content_type, body)
+
+
+def _lean(style: str) -> str:
+    """The style without comments and indents: every page loads it."""
+    return _MARGIN.sub("\n", _COMMENT.sub("", style))
 
 
 def _read(*names: str) -> str:
