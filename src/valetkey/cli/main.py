@@ -89,10 +89,9 @@ class _Commands(click.Group):
 @click.version_option(package_name="valetkey", message="valetkey %(version)s")
 @click.pass_context
 def valetkey(context: click.Context) -> None:
-    """Valetkey lets applications reach what people allow, and nothing else.
-
-    An authorization server and a resource server: OAuth 2, OpenID Connect.
-    """
+    """Valetkey lets applications reach what people allow, and nothing else: an authorization server
+    and a resource server, for OAuth 2 and OpenID Connect.
+    """  # noqa: D205 - one paragraph, because all of it has to fit one screen
     if "NO_COLOR" in environment():
         context.color = False
     if context.invoked_subcommand is None:

@@ -131,6 +131,7 @@ DOORS: Mapping[str, Door] = {
         Need.ROLE, Permission.KEYS, at="/admin/tokens/at_1/end", shown=False
     ),
     "/admin/api/v1/openapi.json": _ANY,
+    "/admin/api/v1/": Door(Need.ANYBODY, shown=False),
     "/admin/api/{+rest}": Door(Need.ANYBODY, at="/admin/api/x", shown=False),
     # Programs.
     "/oauth/jwks": _ANY,
