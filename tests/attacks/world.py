@@ -246,7 +246,8 @@ class Answer:
         assert self.response.headers["cache-control"] == "no-store"
         assert self.response.headers["content-type"] == "application/json"
         assert self.json["error_description"]
-        assert self.json["error_uri"].endswith(f"/errors/{code}")
+        reference = self.json["reference"]
+        assert self.json["error_uri"].endswith(f"/errors/{code}?reference={reference}")
         assert re.fullmatch(r"VK(-[0-9A-HJKMNP-TV-Z]{4}){3}", self.json["reference"])
         if status == 401:
             assert "www-authenticate" in self.response.headers

@@ -185,7 +185,8 @@ def test_a_code_that_was_used_is_an_invalid_grant(world: World, curl: str) -> No
     is_a_token_response(ask(curl, "--request", "POST", url))
     again = ask(curl, "--request", "POST", url)
     assert (again.status, again.body["error"]) == (400, "invalid_grant")
-    assert again.body["error_uri"] == f"{world.issuer}/errors/invalid_grant"
+    explained = f"{world.issuer}/errors/invalid_grant?reference={again.body['reference']}"
+    assert again.body["error_uri"] == explained
 
 
 def test_query_and_body_together_are_an_invalid_request(world: World, curl: str) -> None:

@@ -52,7 +52,8 @@ def back(
     assert said.get("error") == code, page.location
     assert said.get("state") == state
     assert said["iss"] == world.auth
-    assert said["error_uri"] == f"{world.auth}/errors/{code}"
+    explained = f"{world.auth}/errors/{code}?reference={said['reference']}"
+    assert said["error_uri"] == explained
     assert _DESCRIPTION.fullmatch(said["error_description"])
     assert _REFERENCE.fullmatch(said["reference"])
     assert "code" not in said

@@ -6,7 +6,6 @@ from tests.authorization.pages.account_examples import account_examples
 from tests.authorization.pages.developer_examples import developer_examples
 from tests.authorization.pages.federation_examples import federation_examples
 from tests.authorization.pages.insight_examples import insight_examples
-from tests.authorization.pages.person_examples import person_examples
 from tests.authorization.pages.mailed_examples import mailed_examples
 from tests.authorization.pages.people_examples import people_examples
 from tests.authorization.pages.person_examples import person_examples
@@ -88,8 +87,8 @@ def consent(app: AskingApp = PRINTER, person: SignedInPerson = ADA, **more: obje
     )
 
 
-def _explanation(code: ErrorCode) -> Page:
-    page = explanation_of(code)
+def _explanation(code: ErrorCode, reference: str = "") -> Page:
+    page = explanation_of(code, reference)
     assert page is not None
     return page
 
@@ -166,6 +165,7 @@ EXAMPLES: Mapping[str, Page] = {
     ),
     "query_string": QueryStringPage("https://auth.example/oauth/token"),
     "index": error_index(),
+    "explanation_of_one": _explanation(ErrorCode.INVALID_GRANT, "VK-7F3K-9QXM-2RTD"),
     **{f"explanation_{code}": _explanation(code) for code in ErrorCode},
 }
 """By a name that says what is special about it."""

@@ -55,7 +55,7 @@ def test_an_error_says_what_where_to_read_and_under_which_reference() -> None:
     assert dict(parse_qsl(urlsplit(url).query)) == {
         "error": "invalid_scope",
         "error_description": "scope is wrong",
-        "error_uri": "https://auth.example/errors/invalid_scope",
+        "error_uri": "https://auth.example/errors/invalid_scope?reference=VK-1",
         "reference": "VK-1",
         "state": "s",
         "iss": ISSUER,

@@ -77,10 +77,15 @@ def error_answer(returns: ReturnAddress, issuer: str, refusal: Refusal, referenc
     pairs = (
         ("error", refusal.code.value),
         ("error_description", refusal.description),
-        ("error_uri", f"{issuer}/errors/{refusal.code.value}"),
+        ("error_uri", explained_at(issuer, refusal.code, reference)),
         ("reference", reference),
     )
     return answer(returns, issuer, pairs)
+
+
+def explained_at(issuer: str, code: ErrorCode, reference: str) -> str:
+    """The page that explains a refusal, and leads the team of its app to the record of it."""
+    return f"{issuer}/errors/{code.value}?reference={reference}"
 
 
 def redirect_to(returns: ReturnAddress, pairs: Pairs) -> str:

@@ -99,7 +99,8 @@ def test_az_what_is_wrong_with_a_proven_request_is_told_to_the_client(
         assert answer.location.startswith("https://app.example/cb?error=")
         told = answer.told
         assert told["error"] == error
-        assert told["error_uri"] == f"{ISSUER}/errors/{error}"
+        explained = f"{ISSUER}/errors/{error}?reference={told['reference']}"
+        assert told["error_uri"] == explained
         assert (told["state"], told["iss"]) == ("xyz", ISSUER)
         assert told["error_description"]
         decision = it.decisions.drain()[-1]

@@ -31,8 +31,13 @@ def test_says_who_can_mend_it(name: str, said: str) -> None:
     assert said in _read(name).the("main").text
 
 
-def test_leads_to_the_explanation() -> None:
-    assert _read("developer").the("a").attributes["href"] == "/errors/invalid_request"
+def test_leads_to_the_explanation_and_developers_to_the_record() -> None:
+    (own,) = _read("visitor").all("a")
+    assert own.attributes["href"].startswith("/errors/")
+    assert [each.attributes["href"] for each in _read("developer").all("a")] == [
+        "/errors/invalid_request",
+        "/developer/failures/VK-7F3K-9QXM-2RTD",
+    ]
 
 
 def test_shows_no_reference_where_there_is_no_record() -> None:

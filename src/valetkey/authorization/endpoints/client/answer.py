@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from valetkey.authorization.protocol.authorization_response import explained_at
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
@@ -56,7 +57,7 @@ class ClientRefusal:
         body = {
             "error": refusal.code.value,
             "error_description": refusal.description,
-            "error_uri": f"{self.issuer}/errors/{refusal.code.value}",
+            "error_uri": explained_at(self.issuer, refusal.code, reference),
             "reference": reference,
         }
         headers: list[tuple[str, str]] = [("cache-control", "no-store"), *ANY_ORIGIN]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.developer.failures import plain_reference
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
@@ -9,6 +10,7 @@ from valetkey.authorization.pages.notices.query_string import QueryStringPage
 from valetkey.authorization.pages.page import Page, content_security_policy, render
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response, html_response
+from valetkey.web.form import read_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,9 @@ class ErrorPages:
         return self._page(request, error_index())
 
     async def explanation(self, request: Request) -> Response:
-        """One code."""
-        page = explanation_of(request.arguments["code"])
+        """One code. With the reference of a refusal, it leads to what exactly was wrong."""
+        given = read_query(request.query).get("reference") or ""
+        page = explanation_of(request.arguments["code"], plain_reference(given))
         if page is None:
             raise Refused(
                 Refusal(ErrorCode.NOT_FOUND, "there is no error of that name", "errors.code")

@@ -18,6 +18,8 @@ class ErrorExplanationPage:
     #: The HTTP status that goes with it where the answer is not a redirect.
     status: int
     text: ErrorText
+    #: The reference of one refusal, "" for none.
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,13 @@ class ErrorIndexPage:
     texts: tuple[tuple[ErrorCode, ErrorText], ...]
 
 
-def explanation_of(code: str) -> ErrorExplanationPage | None:
+def explanation_of(code: str, reference: str = "") -> ErrorExplanationPage | None:
     """The page for a code as it is spelled in an address; None for one that is not ours."""
     try:
         known = ErrorCode(code)
     except ValueError:
         return None
-    return ErrorExplanationPage(known, STATUS[known], TEXTS[known])
+    return ErrorExplanationPage(known, STATUS[known], TEXTS[known], reference)
 
 
 def error_index() -> ErrorIndexPage:

@@ -120,7 +120,7 @@ class Stage:
         check, explained = self.story.check, f"{self.site.auth_url}/errors/{code}"
         check("status", answer.status, status)
         check("error", answer.text("error"), code)
-        check("error_uri", answer.text("error_uri"), explained)
+        check("error_uri", answer.text("error_uri").partition("?")[0], explained)
         self.story.right(f"refused with {code}, a page that explains it, and a reference")
 
     def invalid_token(self, answer: Exchange, but: str) -> None:

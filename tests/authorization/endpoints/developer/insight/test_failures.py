@@ -9,8 +9,8 @@ from tests.authorization.endpoints.developer.insight.teams import (
     are_for_the_team_alone,
     team,
 )
-from tests.authorization.endpoints.visitor.browser import Answer
-from tests.authorization.endpoints.visitor.world import NOON, WEB, World, run
+from tests.authorization.endpoints.visitor.browser import Answer, usual
+from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
 from valetkey.authorization.endpoints.developer.insight.failures import SHOWN
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Transaction
@@ -271,5 +271,25 @@ def test_what_can_be_no_redirect_uri_is_not_added(sqlite_url: str) -> None:
             assert (await browser.get(f"{WEB1}/failures/{reference}/add")).status == 404
         question = await browser.get(f"{WEB1}/failures/{plain}/add")
         assert (await browser.submit(question, "add")).status == 409
+
+    run(sqlite_url, story)
+
+
+def test_error_uri_leads_the_team_to_the_record(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        answer = await it.browser().get("/oauth/authorize", **usual(scope="nothing"))
+        await written(it)
+        page = await it.browser().get(answer.told["error_uri"].removeprefix(ISSUER))
+        assert page.status == 200
+        link = f"/developer/failures/{answer.told['reference']}"
+        assert f'href="{link}"' in page.body
+        browser = await signed_in(it)
+        assert knows(await browser.follow(await browser.get(link)), "scope.wider")
+        for wrong in ("", "x", "<script>alert(1)</script>", "VK-7F3K-9QXM-2RT"):
+            page = await it.browser().get("/errors/invalid_scope", reference=wrong)
+            assert page.status == 200
+            assert "/developer/failures" not in page.body
+            assert "alert" not in page.body.partition("<footer")[0]
 
     run(sqlite_url, story)
