@@ -44,7 +44,7 @@ def test_a_site_in_order_is_called_so(tmp_path: Path) -> None:
             "canary",
         ],
         "good",
-    )
+    ) | {"mail": "mind"}
 
 
 def test_what_clients_cost_and_a_secret_seen_in_a_url_are_told(tmp_path: Path) -> None:

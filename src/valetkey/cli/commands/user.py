@@ -14,6 +14,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import passwords, people
 from valetkey.cli.register.deletion import delete
+from valetkey.cli.register.inviting import invite
 from valetkey.cli.register.keeper import (
     account_keeper,
     confirm,
@@ -35,15 +36,14 @@ _generate = click.option(
 
 @click.group()
 def command() -> None:
-    """Make, show, change and delete accounts, set passwords, switch accounts off and on.
-
-    Works with the servers running or stopped.
+    """Make, show, change and delete accounts, invite people, with the servers running or stopped.
 
     Example: valetkey user create ada --email ada@example.com --name "Ada Lovelace"
     """
 
 
 command.add_command(delete)
+command.add_command(invite)
 
 
 @command.command()

@@ -60,6 +60,11 @@ class Site:
         """The redirect URI that Notes Printer registered."""
         return f"{self.app_url}/callback"
 
+    @property
+    def mailbox(self) -> str:
+        """Where letters are shown that a demo does not send."""
+        return f"{self.auth_url}/mailbox"
+
     def secret(self, client_id: str) -> str:
         """The secret of an app that has one."""
         return self.secrets[client_id]
@@ -117,6 +122,7 @@ def _configuration(site: Site) -> str:
             f'database = "sqlite:///{name}.db"',
             "",
         ]
+    lines += ["[mail]", 'transport = "mailbox"', "", "[accounts]", 'sign_up = "open"', ""]
     lines += ["[brand]", 'name = "Valetkey demo"', "", "[log]", 'level = "error"', ""]
     return "\n".join(lines)
 

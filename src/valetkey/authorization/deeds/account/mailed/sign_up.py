@@ -1,7 +1,7 @@
 """Sign-up: somebody makes an account of their own, once their address is known to be theirs.
 
 Whether an address has an account is told to nobody but whoever reads its letters. Whether a user
-name is taken is told: it is what people are called here (docs/decisions/0013-mailed-links.md).
+name is taken is told: it is what people are called here (docs/decisions/0012-links-in-letters.md).
 """
 
 import re

@@ -1,0 +1,37 @@
+"""Mail: whether the mail server would take a letter."""
+
+from collections.abc import AsyncIterator
+
+from valetkey.authorization.upkeep.smtp import MailServer, Unsent
+from valetkey.cli.doctoring.finding import Finding, bad, good, mind
+from valetkey.config.sections.accounts import SignUp
+from valetkey.config.settings import Settings
+from valetkey.kernel.refusal import Mistake
+
+
+async def mail(settings: Settings) -> AsyncIterator[Finding]:
+    """Connect, sign in and leave, without a letter."""
+    section = settings.mail
+    if section.is_mailbox:
+        yield mind("mail", "letters are shown at /mailbox, to anybody", "Only a demo wants that.")
+        return
+    if not section.is_on:
+        missing = "Nobody can choose another password who forgot theirs."
+        if settings.accounts.sign_up is not SignUp.OFF:
+            missing = "Whoever signs up need not have the address that they say."
+        yield mind("mail", "off", f"{missing} Set mail.host and mail.from_address.")
+        return
+    where = f"{section.host}:{section.used_port}"
+    try:
+        await MailServer.of(settings).check()
+    except Mistake as mistake:
+        yield bad("mail", str(mistake))
+    except Unsent as failure:
+        yield bad(
+            "mail",
+            f"{where}: {failure.reason}",
+            "Look at mail.host, mail.port, mail.tls, mail.user and the password.",
+        )
+    else:
+        signed_in = f", signed in as {section.user}" if section.user else ""
+        yield good("mail", f"{where} is there{signed_in}, {section.tls}")

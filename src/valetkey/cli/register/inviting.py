@@ -1,0 +1,58 @@
+"""`valetkey user invite`: a link with which somebody makes an account of their own."""
+
+from pathlib import Path
+
+import click
+
+from valetkey.authorization.deeds.account.mailed.address import is_mailable
+from valetkey.authorization.deeds.admin.permissions import CommandLine
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli import options, say
+from valetkey.cli.register.store import Opened, with_store
+from valetkey.config.sections.accounts import SignUp
+from valetkey.kernel.refusal import Mistake
+
+
+@click.command()
+@click.argument("email")
+@click.option("--language", default="en", metavar="TAG", help="The letter's, such as de.")
+@options.config_file
+@options.as_json
+def invite(email: str, language: str, config: Path | None, as_json: bool) -> None:
+    """Let the owner of an address make an account, within a week.
+
+    A letter with the link goes to EMAIL; where mail is off, pass the link on yourself. It works
+    once, and only while `accounts.sign_up` is "invitation" or "open".
+
+    Example: valetkey user invite grace@example.com
+    """
+    settings = options.settings_of(config)
+    if settings.accounts.sign_up is SignUp.OFF:
+        raise Mistake(
+            'nobody may make an account; write sign_up = "invitation" into [accounts]',
+            "accounts.sign_up",
+        )
+    if not is_mailable(email):
+        raise Mistake("no letter could arrive at this address")
+
+    async def work(opened: Opened) -> str:
+        invitations = opened.foundation.people_invitations
+        link = invitations.links.fresh()
+
+        def deed(tx: Transaction) -> str:
+            return invitations.invite(tx, email, link, language, opened.now)
+
+        return await opened.store.write(deed, done_by=CommandLine().done_by)
+
+    url = with_store(settings, work)
+    if not url:
+        raise Mistake("somebody with this address has an account")
+    is_sent = settings.mail.is_on
+    if as_json:
+        say.as_json({"email": email, "link": url, "mailed": is_sent})
+        return
+    if is_sent:
+        say.line(f"A letter is on its way to {email}. The link in it, should it be lost:")
+    else:
+        say.line(f"Mail is off: pass this link on to {email}. It works once, for a week.")
+    say.line(url)

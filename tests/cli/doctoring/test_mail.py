@@ -1,0 +1,46 @@
+"""What `valetkey doctor` says of the mail server."""
+
+import asyncio
+from dataclasses import replace
+
+from tests.authorization.upkeep.test_post import mail_settings
+from tests.support.mail import mail_server
+from valetkey.cli.doctoring.finding import Finding, Level
+from valetkey.cli.doctoring.mail import mail
+from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
+from valetkey.config.settings import Settings
+
+
+def found(section: MailSettings, sign_up: SignUp = SignUp.OFF) -> Finding:
+    """The one thing that is said."""
+    settings = replace(Settings(), mail=section, accounts=AccountSettings(sign_up))
+
+    async def look() -> Finding:
+        (one,) = [finding async for finding in mail(settings)]
+        return one
+
+    return asyncio.run(look())
+
+
+def test_mail_that_is_off_is_told_with_what_it_costs() -> None:
+    assert found(MailSettings()).level is Level.MIND
+    assert "forgot" in found(MailSettings()).next
+    assert "Whoever signs up" in found(MailSettings(), SignUp.OPEN).next
+
+
+def test_a_mailbox_is_told() -> None:
+    assert found(MailSettings(transport=MailTransport.MAILBOX)).level is Level.MIND
+
+
+def test_a_mail_server_that_answers_is_good() -> None:
+    with mail_server() as server:
+        assert found(mail_settings(server.port)).level is Level.GOOD
+        assert server.took == []
+
+
+def test_what_keeps_letters_from_going_is_told() -> None:
+    with mail_server() as server:
+        assert "lacks" in found(mail_settings(server.port, tls=MailTls.STARTTLS)).found
+    assert "no connection" in found(mail_settings(1)).found
+    assert found(mail_settings(1, password_file="nowhere", user="me")).level is Level.BAD

@@ -1,0 +1,52 @@
+"""`valetkey user invite`: a link for who has no account, told once."""
+
+from pathlib import Path
+
+from tests.cli.running import valetkey
+from tests.cli.site import configure
+
+_ACCOUNTS = '[accounts]\nsign_up = "invitation"\n'
+
+
+def configured(here: Path, more: str) -> None:
+    """A site with these sections as well."""
+    file = configure(here)
+    file.write_text(file.read_text() + more)
+
+
+def test_where_mail_is_off_the_link_is_told(tmp_path: Path) -> None:
+    configured(tmp_path, _ACCOUNTS)
+    ran = valetkey("user", "invite", "grace@example.com", here=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "Mail is off" in ran.out
+    assert "/account/new?link=vk_ln_" in ran.out
+
+
+def test_where_mail_is_on_a_letter_is_queued(tmp_path: Path) -> None:
+    mail = '[mail]\nhost = "mail.example"\nfrom_address = "no-reply@auth.example"\n'
+    configured(tmp_path, _ACCOUNTS + mail)
+    told = valetkey("user", "invite", "grace@example.com", "--json", here=tmp_path).json
+    assert told["mailed"] is True
+    assert told["email"] == "grace@example.com"
+    database = (tmp_path / "valetkey" / "authorization.db").read_bytes()
+    assert told["link"].partition("link=")[2].encode() not in database
+
+
+def test_who_has_an_account_and_who_cannot_get_letters_are_not_invited(tmp_path: Path) -> None:
+    configured(tmp_path, _ACCOUNTS)
+    valetkey(
+        "user", "create", "ada", "--email", "ada@example.com", "--generate-password", here=tmp_path
+    )
+    ran = valetkey("user", "invite", "ADA@example.com", here=tmp_path)
+    assert ran.code == 2
+    assert "has an account" in ran.err
+    ran = valetkey("user", "invite", "nowhere", here=tmp_path)
+    assert ran.code == 2
+    assert "no letter could arrive" in ran.err
+
+
+def test_where_nobody_may_sign_up_nobody_is_invited(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = valetkey("user", "invite", "grace@example.com", here=tmp_path)
+    assert ran.code == 2
+    assert "accounts.sign_up" in ran.err
