@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, Route
 from tests.authorization.pages.examples import EXAMPLES, HOSTILE, consent
 from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.page import content_security_policy, render
+from valetkey.authorization.pages.page import content_security_policy, render, scripts_of
 
 BRAND = Brand("Acme", terms_url="/terms", privacy_url="/privacy")
 SERVER = "https://auth.example"
@@ -25,7 +25,7 @@ TOO_SMALL = """() => [...document.querySelectorAll('a, button, input, label.scop
     .filter(e => e.getBoundingClientRect().height < 44 || e.getBoundingClientRect().width < 24)
     .map(e => e.outerHTML)"""
 STICKING_OUT = """() => [...document.querySelectorAll('body *')]
-    .filter(e => !e.closest('pre, svg'))
+    .filter(e => !e.closest('pre, svg, .bar ul, .ways-around ul'))
     .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
     .map(e => e.outerHTML)"""
 FOCUS = """() => {
@@ -44,10 +44,11 @@ def _answer(route: Route) -> None:
     if name not in EXAMPLES:
         route.fulfill(status=204)
         return
+    policy = content_security_policy(brand=BRAND, scripts=bool(scripts_of(EXAMPLES[name])))
     route.fulfill(
         body=render(EXAMPLES[name], brand=BRAND),
         content_type="text/html; charset=utf-8",
-        headers={"Content-Security-Policy": content_security_policy(brand=BRAND)},
+        headers={"Content-Security-Policy": policy},
     )
 
 
