@@ -14,8 +14,11 @@ from valetkey.authorization.pages.account.security.overview import (
     PasskeyLine,
     SecurityPage,
 )
-from valetkey.authorization.pages.account.security.passkey import NewPasskeyPage, PasskeyPage
-from valetkey.authorization.pages.account.security.recovery import (
+from valetkey.authorization.pages.account.security.passkeys.passkey import (
+    NewPasskeyPage,
+    PasskeyPage,
+)
+from valetkey.authorization.pages.account.security.recovery.codes import (
     RecoveryCodesPage,
     RecoveryPage,
 )

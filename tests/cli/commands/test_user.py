@@ -156,3 +156,11 @@ def test_an_account_is_deleted_for_good(tmp_path: Path) -> None:
     assert user(tmp_path, "enable", "1001").code == 2
     again = user(tmp_path, "create", "ada", "--email", "ada@example.com", "--generate-password")
     assert again.code == 0
+
+
+def test_second_factors_are_taken_from_who_lost_them(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    assert user(tmp_path, "reset-factors", "ada").code == 2
+    ran = user(tmp_path, "reset-factors", "ada", "--yes")
+    assert ran.code == 0
+    assert "ada had no second factor" in ran.out

@@ -52,6 +52,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.grants.sweep(Instant(now - _GRANT_MEMORY), BATCH),
     lambda tx, now: tx.scope_uses.sweep(now, BATCH),
     lambda tx, now: tx.sessions.sweep(now, BATCH),
+    lambda tx, now: tx.devices.sweep(now, BATCH),
     lambda tx, now: tx.administrations.sweep(now, BATCH),
     lambda tx, now: sweep_latency(tx, now, BATCH),
     lambda tx, _: tx.people.put_more(BATCH),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from valetkey.authorization.deeds.account.factors import reset_factors
 from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.admin.roles import Holder
 from valetkey.authorization.deeds.users import UserRecord, changed_names
@@ -310,6 +311,37 @@ def disable(user: str, yes: bool, config: Path | None) -> None:
         say.line(f"{found.username} is off; {ends.replace('will lose', 'lost')}")
     else:
         say.line(f"{found.username} was off already")
+
+
+@command.command("reset-factors")
+@click.argument("user")
+@options.yes
+@options.config_file
+def take_factors(user: str, yes: bool, config: Path | None) -> None:
+    """Take passkeys, authenticator app and recovery codes from an account.
+
+    For somebody who lost their devices. Their password lets them in again; it is worth asking
+    twice who is asking. USER is a username, an e-mail address or a uid.
+
+    Example: valetkey user reset-factors ada
+    """
+    settings = options.settings_of(config)
+
+    async def look(opened: Opened) -> User:
+        return await opened.store.read(lambda tx: the_user(tx, user))
+
+    async def work(opened: Opened) -> bool:
+        return await opened.store.write(
+            lambda tx: reset_factors(tx, the_user(tx, user), opened.now), done_by="cli"
+        )
+
+    name = with_store(settings, look).username
+    question = f"Take all second factors from {name}? Then the password alone opens the account."
+    confirm(question, yes=yes)
+    if with_store(settings, work):
+        say.line(f"{name} has no second factor any more, and is signed out everywhere")
+    else:
+        say.line(f"{name} had no second factor")
 
 
 @command.command()

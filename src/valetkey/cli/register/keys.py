@@ -8,6 +8,7 @@ from pathlib import Path
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.model.event.keys import KeyringRotated
 from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.authorization.sign_in.factors.proof import authenticator_place
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place as secret_place
 from valetkey.authorization.tokens.signing_keys import place
@@ -57,6 +58,9 @@ async def opens_all(opened: Opened) -> tuple[int, int]:
     return sum(sealer.open(r.sealed, place(r.kid)) is not None for r in records), len(records)
 
 
+_AT_ONCE = 500
+
+
 async def rotate_sealing_key(opened: Opened) -> int:
     """Seal everything anew with a new key, whose version it returns. The old ones stay readable.
 
@@ -86,6 +90,11 @@ async def rotate_sealing_key(opened: Opened) -> int:
         for name, before in tx.clients.sealed_secrets():
             sealed = anew(before, secret_place(name), f"client secret {name}")
             tx.clients.reseal_secret(name, before, sealed)
+        last = ""
+        while found := tx.credentials.authenticators(last, _AT_ONCE):
+            for last, before in found:
+                sealed = anew(before, authenticator_place(last), f"authenticator {last}")
+                tx.credentials.reseal(last, before, sealed)
         tx.events.add(KeyringRotated(version), opened.now)
 
     await opened.store.write(work)

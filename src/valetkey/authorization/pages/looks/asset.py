@@ -32,6 +32,7 @@ _STYLES = (
     "visitor.css",
     "mailed.css",
     "account.css",
+    "security.css",
     "person.css",
     "errors.css",
     "insight.css",

@@ -153,13 +153,14 @@ class Factors:
 
     def sealed(self, authenticator: Authenticator, key: bytes) -> Authenticator:
         """The same with its secret, sealed where it is."""
-        sealed = self.keyring.sealer.seal(key, _place(authenticator.id), self.random)
+        sealed = self.keyring.sealer.seal(key, authenticator_place(authenticator.id), self.random)
         return replace(authenticator, sealed=sealed)
 
     def open(self, authenticator: Authenticator) -> bytes | None:
         """Its secret; None if it was not sealed here."""
-        return self.keyring.sealer.open(authenticator.sealed, _place(authenticator.id))
+        return self.keyring.sealer.open(authenticator.sealed, authenticator_place(authenticator.id))
 
 
-def _place(authenticator_id: str) -> str:
+def authenticator_place(authenticator_id: str) -> str:
+    """Where its secret lies, which sealing binds it to."""
     return f"credentials.data:{authenticator_id}"

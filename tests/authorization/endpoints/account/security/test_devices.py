@@ -1,4 +1,4 @@
-"""Remembered devices: the second factor is asked for once in thirty days, and copies are noticed."""
+"""Remembered devices: the second factor is spared for thirty days, and copies are noticed."""
 
 from dataclasses import replace
 

@@ -82,7 +82,7 @@ def test_new_ones_take_the_place_of_the_old_and_can_be_kept_as_a_file(sqlite_url
         page = await after_password(it, browser)
         assert (await browser.submit(page, "with-recovery", recovery=old[0])).status == 401
         assert (await browser.submit(page, "with-recovery", recovery=new[0])).status == 303
-        # What stands on the page is good for the file for a quarter of an hour, and for nobody else.
+        # The page is good for the file for a quarter of an hour.
         it.clock.forward(minutes(15))
         assert (await alice.submit(made, "download")).status == 303
 

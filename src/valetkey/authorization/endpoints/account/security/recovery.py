@@ -15,7 +15,7 @@ from valetkey.authorization.endpoints.account.security.secured import (
 )
 from valetkey.authorization.endpoints.account.visit import Visit, posted
 from valetkey.authorization.endpoints.visitor.site import Site
-from valetkey.authorization.pages.account.security.recovery import (
+from valetkey.authorization.pages.account.security.recovery.codes import (
     RecoveryCodesPage,
     RecoveryPage,
 )

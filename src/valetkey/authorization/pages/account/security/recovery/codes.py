@@ -10,7 +10,7 @@ from valetkey.authorization.pages.visitor.when import When
 class RecoveryPage:
     """How many are left. Posts `csrf` for a new set."""
 
-    template: ClassVar[str] = "account/security/recovery.html"
+    template: ClassVar[str] = "account/security/recovery/left.html"
 
     action: str
     csrf: str
@@ -22,7 +22,7 @@ class RecoveryPage:
 class RecoveryCodesPage:
     """A set, to be kept. Posts `csrf` and `codes` (the set, sealed) for a file of it."""
 
-    template: ClassVar[str] = "account/security/recovery_codes.html"
+    template: ClassVar[str] = "account/security/recovery/codes.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     download: str

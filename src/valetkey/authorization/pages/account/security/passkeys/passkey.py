@@ -10,7 +10,7 @@ from valetkey.authorization.pages.visitor.when import When
 class NewPasskeyPage:
     """Have the browser make a passkey. Posts `csrf`, `name` and `credential`."""
 
-    template: ClassVar[str] = "account/security/new_passkey.html"
+    template: ClassVar[str] = "account/security/passkeys/new.html"
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
 
     action: str
@@ -27,7 +27,7 @@ class NewPasskeyPage:
 class PasskeyPage:
     """One passkey. Posts `csrf` and `name`; `remove` is where its end is asked for."""
 
-    template: ClassVar[str] = "account/security/passkey.html"
+    template: ClassVar[str] = "account/security/passkeys/passkey.html"
 
     action: str
     csrf: str

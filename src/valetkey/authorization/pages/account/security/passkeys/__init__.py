@@ -1,0 +1,1 @@
+"""A new passkey, and each of those there are."""

@@ -1,0 +1,1 @@
+"""Recovery codes: how many are left, and a new set."""
