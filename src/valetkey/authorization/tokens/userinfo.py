@@ -57,7 +57,9 @@ class UserInfo:
         """
         found = self.reader.find_live(tx, token, read, now)
         if found is None or require_live(found.standing, now) is not None:
-            refuse_token("another" if found is None else found.standing.ended(now))
+            if found is None:
+                refuse_token("another")
+            refuse_token(found.standing.ended(now), about=found.read.client_id)
         live = found.read
         if live.uid is None or OPENID not in live.scope:
             raise Refused(
@@ -67,6 +69,7 @@ class UserInfo:
                     "userinfo.scope",
                     _PERSON,
                     str(live.scope),
+                    about=live.client_id,
                 )
             )
         user = tx.users.find(Uid(live.uid))
@@ -81,8 +84,8 @@ class UserInfo:
         return Told(user, live.client_id, names, found.standing, live.expires_at)
 
 
-def refuse_token(received: str) -> NoReturn:
-    """Refuse with `invalid_token`; `received` is for the record."""
+def refuse_token(received: str, about: str = "") -> NoReturn:
+    """Refuse with `invalid_token`; what was received, and of which client, is for the record."""
     raise Refused(
         Refusal(
             ErrorCode.INVALID_TOKEN,
@@ -90,5 +93,6 @@ def refuse_token(received: str) -> NoReturn:
             "userinfo.token",
             _PERSON,
             received,
+            about=about,
         )
     )

@@ -1,0 +1,67 @@
+"""Whose a refusal is: of the app that sent the request, or in whose name somebody sent it."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.authorization.endpoints.world import SECRET, Service, run
+from valetkey.authorization.model.decision import Decision
+from valetkey.kernel.moment import Instant
+
+
+async def refusals(it: Service, client_id: str) -> Sequence[Decision]:
+    """What its team can read, oldest first, once it is written."""
+    await asyncio.sleep(0.3)
+    end = Instant(1 << 53)
+    found = await it.read(lambda tx: tx.decisions.of_client(client_id, end, "", 100))
+    return sorted(found, key=lambda each: (each.endpoint, each.check))
+
+
+def test_every_endpoint_for_clients_says_whose_request_it_refused(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        wrong = {"client_id": "web", "client_secret": "w" * 40}
+        right = {"client_id": "web", "client_secret": SECRET}
+        for form in (wrong, right):
+            for path in ("/oauth/token", "/oauth/revoke", "/oauth/introspect"):
+                grant = {"grant_type": "authorization_code", "code": "x"}
+                said = grant if path == "/oauth/token" else {}
+                answer = await it.post(path, {**form, **said})
+                assert answer.status in {400, 401}, path
+        basic = "Basic " + b64encode(b"web:" + b"w" * 40).decode()
+        await it.post("/oauth/revoke", {"token": "x"}, basic)
+        assert [(each.endpoint, each.check) for each in await refusals(it, "web")] == [
+            ("/oauth/introspect", "client.secret"),
+            ("/oauth/introspect", "parameter.token.missing"),
+            ("/oauth/revoke", "client.secret"),
+            ("/oauth/revoke", "client.secret"),
+            ("/oauth/revoke", "parameter.token.missing"),
+            ("/oauth/token", "client.secret"),
+            ("/oauth/token", "code.unknown"),
+        ]
+
+    run(tmp_path, story)
+
+
+def test_userinfo_says_whose_token_it_refused(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", access_token_format="reference")
+        tokens = await it.tokens("web")
+        bearer = f"Bearer {tokens.text('access_token')}"
+        assert (await it.call("GET", "/oauth/userinfo", authorization=bearer)).status == 403
+        await it.call("GET", "/oauth/userinfo", authorization="Bearer nothing")
+        assert [each.check for each in await refusals(it, "web")] == ["userinfo.scope"]
+
+    run(tmp_path, story)
+
+
+def test_an_app_that_there_is_not_has_no_records(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        for client_id in ("nobody", "web\x00", "web ", "WEB"):
+            form = {"client_id": client_id, "client_secret": "w" * 40}
+            await it.post("/oauth/token", {**form, "grant_type": "client_credentials"})
+            assert await refusals(it, client_id.replace("\x00", "")) == []
+
+    run(tmp_path, story)
