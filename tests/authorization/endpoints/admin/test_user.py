@@ -1,6 +1,7 @@
 """One person in the hands of those who look after them: what each role may do, and what ends."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, 
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.records import EventRecord
+from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
@@ -117,6 +119,29 @@ def test_support_takes_lost_factors_away_and_the_person_is_told(database_url: st
         assert answer.location == f"/account/confirm?to={PAGE}/reset-factors"
 
     run(database_url, story)
+
+
+def test_support_sends_a_link_to_choose_another_password(database_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it, Role.SUPPORT)
+        # To an address that may be anybody's nothing is sent.
+        assert f"{PAGE}/reset-mail" not in (await browser.get(PAGE)).body
+        assert (await do(browser, f"{PAGE}/reset-mail")).status == 409
+        now = it.clock.now
+        await it.store.write(lambda tx: tx.users.change(replace(BOB, email_verified_at=now)))
+        question = await browser.get(f"{PAGE}/reset-mail")
+        assert knows(question, "bob@example.com")
+        page = await browser.follow(await browser.submit(question, "do"))
+        assert knows(page, "The letter is on its way.")
+        (kept,) = await it.store.read(lambda tx: tx.mails.kept(now, 9))
+        assert kept.uid == BOB.uid
+        assert (await last(it, "password_reset.requested")).done_by == f"user {ALICE.uid}"
+        # Not as often as one likes: a mailbox is not flooded from here either.
+        told = [(await do(browser, f"{PAGE}/reset-mail")).status for _ in range(5)]
+        assert told == [303] * 4 + [409]
+        assert await it.store.read(lambda tx: tx.users.password_hash(BOB.uid))
+
+    run(database_url, story, mail=MailSettings(transport=MailTransport.MAILBOX))
 
 
 def test_nobody_acts_on_somebody_of_a_higher_role(database_url: str) -> None:

@@ -4,18 +4,22 @@ from dataclasses import dataclass, replace
 
 from valetkey.authorization.deeds.account.connected_apps import end_app
 from valetkey.authorization.deeds.account.factors import reset_factors
+from valetkey.authorization.deeds.account.mailed.links import RESET, Links
+from valetkey.authorization.deeds.account.mailed.password_reset import LIFETIME, issue_reset
+from valetkey.authorization.deeds.account.notices import letter_to
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.deeds.admin.roles import person
 from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.model.event.people import PasswordResetRequested, UserChanged
 from valetkey.authorization.model.event.roles import DeveloperAdmitted, DeveloperDismissed
 from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Secret
 
 SIGNED_OUT = "signed_out_by_administrator"
 """Why a session ended."""
@@ -31,7 +35,7 @@ class PeopleDesk:
 
     accounts: AccountKeeper
     removal: Removal
-    issuer: str
+    links: Links
 
     def disable(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
         """Switch the account off: sessions and grants end. False if it was off."""
@@ -57,10 +61,32 @@ class PeopleDesk:
         user = self._one(tx, actor, uid, Permission.RESET)
         if not reset_factors(tx, user, now):
             return False
-        values = {"username": user.username, "security": f"{self.issuer}/account/security"}
-        letter = Letter(LetterKind.FACTORS_RESET, user.email, _language(user), values, user.uid)
-        self.removal.mailroom.post(tx, letter, now)
+        security = f"{self.links.issuer}/account/security"
+        values = {"username": user.username, "security": security}
+        self.removal.mailroom.post(tx, letter_to(user, LetterKind.FACTORS_RESET, values), now)
         return True
+
+    def send_reset(
+        self, tx: Transaction, actor: Actor, uid: Uid, link: Secret, now: Instant
+    ) -> None:
+        """Send them a link by which they choose another password; `link` was drawn before.
+
+        Refused (conflict) where mail is off or was sent too often, for an address that is not known
+        to be theirs, and while the account is off.
+        """
+        user = self._one(tx, actor, uid, Permission.RESET)
+        if user.disabled_at is not None or user.email_verified_at is None:
+            raise _conflict("their e-mail address must be verified, and their account be on")
+        until = issue_reset(tx, self.links, link, user, now)
+        values = {
+            "username": user.username,
+            "minutes": str(LIFETIME // minutes(1)),
+            "link": self.links.address(RESET, link),
+        }
+        letter = letter_to(user, LetterKind.PASSWORD_RESET, values, until)
+        if not self.removal.mailroom.post(tx, letter, now):
+            raise _conflict("no letter was sent: mail is off, or they got enough for an hour")
+        tx.events.add(PasswordResetRequested(user.uid), now)
 
     def end_app(
         self, tx: Transaction, actor: Actor, uid: Uid, client_id: str, now: Instant
@@ -116,5 +142,5 @@ class PeopleDesk:
         return user
 
 
-def _language(user: User) -> str:
-    return user.claims.locale or "en"
+def _conflict(description: str) -> Refused:
+    return Refused(Refusal(ErrorCode.CONFLICT, description, "admin.reset"))

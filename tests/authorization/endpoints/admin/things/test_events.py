@@ -98,7 +98,7 @@ def test_lists_of_events_go_on_where_they_ended(tmp_path: Path) -> None:
             more = body.partition('rel="next"')[0].rpartition('href="')[2].partition('"')[0]
             address = more.replace("&amp;", "&") if 'rel="next"' in body else ""
         assert len([each for each in seen if each.startswith("app")]) == 130
-        assert pages == 5
+        assert pages == 6
 
     run(tmp_path, story)
 

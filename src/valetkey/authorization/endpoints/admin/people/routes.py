@@ -1,5 +1,6 @@
 """The routes of administration that are about people."""
 
+from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.people import PeopleDesk
@@ -40,7 +41,9 @@ def routes(
         UsersEndpoint(site),
         RolesEndpoint(site, roles),
     )
-    user = UserEndpoint(site, PeopleDesk(accounts, removal, site.issuer), roles)
+    user = UserEndpoint(
+        site, PeopleDesk(accounts, removal, Links(site.issuer, site.keyring, site.random)), roles
+    )
     owner = OwnerEndpoint(site, accounts, passwords)
 
     def page(path: str, get: Endpoint) -> Route:

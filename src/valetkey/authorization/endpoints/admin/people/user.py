@@ -45,6 +45,7 @@ from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Secret
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_query
@@ -65,6 +66,7 @@ class _Rule:
 RULES: Mapping[Act, _Rule] = MappingProxyType(
     {
         Act.SIGN_OUT: _Rule(Permission.RESET, "session.ended"),
+        Act.RESET_MAIL: _Rule(Permission.RESET, "password_reset.requested", steps_up=True),
         Act.RESET_FACTORS: _Rule(Permission.RESET, "factors.removed", steps_up=True),
         Act.VERIFY_EMAIL: _Rule(Permission.PEOPLE, "user.changed"),
         Act.LET_REGISTER: _Rule(Permission.PEOPLE, "developer.admitted"),
@@ -102,7 +104,8 @@ class UserEndpoint:
             return found, tx.members.is_developer(uid), news
 
         dossier, develops, is_news = await self.site.store.scan(work)
-        page = _page(dossier, powers_of(seen.signed_in.user.role), now, develops=develops)
+        powers, mails = powers_of(seen.signed_in.user.role), self.desk.removal.mailroom.is_on
+        page = _page(dossier, powers, now, develops=develops, mails=mails)
         if is_news:
             page = replace(page, done=act)
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
@@ -145,36 +148,52 @@ class UserEndpoint:
         if rule.steps_up and (asked := await stepped_up(self.site, request, seen)) is not None:
             return asked
         uid, actor, now = _uid(request), actor_of(seen), request.at
+        link = self.desk.links.fresh()
         await self.site.store.write(
-            lambda tx: self._do(tx, act, actor, uid, form, now), done_by=actor.done_by
+            lambda tx: self._do(tx, act, actor, uid, form, link, now), done_by=actor.done_by
         )
         if act is Act.DELETE:
             return self.site.goes_to(f"{USERS}?deleted={uid}")
         return self.site.goes_to(f"{user_address(uid)}?done={act}")
 
     def _do(
-        self, tx: Transaction, act: Act, actor: Actor, uid: Uid, form: Form, now: Instant
+        self,
+        tx: Transaction,
+        act: Act,
+        actor: Actor,
+        uid: Uid,
+        form: Form,
+        link: Secret,
+        now: Instant,
     ) -> None:
-        desk = self.desk
         match act:
             case Act.SIGN_OUT:
-                desk.sign_out(tx, actor, uid, now)
+                self.desk.sign_out(tx, actor, uid, now)
+            case Act.RESET_MAIL:
+                self.desk.send_reset(tx, actor, uid, link, now)
             case Act.RESET_FACTORS:
-                desk.reset_factors(tx, actor, uid, now)
+                self.desk.reset_factors(tx, actor, uid, now)
+            case Act.END_APP:
+                client_id = _storable(form.get("app") or "")
+                self.desk.end_app(tx, actor, uid, client_id, now)
+            case Act.ROLE:
+                self.roles.change(tx, actor, uid, _role(form.get("role") or ""), now)
+            case _:
+                self._change(tx, act, actor, uid, now)
+
+    def _change(self, tx: Transaction, act: Act, actor: Actor, uid: Uid, now: Instant) -> None:
+        desk = self.desk
+        match act:
             case Act.VERIFY_EMAIL:
                 desk.verify_email(tx, actor, uid, now)
             case Act.LET_REGISTER | Act.STOP_REGISTER:
                 desk.let_register(tx, actor, uid, now, on=act is Act.LET_REGISTER)
-            case Act.END_APP:
-                desk.end_app(tx, actor, uid, _storable(form.get("app") or ""), now)
             case Act.DISABLE:
                 desk.disable(tx, actor, uid, now)
             case Act.ENABLE:
                 desk.enable(tx, actor, uid, now)
             case Act.DELETE:
                 desk.delete(tx, actor, uid, now)
-            case Act.ROLE:
-                self.roles.change(tx, actor, uid, _role(form.get("role") or ""), now)
             case _:
                 raise nothing_here()
 
@@ -185,7 +204,9 @@ class UserEndpoint:
         return act
 
 
-def _page(dossier: Dossier, powers: Powers, now: Instant, *, develops: bool) -> UserPage:
+def _page(
+    dossier: Dossier, powers: Powers, now: Instant, *, develops: bool, mails: bool
+) -> UserPage:
     user = dossier.user
     return UserPage(
         person=line_of(user, now),
@@ -213,7 +234,7 @@ def _page(dossier: Dossier, powers: Powers, now: Instant, *, develops: bool) -> 
         events=tuple(
             EventLine(each.name, When(each.at, now), each.done_by) for each in dossier.events
         ),
-        ways=_ways(dossier, powers, develops=develops),
+        ways=_ways(dossier, powers, develops=develops, mails=mails),
     )
 
 
@@ -228,7 +249,7 @@ def _app_line(app: ConnectedApp, user: User, powers: Powers, now: Instant) -> Us
     )
 
 
-def _ways(dossier: Dossier, powers: Powers, *, develops: bool) -> tuple[Way, ...]:
+def _ways(dossier: Dossier, powers: Powers, *, develops: bool, mails: bool) -> tuple[Way, ...]:
     user = dossier.user
     pointless = {
         Act.END_APP,
@@ -237,6 +258,8 @@ def _ways(dossier: Dossier, powers: Powers, *, develops: bool) -> tuple[Way, ...
     }
     if user.email_verified_at is not None:
         pointless.add(Act.VERIFY_EMAIL)
+    if not mails or user.disabled_at is not None or user.email_verified_at is None:
+        pointless.add(Act.RESET_MAIL)
     if not any(factor.kind != "password" for factor in dossier.factors):
         pointless.add(Act.RESET_FACTORS)
     if not dossier.sessions:
