@@ -75,7 +75,7 @@ class ScopeUses:
     def watched(self, now: Instant) -> Mapping[str, Instant]:
         """The scopes whose use is reported, and since when without a gap."""
         rows = self.db.rows(
-            "SELECT scope, since FROM watched_scopes WHERE heard_at >= :gap ORDER BY scope",
+            "SELECT scope, since FROM watched_scopes WHERE heard_at >= :gap",
             gap=now - FORGOTTEN_AFTER,
         )
         return {row[0]: Instant(row[1]) for row in rows}

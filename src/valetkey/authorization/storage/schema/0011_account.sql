@@ -14,6 +14,7 @@ CREATE TABLE watched_scopes (
     since    BIGINT NOT NULL,
     heard_at BIGINT NOT NULL
 );
+CREATE INDEX watched_scopes_heard ON watched_scopes (heard_at);
 
 -- Accounts that are to be removed, and those that were: of these, the number is all that is left.
 CREATE TABLE account_removals (
