@@ -1,6 +1,7 @@
 """A software authenticator: makes passkeys and shows them, rightly or in any way that is wrong."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from struct import pack
@@ -40,7 +41,7 @@ class SoftAuthenticator:
     counts: bool = False
     keys: list[SoftKey] = field(default_factory=list[SoftKey])
 
-    def create(self, options: str, **changed: object) -> str:
+    def create(self, options: str) -> str:
         """What the browser answers to `navigator.credentials.create`."""
         asked = json.loads(options)
         key = SoftKey(
@@ -64,18 +65,18 @@ class SoftAuthenticator:
         return self._answer(
             key,
             {
-                "clientDataJSON": self._client("webauthn.create", asked["challenge"], changed),
+                "clientDataJSON": self._client("webauthn.create", asked["challenge"], {}),
                 "attestationObject": to_base64url(cbor.encode(statement)),
             },
         )
 
-    def get(self, options: str, which: int = 0, **changed: object) -> str:
+    def get(self, options: str, which: int = 0, changed: Mapping[str, object] | None = None) -> str:
         """What it answers to `navigator.credentials.get`, with one of its keys."""
         asked, key = json.loads(options), self.keys[which]
         if self.counts:
             key.counter += 1
         data = self._data(key, self.flags)
-        client = self._client("webauthn.get", asked["challenge"], changed)
+        client = self._client("webauthn.get", asked["challenge"], changed or {})
         signed = data + sha256(from_base64url(client) or b"").digest()
         return self._answer(
             key,
@@ -90,9 +91,9 @@ class SoftAuthenticator:
     def _data(self, key: SoftKey, flags: int) -> bytes:
         return sha256(key.domain.encode()).digest() + pack(">BI", flags, key.counter)
 
-    def _client(self, kind: str, challenge: str, changed: dict[str, object]) -> str:
+    def _client(self, kind: str, challenge: str, changed: Mapping[str, object]) -> str:
         said = {"type": kind, "challenge": challenge, "origin": self.origin, "crossOrigin": False}
-        return to_base64url(json.dumps(said | changed).encode())
+        return to_base64url(json.dumps({**said, **changed}).encode())
 
     def _answer(self, key: SoftKey, response: dict[str, str]) -> str:
         return json.dumps(

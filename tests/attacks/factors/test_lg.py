@@ -1,0 +1,133 @@
+"""LG on the pages of second factors: other sites, other methods, other places, other people."""
+
+import pytest
+
+from tests.authorization.endpoints.account.people import signed_in
+from tests.authorization.endpoints.account.security.factors import after_password, code, with_app
+from tests.authorization.endpoints.visitor.browser import PASSWORD
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
+
+FORMS = (
+    "/account/confirm",
+    "/account/security/password",
+    "/account/security/password/remove",
+    "/account/security/passkeys/new",
+    "/account/security/authenticator/new",
+    "/account/security/authenticator/remove",
+    "/account/security/recovery-codes",
+    "/account/security/recovery-codes/download",
+    "/account/security/devices",
+)
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_lg_01_forms_of_other_sites_change_nothing(sqlite_url: str, path: str) -> None:
+    async def story(it: World) -> None:
+        alice = await signed_in(it)
+        for csrf in ([], [""], ["x" * 43]):
+            assert (await alice.post(path, {"csrf": csrf})).status == 403
+        _, fields = (await alice.get("/account/confirm")).form("confirm")
+        for headers in (
+            {"origin": "https://evil.example"},
+            {"sec-fetch-site": "cross-site"},
+            {"origin": "null"},
+        ):
+            assert (await alice.post(path, fields, headers)).status == 403
+        bob = await signed_in(it, "bob")
+        _, theirs = (await bob.get("/account/confirm")).form("confirm")
+        assert (await alice.post(path, theirs)).status == 403
+
+    run(sqlite_url, story)
+
+
+def test_lg_03_reading_changes_nothing(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, _, _ = await with_app(it)
+        before = await it.events()
+        for path in FORMS:
+            for method in ("GET", "HEAD"):
+                answer = await alice.send(method, f"{path}?csrf=x&_method=POST&device=x")
+                assert answer.status in {200, 303, 405}
+        assert await it.events() == before
+        assert await it.store.read(lambda tx: tx.users.has_second_factor(ALICE.uid))
+
+    run(sqlite_url, story)
+
+
+_ELSEWHERE = (
+    "//evil.example",
+    "https://evil.example/account",
+    "/\\evil.example",
+    "/account//evil.example",
+    "/account/../../evil",
+    "/account/./apps",
+    "/account/%2e%2e/x",
+    "/account/apps?next=https://evil.example",
+    "/account/apps#x",
+    "/account\t/apps",
+    "/account/apps\n",
+    "/account@evil.example",
+    "/accounting",
+    "/oauth/sign-out",
+    "javascript:alert(1)",
+    "/account/" + "x" * 600,
+    "/account/１",
+)
+
+
+@pytest.mark.parametrize("to", _ELSEWHERE, ids=lambda to: repr(to[:30]))
+def test_lg_11_nobody_is_led_elsewhere_after_signing_in(sqlite_url: str, to: str) -> None:
+    assert own_place(to) == ""
+
+    async def story(it: World) -> None:
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in", to=to)
+        if page.status == 400:
+            return
+        done = await browser.submit(page, "sign-in", username="alice", password=PASSWORD)
+        assert done.location == "/"
+        confirm = await browser.get("/account/confirm", to=to)
+        done = await browser.submit(confirm, "confirm", password=PASSWORD)
+        assert done.location == "/"
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    "to", ["/account/apps", "/developer", "/admin/users/1001", "/account/security/passkeys/cr_a-_"]
+)
+def test_lg_11_our_own_places_are_reached(to: str) -> None:
+    assert own_place(to) == to
+
+
+def test_lg_17_the_step_between_is_no_session(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        for path in ("/account/apps", "/account/security", "/developer", "/"):
+            assert "alice" not in (await browser.get(path)).body
+        # Another app's request in the same browser asks for the password as well.
+        assert "password" in (await browser.ask()).body
+        # The step is over once it was taken.
+        step = browser.cookies["__Host-step"]
+        assert (await browser.submit(page, "with-code", code=code(it, key))).status == 303
+        assert "__Host-step" not in browser.cookies
+        browser.cookies["__Host-step"] = step
+        again = await browser.submit(page, "with-code", code=code(it, key))
+        assert again.status == 401
+
+    run(sqlite_url, story)
+
+
+def test_lg_23_pages_with_secrets_are_kept_nowhere(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, _, _ = await with_app(it)
+        page = await alice.get("/account/security/recovery-codes")
+        made = await alice.submit(page, "make")
+        for answer in (page, made, await alice.submit(made, "download")):
+            assert answer.header("cache-control") == "no-store"
+            assert answer.header("referrer-policy") == "no-referrer"
+
+    run(sqlite_url, story)

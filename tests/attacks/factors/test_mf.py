@@ -1,0 +1,307 @@
+"""MF: second factors under attack, from foreign challenges to bombs of CBOR."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from fido2 import cbor
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.account.security.factors import (
+    after_password,
+    code,
+    options,
+    with_app,
+    with_passkey,
+)
+from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.authenticator import PRESENT, SoftAuthenticator
+from valetkey.authorization.sign_in.factors.passkey import LIFETIME
+from valetkey.authorization.sign_in.session import PROOF_LASTS
+from valetkey.kernel.secret import to_base64url
+
+MATTERS = (
+    "/account/security/passkeys/new",
+    "/account/security/authenticator/new",
+    "/account/security/authenticator/remove",
+    "/account/security/recovery-codes",
+    "/account/security/password",
+    "/account/security/password/remove",
+)
+
+
+async def press(browser: Browser, page: Answer, credential: str) -> int:
+    return (await browser.submit(page, "passkey", credential=credential)).status
+
+
+def test_mf_05_a_fresh_password_does_not_do_where_there_is_more(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, key, _ = await with_app(it)
+        it.clock.forward(PROOF_LASTS)
+        for path in MATTERS:
+            asked = await alice.get(path)
+            assert asked.location == f"/account/confirm?to={path}", path
+        page = await alice.get("/account/confirm")
+        _, fields = page.form("with-code")
+        refused = await alice.post("/account/confirm", {**fields, "password": PASSWORD})
+        assert refused.status == 401
+        assert (await alice.get(MATTERS[0])).status == 303
+        right = await alice.submit(page, "with-code", code=code(it, key))
+        assert right.location == "/"
+        assert (await alice.get(MATTERS[0])).status == 200
+
+    run(database_url, story)
+
+
+def test_mf_05_a_password_changed_proves_no_second_factor(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, _, _ = await with_app(it)
+        it.clock.forward(PROOF_LASTS - 31)
+        page = await alice.get("/account/security/password")
+        new = "another good long password"
+        await alice.submit(page, "change", current=PASSWORD, new=new, again=new)
+        it.clock.forward(60)
+        assert (await alice.get(MATTERS[0])).status == 303
+
+    run(sqlite_url, story)
+
+
+def test_mf_05_forms_of_before_do_not_do_either(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, _, _ = await with_app(it)
+        removal = await alice.get("/account/security/authenticator/remove")
+        codes = await alice.get("/account/security/recovery-codes")
+        it.clock.forward(PROOF_LASTS)
+        for page, button in ((removal, "remove"), (codes, "make")):
+            assert "/account/confirm" in (await alice.submit(page, button)).location
+        assert await it.store.read(lambda tx: tx.users.has_second_factor(ALICE.uid))
+
+    run(sqlite_url, story)
+
+
+def test_mf_07_no_address_in_the_request_counts(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await with_app(it)
+        browser = it.browser()
+        page = await after_password(it, browser)
+        said = {"code": "000000", "email": "eve@evil.example", "phone": "+1", "uid": "1002"}
+        answer = await browser.submit(page, "with-code", **said)
+        assert answer.status == 401
+        assert "evil" not in answer.body
+
+    run(sqlite_url, story)
+
+
+async def _from_another_purpose(it: World, device: SoftAuthenticator) -> str:
+    page = await after_password(it)
+    return device.get(options(page))
+
+
+async def _from_another_browser(it: World, device: SoftAuthenticator) -> str:
+    return device.get(options(await it.browser().get("/oauth/sign-in")))
+
+
+async def _of_a_registration(it: World, device: SoftAuthenticator) -> str:
+    page = await (await signed_in(it, "bob")).get("/account/security/passkeys/new")
+    asked = json.loads(options(page))
+    return device.get(json.dumps({"challenge": asked["challenge"]}))
+
+
+async def _made_up(it: World, device: SoftAuthenticator) -> str:
+    return device.get(json.dumps({"challenge": to_base64url(b"x" * 32)}))
+
+
+@pytest.mark.parametrize(
+    "make", [_from_another_purpose, _from_another_browser, _of_a_registration, _made_up]
+)
+def test_mf_11_a_challenge_of_anything_else_is_worth_nothing(
+    sqlite_url: str, make: Callable[..., object]
+) -> None:
+    async def story(it: World) -> None:
+        _, device = await with_passkey(it)
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        foreign = await make(it, device)  # type: ignore[misc]
+        assert await press(browser, page, str(foreign)) == 401
+        assert await press(browser, page, device.get(options(page))) == 303
+
+    run(sqlite_url, story)
+
+
+def test_mf_11_a_challenge_counts_once_and_not_for_ever(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, device = await with_passkey(it)
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        answer = device.get(options(page))
+        assert await press(browser, page, answer) == 303
+        assert await press(browser, page, answer) == 401
+        page = await it.browser().get("/oauth/sign-in")
+        late = it.browser()
+        page = await late.get("/oauth/sign-in")
+        answer = device.get(options(page))
+        it.clock.forward(LIFETIME)
+        assert await press(late, page, answer) == 401
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "https://sub.auth.example"},
+        {"origin": "http://auth.example"},
+        {"origin": "https://auth.example:8443"},
+        {"origin": None},
+        {"type": "webauthn.create"},
+        {"crossOrigin": True},
+        {"challenge": 7},
+    ],
+    ids=str,
+)
+def test_mf_11_what_another_page_got_signed_is_refused(
+    sqlite_url: str, changed: dict[str, object]
+) -> None:
+    async def story(it: World) -> None:
+        _, device = await with_passkey(it)
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        assert await press(browser, page, device.get(options(page), changed=changed)) == 401
+
+    run(sqlite_url, story)
+
+
+def test_mf_11_another_domain_and_an_absent_person_are_refused(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, device = await with_passkey(it)
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        device.flags = PRESENT
+        assert await press(browser, page, device.get(options(page))) == 401
+        device.flags = 0
+        assert await press(browser, page, device.get(options(page))) == 401
+        device.flags = PRESENT | 4
+        device.keys[0].domain = "evil.example"
+        assert await press(browser, page, device.get(options(page))) == 401
+
+    run(sqlite_url, story)
+
+
+def test_mf_11_bobs_passkey_is_no_second_factor_of_alice(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await with_passkey(it)
+        _, bobs = await with_passkey(it, "bob")
+        browser = it.browser()
+        page = await after_password(it, browser)
+        assert await press(browser, page, bobs.get(options(page))) == 401
+        # Nor under her name.
+        page = await browser.get("/oauth/sign-in")
+        bobs.keys[0].user = b"x" * 32
+        assert await press(browser, page, bobs.get(options(page))) == 401
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_mf_13_a_counter_that_falls_is_told_and_refused_as_the_operator_says(
+    sqlite_url: str, refuses: bool
+) -> None:
+    async def story(it: World) -> None:
+        alice, device = await signed_in(it), SoftAuthenticator(counts=True)
+        page = await alice.get("/account/security/passkeys/new")
+        await alice.submit(page, "add", name="Stick", credential=device.create(options(page)))
+        settings = replace(it.site.factor_settings, refuse_fallen_counters=refuses)
+        object.__setattr__(it.site, "factor_settings", settings)
+        for _ in range(3):
+            browser = it.browser()
+            page = await browser.get("/oauth/sign-in")
+            assert await press(browser, page, device.get(options(page))) == 303
+        device.keys[0].counter = 1
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        status = await press(browser, page, device.get(options(page)))
+        assert status == (401 if refuses else 303)
+        assert (await it.events()).count("passkey_counter.fallen") == 1
+
+    run(sqlite_url, story)
+
+
+def _bombs() -> dict[str, bytes]:
+    return {
+        "deep": b"\x81" * 5_000,
+        "deep maps": b"\xa1\x00" * 2_500,
+        "huge count": b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff",
+        "huge map": b"\xbb\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00",
+        "huge text": b"\x7b\x00\x00\x00\xff\xff\xff\xff\xff",
+        "nothing": b"\xa0",
+        "odd": b"\xff\xff",
+        "no data": cbor.encode({"fmt": "none", "attStmt": {}, "authData": b""}),
+        "short data": cbor.encode({"fmt": "none", "attStmt": {}, "authData": b"x" * 36}),
+        "wrong length": cbor.encode(
+            {"fmt": "none", "attStmt": {}, "authData": b"x" * 32 + b"\x45" + b"\xff" * 30}
+        ),
+        "text for data": cbor.encode({"fmt": "none", "attStmt": {}, "authData": "x" * 60}),
+        "a list": cbor.encode([1, 2, 3]),
+    }
+
+
+@pytest.mark.parametrize("bomb", _bombs().values(), ids=_bombs().keys())
+def test_mf_15_bombs_are_refused_before_they_go_off(sqlite_url: str, bomb: bytes) -> None:
+    async def story(it: World) -> None:
+        alice, device = await signed_in(it), SoftAuthenticator()
+        page = await alice.get("/account/security/passkeys/new")
+        answer = json.loads(device.create(options(page)))
+        answer["response"]["attestationObject"] = to_base64url(bomb)
+        said = await alice.submit(page, "add", name="x", credential=json.dumps(answer))
+        assert said.status == 400
+        assert knows(said, "That did not work")
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        "x" * 9_000,
+        '{"type":"public-key"}',
+        "[" * 5_000,
+        '{"type":"public-key","rawId":"AA","response":{}}',
+        '{"type":"public-key","rawId":7,"response":[]}',
+        '{"a":1,"a":1}',
+        "\u2028\ufeff",
+        '{"type":"public-key","rawId":"AB==","response":{"clientDataJSON":"e30"}}',
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_mf_15_what_is_no_answer_is_wrong_and_no_fault(sqlite_url: str, text: str) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        assert await press(browser, page, text) == 401
+
+    run(sqlite_url, story)
+
+
+def test_mf_15_a_changed_byte_anywhere_is_wrong_and_no_fault(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, device = await with_passkey(it)
+        browser = it.browser()
+        page = await browser.get("/oauth/sign-in")
+        good = json.loads(device.get(options(page)))
+        for part in ("authenticatorData", "signature", "clientDataJSON", "userHandle"):
+            text = good["response"][part]
+            for place in range(0, len(text), max(1, len(text) // 12)):
+                letter = "A" if text[place] != "A" else "B"
+                bad = text[:place] + letter + text[place + 1 :]
+                sent = json.dumps(good | {"response": good["response"] | {part: bad}})
+                assert await press(browser, page, sent) == 401
+        assert await press(browser, page, json.dumps(good)) == 303
+
+    run(sqlite_url, story)
