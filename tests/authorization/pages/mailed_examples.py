@@ -71,6 +71,7 @@ def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
         "sign-up-closed": SignUpClosedPage(_IN, by_invitation=False),
         "sign-up-by-invitation": SignUpClosedPage(_IN, by_invitation=True),
         "sign-up-sent": LookIntoMailPage(Matter.SIGN_UP, _GRACE, _NEW, _IN),
+        "sign-up-sent-demo": LookIntoMailPage(Matter.SIGN_UP, _GRACE, _NEW, _IN, "/mailbox"),
         "sign-up-finish": FinishSignUpPage(
             _NEW, "csrf-value", "vk", "grace", _GRACE, asks_password=False
         ),

@@ -53,6 +53,11 @@ class MailboxEndpoint:
         return None if letter is None else (letter.to, write(letter, brand=self.site.brand))
 
 
+def mailbox_of(mailroom: Mailroom) -> str:
+    """Where letters are shown; "" where they are sent."""
+    return MAILBOX if mailroom.settings.is_mailbox else ""
+
+
 def mailbox_routes(site: Site, mailroom: Mailroom, refuse: Refuse) -> tuple[Route, ...]:
     """The mailbox, where there is one."""
     if not mailroom.settings.is_mailbox:

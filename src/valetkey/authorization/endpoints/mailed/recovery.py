@@ -13,6 +13,7 @@ from valetkey.authorization.endpoints.mailed.forms import (
     read,
     shown,
 )
+from valetkey.authorization.endpoints.mailed.mailbox import mailbox_of
 from valetkey.authorization.endpoints.visitor.language import language_of
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
 from valetkey.authorization.pages.mail.outcome.outcome import DeadLinkPage, LookIntoMailPage, Matter
@@ -54,7 +55,8 @@ class RecoveryEndpoint:
         wait = await self.deed.ask(name, request.address, language, request.at)
         if wait:
             return self._ask(request, name, wait=wait)
-        page = LookIntoMailPage(Matter.PASSWORD, name[:_LONGEST], FORGOTTEN)
+        box = mailbox_of(self.deed.mailroom)
+        page = LookIntoMailPage(Matter.PASSWORD, name[:_LONGEST], FORGOTTEN, mailbox_url=box)
         return self.site.page(request, page)
 
     async def look(self, request: Request) -> Response:

@@ -24,6 +24,7 @@ from valetkey.authorization.endpoints.mailed.forms import (
     read,
     shown,
 )
+from valetkey.authorization.endpoints.mailed.mailbox import mailbox_of
 from valetkey.authorization.endpoints.visitor.language import language_of
 from valetkey.authorization.endpoints.visitor.sign_in.doorway import (
     Doorway,
@@ -104,9 +105,9 @@ class SignUpEndpoint:
         if isinstance(done, Wrong):
             return self._form(request, way, typed, done, invited)
         if isinstance(done, Waiting):
-            page = LookIntoMailPage(
-                Matter.SIGN_UP, typed.email, way.leads(SIGN_UP), way.leads(SIGN_IN)
-            )
+            box = mailbox_of(self.deed.mailroom)
+            again, on = way.leads(SIGN_UP), way.leads(SIGN_IN)
+            page = LookIntoMailPage(Matter.SIGN_UP, typed.email, again, on, box)
             return site.page(request, page)
         return Doorway(site).goes_on(request, way, fresh, entered[-1])
 

@@ -29,6 +29,8 @@ class LookIntoMailPage:
     again_url: str
     #: The way on, once the link was opened; "" for none.
     on_url: str = ""
+    #: Where a demo shows its letters; "" where they are sent.
+    mailbox_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,143 @@
+"""Letters as people get them: in a demo's mailbox, by SMTP, and about new devices."""
+
+import asyncio
+from pathlib import Path
+
+from tests.authorization.endpoints.mailed.post import (
+    FIREFOX,
+    OPEN,
+    OTHER,
+    WORD,
+    asked_to_sign_up,
+    browser,
+    letters,
+    only,
+    proven,
+    run,
+    signed_in,
+)
+from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.world import Service, service
+from tests.authorization.upkeep.test_post import mail_settings
+from tests.support.mail import links, mail_server, plain
+from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.config.sections.mail import MailSettings
+
+
+def test_a_demo_shows_its_letters_with_links_to_follow(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        here = browser(it)
+        assert "No letters yet" in (await here.get("/mailbox")).body
+        page = await asked_to_sign_up(it, here)
+        assert 'href="/mailbox"' in page.body
+        page = await here.get("/mailbox")
+        assert "grace@example.com" in page.body
+        (path,) = {part.split('"')[0] for part in page.body.split('href="/mailbox/')[1:]}
+        page = await here.get(f"/mailbox/{path}")
+        link = (await only(it, LetterKind.SIGN_UP)).values["link"]
+        assert f'href="{link}"' in page.body
+        for nowhere in ("x", "ml_1", "%00", "x" * 3_000):
+            assert (await here.get(f"/mailbox/{nowhere}")).status in {400, 404}
+
+    run(tmp_path, story)
+
+
+def test_nobody_else_has_a_mailbox(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        assert (await browser(it).get("/mailbox")).status == 404
+
+    run(tmp_path, story, mail=MailSettings())
+
+
+def test_somebody_signs_up_by_a_letter_that_came_by_smtp(tmp_path: Path) -> None:
+    async def story(port: int) -> None:
+        async with service(tmp_path, mail=mail_settings(port), accounts=OPEN) as it:
+            here = browser(it)
+            await asked_to_sign_up(it, here)
+            for _ in range(400):
+                if receiver.took:
+                    break
+                await asyncio.sleep(0.05)
+            (message,) = receiver.took
+            (link,) = links(plain(message))
+            page = await here.get(link.removeprefix(it.foundation.issuer))
+            assert (await here.submit(page, "finish")).status == 303
+
+    with mail_server() as receiver:
+        asyncio.run(story(receiver.port))
+
+
+async def enter(it: Service, here: Browser) -> None:
+    """Sign in, in this browser."""
+    page = await here.get("/oauth/sign-in")
+    action, fields = page.form("sign-in")
+    said = {**fields, "username": ["ada"], "password": [WORD]}
+    answer = await here.post(action, said, {"user-agent": FIREFOX})
+    assert answer.status == 303
+
+
+async def notices(it: Service) -> int:
+    """How many letters told of a new browser."""
+    return [letter.kind for letter in await letters(it)].count(LetterKind.NEW_DEVICE)
+
+
+def test_a_browser_in_which_nobody_had_signed_in_is_told_of_once(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        it.clock.forward(60)
+        here = browser(it)
+        await enter(it, here)
+        letter = await only(it, LetterKind.NEW_DEVICE)
+        assert letter.to == "ada@example.com"
+        assert (letter.values["browser"], letter.values["system"]) == ("Firefox", "Linux")
+        assert letter.values["sessions"].endswith("/account/sessions")
+        await here.submit(await here.get("/oauth/sign-out"), "sign-out")
+        await enter(it, here)
+        assert await notices(it) == 1
+        await enter(it, browser(it))
+        assert await notices(it) == 2
+
+    run(tmp_path, story)
+
+
+def test_a_cookie_that_somebody_made_up_makes_no_browser_familiar(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        it.clock.forward(60)
+        here = browser(it)
+        here.cookies["valetkey-familiar"] = "A" * 22 + "." + "B" * 43
+        await enter(it, here)
+        assert await notices(it) == 1
+
+    run(tmp_path, story)
+
+
+def test_neither_who_just_signed_up_nor_an_unproven_address_is_told(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.password(WORD)
+        it.clock.forward(60)
+        await enter(it, browser(it))
+        here = browser(it)
+        await asked_to_sign_up(it, here)
+        letter = await only(it, LetterKind.SIGN_UP)
+        page = await here.get(letter.values["link"].removeprefix(it.foundation.issuer))
+        await here.submit(page, "finish")
+        assert await notices(it) == 0
+
+    run(tmp_path, story)
+
+
+def test_lg_19_a_new_password_is_told_of_and_ends_links(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = await signed_in(it)
+        page = await here.get("/account/forgotten")
+        await here.submit(page, "send", name="ada")
+        reset = (await only(it, LetterKind.PASSWORD_RESET)).values["link"]
+        page = await here.get("/account/security/password")
+        await here.submit(page, "change", current=WORD, new=OTHER, again=OTHER)
+        assert (await only(it, LetterKind.PASSWORD_CHANGED)).to == "ada@example.com"
+        answer = await here.get(reset.removeprefix(it.foundation.issuer))
+        assert answer.status == 410
+
+    run(tmp_path, story)
