@@ -192,7 +192,7 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "registered": RegisteredPage(HEAD, ISSUER, SECRET),
         "registered_public": RegisteredPage(HEAD, ISSUER, ""),
         "registered_hostile": RegisteredPage(head(hostile), ISSUER, SECRET),
-        "app_settings": settings(FORM, legacy=LEGACY, saved=True),
+        "app_settings": settings(FORM, legacy=LEGACY, saved=True, verified=True),
         "app_settings_faulty": settings(FAULTY),
         "app_settings_others": settings(FORM, others=("name", "redirect_uris", "other")),
         "app_settings_hostile": settings(odd, head(hostile)),

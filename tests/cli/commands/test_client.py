@@ -86,7 +86,7 @@ def test_another_secret_lets_the_first_live_on_for_a_while(tmp_path: Path) -> No
 
 
 def test_a_good_secret_is_made_for_files(tmp_path: Path) -> None:
-    ran = client(tmp_path, "secret", "--generate")
+    ran = client(tmp_path, "secret", "--generate-password")
     assert ran.code == 0
     assert ran.out.startswith("vk_cs_")
     assert not (tmp_path / "valetkey").exists()
@@ -225,3 +225,17 @@ def test_a_change_is_held_to_the_rules(tmp_path: Path) -> None:
         ran = client(tmp_path, "change", "printer", *said)
         assert ran.code == 2, said
         assert ran.err
+
+
+def test_a_client_is_given_an_owner(tmp_path: Path) -> None:
+    make_printer(tmp_path)
+    made = valetkey(
+        "user", "create", "ada", "--email", "ada@example.com", "--generate-password", here=tmp_path
+    )
+    assert made.code == 0, made.err
+    ran = client(tmp_path, "owner", "printer", "ada")
+    assert ran.code == 0, ran.err
+    assert "ada owns printer" in ran.out
+    assert "already" in client(tmp_path, "owner", "printer", "ada@example.com").out
+    assert client(tmp_path, "owner", "printer", "nobody").code == 2
+    assert client(tmp_path, "owner", "nothing", "ada").code == 2

@@ -76,3 +76,20 @@ def test_a_note_is_a_line(tmp_path: Path) -> None:
     configure(tmp_path)
     assert registration(tmp_path, "invite", "--note", "a\nb").code == 2
     assert registration(tmp_path, "invite", "--uses", "0").code == 2
+
+
+def test_a_developer_is_let_register_and_not_any_more(tmp_path: Path) -> None:
+    file = configure(tmp_path)
+    text = file.read_text(encoding="utf-8")
+    file.write_text(f'{text}\n[portal]\nwho = "invited"\n', encoding="utf-8")
+    made = valetkey(
+        "user", "create", "ada", "--email", "ada@example.com", "--generate-password", here=tmp_path
+    )
+    assert made.code == 0, made.err
+    ran = registration(tmp_path, "developer", "ada")
+    assert ran.code == 0, ran.err
+    assert "ada may register applications" in ran.out
+    assert "counts for nothing" not in ran.err
+    assert "nothing changed" in registration(tmp_path, "developer", "ada").out
+    assert "may not" in registration(tmp_path, "developer", "ada", "--off").out
+    assert registration(tmp_path, "developer", "nobody").code == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.deeds.developer.team import give_owner
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
     Client,
@@ -16,6 +17,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import clients
 from valetkey.cli.register.keeper import (
+    DOOR,
     confirm,
     done,
     every_client,
@@ -24,6 +26,7 @@ from valetkey.cli.register.keeper import (
     registrar,
     require_sector,
     the_client,
+    the_user,
 )
 from valetkey.cli.register.metadata import metadata_options, with_options
 from valetkey.cli.register.store import Opened, with_store
@@ -275,6 +278,27 @@ def secret(
     say.line(f"client_secret: {made.reveal()}")
     ends = f"end in {others_live}" if live else "have ended"
     say.note(f"The secret is shown only now. The others {ends}.")
+
+
+@command.command()
+@click.argument("client_id")
+@click.argument("user")
+@options.config_file
+def owner(client_id: str, user: str, config: Path | None) -> None:
+    """Make somebody an owner of an application, who looks after it in the developer portal.
+
+    Example: valetkey client owner printer ada
+    """
+
+    async def work(opened: Opened) -> bool:
+        def deed(tx: Transaction) -> bool:
+            uid = the_user(tx, user).uid
+            return give_owner(tx, the_client(tx, client_id).id, uid, opened.now)
+
+        return await opened.store.write(deed, done_by=DOOR)
+
+    given = with_store(options.settings_of(config), work)
+    say.line(f"{user} owns {client_id}" if given else f"{user} owned {client_id} already")
 
 
 _off = click.option("--off", is_flag=True, help="Turn it off instead.")

@@ -5,12 +5,15 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds import registrations
+from valetkey.authorization.deeds.admin.people import PeopleDesk
+from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register.keeper import the_client
+from valetkey.cli.register.keeper import the_client, the_user
 from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened, with_store
+from valetkey.config.sections.portal import Registrants
 from valetkey.config.settings import RegistrationMode, Settings
 from valetkey.kernel.moment import days, later
 from valetkey.kernel.refusal import Mistake
@@ -23,7 +26,7 @@ _MOST_DAYS = 3_650
 
 @click.group()
 def command() -> None:
-    """Let applications register themselves, by tokens that you hand out.
+    """Let applications register themselves, by tokens that you hand out; let developers do it.
 
     registration.mode says whether a token is needed, or anybody may, or nobody.
 
@@ -139,6 +142,36 @@ def adopt(client_id: str, config: Path | None) -> None:
 
     adopted = with_store(options.settings_of(config), work)
     say.line(f"{client_id} is your own" if adopted else f"{client_id} was your own already")
+
+
+@command.command()
+@click.argument("user")
+@click.option("--off", is_flag=True, help="Take it back; the apps they have stay theirs.")
+@options.config_file
+def developer(user: str, off: bool, config: Path | None) -> None:
+    """Let somebody register applications in the developer portal.
+
+    It counts where portal.who is "invited".
+
+    Example: valetkey registration developer ada
+    """
+    settings = options.settings_of(config)
+
+    async def work(opened: Opened) -> bool:
+        foundation = opened.foundation
+        desk = PeopleDesk(foundation.accounts(), foundation.removal, foundation.issuer)
+
+        def deed(tx: Transaction) -> bool:
+            uid = the_user(tx, user).uid
+            return desk.let_register(tx, CommandLine(), uid, opened.now, on=not off)
+
+        return await opened.store.write(deed, done_by=CommandLine().done_by)
+
+    changed = with_store(settings, work)
+    may = "may not register applications" if off else "may register applications"
+    say.line(f"{user} {may}" if changed else f"{user} {may}; nothing changed")
+    if settings.portal.who != Registrants.INVITED:
+        say.note(f'It counts for nothing while portal.who is "{settings.portal.who}".')
 
 
 def _as_json(invitation: Invitation) -> dict[str, object]:

@@ -88,7 +88,7 @@ def test_a_second_press_registers_nothing_and_shows_no_secret(database_url: str)
     [
         ("name", "", "all of which can be seen"),
         ("name", "x" * 10_240, "at most 80 characters"),
-        ("name", "Valetkey Support", "Choose another name"),
+        ("name", "Valetkey Support", "for the service itself"),
         ("name", "Prіnter", "letters of one alphabet"),
         ("name", "Print\u200bster", "can be seen"),
         ("description", "d" * 501, "at most 500"),

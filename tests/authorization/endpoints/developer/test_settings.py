@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.developer.developers import (
     CALLBACK,
+    WEB_APP,
     developer,
     found,
     join,
@@ -111,7 +112,7 @@ def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -
         app, _ = await registered(it, alice)
         page = await alice.get(f"/developer/apps/{app.id}/settings")
         for field, value, said in (
-            ("name", "Valetkey", "Choose another name"),
+            ("name", "Valetkey", "for the service itself"),
             ("redirect_uri_0", "https://app.example/*", "stands for nothing"),
             ("logo_uri", "javascript:alert(1)", "beginning with https://"),
             ("profile", "fapi9", "one of"),
@@ -175,5 +176,32 @@ def test_an_id_with_odd_letters_is_one_segment(tmp_path: Path) -> None:
         assert (await alice.submit(page, "save", do="save", name="Odd")).status == 303
         for odd in ("%", "%00", "%ff", "x" * 2_000, "%F0%9F%98%80", "a%2Fb"):
             assert (await alice.get(f"/developer/apps/{odd}/settings")).status == 404
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_the_name_of_a_verified_app_is_nobody_elses(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        page = await alice.get(f"/developer/apps/{app.id}/settings")
+        assert (await alice.submit(page, "save", do="save", name="notes printer")).status == 303
+        await it.store.write(lambda tx: tx.clients.verify("web1", it.clock.now))
+        await join(it, "web1", ALICE)
+        page = await alice.get(f"/developer/apps/{app.id}/settings")
+        # The name that it had before stays, and no other may become it.
+        assert (await alice.submit(page, "save", do="save", description="x")).status == 303
+        other, _ = await registered(it, alice, name="Scanner")
+        page = await alice.get(f"/developer/apps/{other.id}/settings")
+        for name in ("Notes Printer", "NOTES-PRINTER", "notesprinter"):
+            answer = await alice.submit(page, "save", do="save", name=name)
+            assert answer.status == 422, name
+            assert "an app that this service has verified" in text_of(answer)
+        form = await alice.get("/developer/new", kind="server")
+        said = {**WEB_APP, "name": "Notes  Printer"}
+        answer = await alice.submit(form, "register", do="save", **said)
+        assert "an app that this service has verified" in text_of(answer)
+        own = await alice.get("/developer/apps/web1/settings")
+        assert "This app is verified" in text_of(own)
 
     run(f"sqlite:///{tmp_path}/a.db", story)

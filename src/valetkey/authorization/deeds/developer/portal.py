@@ -13,7 +13,7 @@ from valetkey.authorization.model.register.client import BY_SECRET, Client, Gran
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
-from valetkey.authorization.protocol.register.names import name_fault
+from valetkey.authorization.protocol.register.names import alike, name_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.kernel.moment import Instant
@@ -79,9 +79,8 @@ class Portal:
         return None
 
     def faults(self, wish: AppWish, before: Client | None = None) -> Faults:
-        """Everything that is wrong with what a developer wants; empty if nothing is."""
-        metadata = self._metadata(wish, before)
-        return (*self._own_faults(wish, before), *self.registrar.rules.faults(metadata))
+        """What is wrong with what a developer wants, as far as nobody else has to be looked at."""
+        return self.registrar.rules.faults(self._metadata(wish, before))
 
     def needs_secret(self, wish: AppWish) -> bool:
         """Whether a new app of this kind is given a secret."""
@@ -102,7 +101,7 @@ class Portal:
         tx.clients.touch()
         if barrier := self.barrier(tx, user):
             return barrier
-        if faults := self._own_faults(wish, None):
+        if faults := self._own_faults(tx, wish, None):
             return (*faults, *self.registrar.rules.faults(self._metadata(wish, None)))
         made = self.registrar.register(
             tx, self._metadata(wish, None), now, client_id=client_id, secret=secret
@@ -116,7 +115,7 @@ class Portal:
     ) -> Client | Faults:
         """The app as it is now, or everything that is wrong with the change."""
         metadata = self._metadata(wish, client)
-        if faults := self._own_faults(wish, client):
+        if faults := self._own_faults(tx, wish, client):
             return (*faults, *self.registrar.rules.faults(metadata))
         return self.registrar.change(tx, client, metadata, now)
 
@@ -144,7 +143,7 @@ class Portal:
             return fresh(wish, self.settings.default_profile.value, allowed)
         return changed(metadata_of(before), wish, allowed)
 
-    def _own_faults(self, wish: AppWish, before: Client | None) -> Faults:
+    def _own_faults(self, tx: Transaction, wish: AppWish, before: Client | None) -> Faults:
         """What this door asks beyond the rules of all doors."""
         found: list[Fault] = []
         if before is None and wish.kind not in self.kinds:
@@ -153,6 +152,8 @@ class Portal:
             detail = name_fault(wish.name, self.reserved_names)
             if detail:
                 found.append(Fault("name", detail))
+            elif alike(wish.name, tx.clients.verified_names(before.id if before else "")):
+                found.append(Fault("name", "another one: a verified app is called so"))
         known = {*self.offered_scopes, *(before.scope if before is not None else ())}
         if not set(wish.scopes) <= known:
             found.append(Fault("scopes", "only what can be registered here"))

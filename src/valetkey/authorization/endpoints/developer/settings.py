@@ -156,6 +156,7 @@ class SettingsEndpoint:
             form=form,
             legacy=tuple(_switches(app.client)),
             saved=saved,
+            verified=app.client.verified_at is not None,
             others=others,
         )
         return self.site.page(request, page, status, user=seen.signed_in.user, headers=seen.headers)

@@ -23,6 +23,12 @@ def name_fault(name: str, reserved: Collection[str]) -> str:
     return ""
 
 
+def alike(name: str, others: Collection[str]) -> bool:
+    """Whether people would take one of these names for this one: the same letters and digits."""
+    folded = _folded(name)
+    return bool(folded) and any(folded == _folded(other) for other in others)
+
+
 def _folded(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text).casefold()
     return "".join(letter for letter in plain if letter.isalnum())

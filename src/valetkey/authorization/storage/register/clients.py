@@ -89,6 +89,14 @@ class Clients:
         )
         return found is not None
 
+    def verified_names(self, but: str) -> Sequence[str]:
+        """What the verified applications are called, all but the client `but`."""
+        rows = self.db.rows(
+            "SELECT name FROM clients WHERE verified_at IS NOT NULL AND id <> :but ORDER BY id",
+            but=but,
+        )
+        return [row[0] for row in rows]
+
     def register(self, client: Client) -> bool:
         """Add a client; False if the id is taken."""
         added = self.db.run(

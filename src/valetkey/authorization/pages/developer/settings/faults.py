@@ -18,8 +18,10 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         "characters that can be seen": translatable("Use characters that can be seen."),
         "another one: this name would make people think of this server": translatable(
-            "Choose another name: people would take this one for the service itself, or for an app"
-            " that it has verified."
+            "Choose another name: people would take this app for the service itself."
+        ),
+        "another one: a verified app is called so": translatable(
+            "Choose another name: an app that this service has verified is called so."
         ),
         "an https address": translatable(
             "Write the whole address, beginning with https:// and without quotes or spaces."

@@ -70,6 +70,8 @@ class SettingsPage:
     form: AppForm
     legacy: tuple[LegacySwitch, ...] = ()
     saved: bool = False
+    #: It is verified, which a change of its looks ends.
+    verified: bool = False
     others: tuple[str, ...] = ()
 
 
