@@ -20,7 +20,7 @@ def show(site: Site, token: str, *, kept: bool) -> None:
     _field("open", say.strong(site.app_url), "Notes Printer, and connect your notes")
     _field("sign in as", say.strong(USERNAME), NAME)
     _field("password", say.strong(PASSWORD))
-    _field("mail", say.strong(site.mailbox), "or create an account of your own, and read its letters here")
+    _field("mail", say.strong(site.mailbox), "for an account of your own")
     say.line()
     say.line(say.strong("Paste these"))
     secret = f"client_id={PRINTER}&client_secret={site.secret(PRINTER)}"
