@@ -1,0 +1,98 @@
+"""Familiar browsers: strangers who guess keep nobody out, and gain nothing by it."""
+
+import asyncio
+
+import pytest
+
+from tests.authorization.endpoints.account.people import signed_in
+from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
+from tests.authorization.endpoints.visitor.world import World, run
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.sign_in.familiar import Familiar
+from valetkey.config.settings import LimitSettings
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import FingerprintKey
+
+KEY = FingerprintKey(b"k" * 32)
+FEW = LimitSettings(sign_in_failures=3, sign_in_failures_per_address=4)
+NAME = "__Host-familiar"
+
+
+async def sign_in(browser: Browser, word: str, name: str = "alice") -> Answer:
+    page = await browser.get("/oauth/sign-in")
+    return await browser.submit(page, "sign-in", username=name, password=word)
+
+
+async def guessed_from_everywhere(it: World) -> None:
+    """Strangers have used up every try at the account."""
+    for place in range(15):
+        stranger = it.browser()
+        stranger.address = f"198.51.{place}.7"
+        for _ in range(3):
+            await sign_in(stranger, "guess")
+    assert (await sign_in(it.browser(), PASSWORD)).status == 429
+
+
+async def away(browser: Browser) -> None:
+    browser.cookies.pop("__Host-session")
+
+
+def test_who_signed_in_here_before_is_not_kept_out(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        mine = await signed_in(it)
+        assert NAME in mine.cookies
+        await away(mine)
+        await guessed_from_everywhere(it)
+        # Nor by a neighbour who guesses at others.
+        near = it.browser()
+        for name in "bcdefg":
+            await sign_in(near, "guess", name)
+        assert (await sign_in(mine, "mistyped")).status == 401
+        assert (await sign_in(mine, PASSWORD)).status == 303
+
+    run(sqlite_url, story, limits=FEW)
+
+
+def test_a_familiar_browser_has_as_few_tries_as_a_stranger(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        mine = await signed_in(it)
+        await away(mine)
+        statuses = [(await sign_in(mine, "guess")).status for _ in range(4)]
+        assert statuses == [401, 401, 401, 429]
+        # A copy of the cookie has no more of them.
+        copy = it.browser({NAME: mine.cookies[NAME]})
+        copy.address = "203.0.113.9"
+        assert (await sign_in(copy, PASSWORD)).status == 429
+        many = await asyncio.gather(*(sign_in(it.browser(dict(copy.cookies)), "x") for _ in "1234"))
+        assert {each.status for each in many} == {429}
+
+    run(sqlite_url, story, limits=FEW)
+
+
+def test_it_is_familiar_to_its_own_accounts_alone(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        bobs = await signed_in(it, "bob")
+        await away(bobs)
+        await guessed_from_everywhere(it)
+        assert (await sign_in(bobs, PASSWORD)).status == 429
+
+    run(sqlite_url, story, limits=FEW)
+
+
+def test_the_cookie_names_at_most_five_accounts_and_cannot_be_made_up() -> None:
+    cookie = ""
+    for uid in range(1, 8):
+        cookie = Familiar(cookie, KEY).with_account(Uid(uid), SYSTEM.random)
+    known = [uid for uid in range(1, 8) if Familiar(cookie, KEY).mark(Uid(uid))]
+    assert known == [3, 4, 5, 6, 7]
+    again = Familiar(cookie, KEY).with_account(Uid(5), SYSTEM.random)
+    assert len(again) == len(cookie)
+    assert not Familiar(cookie, FingerprintKey(b"x" * 32)).mark(Uid(5))
+    other_name = "A" * 22 + cookie[22:]
+    assert not Familiar(other_name, KEY).mark(Uid(5))
+
+
+@pytest.mark.parametrize("text", ["", "x", "." * 60, "A" * 22, "A" * 22 + "." + "é" * 43])
+def test_what_is_no_such_cookie_is_a_strangers(text: str) -> None:
+    assert Familiar(text, KEY).mark(Uid(1)) == ""
+    assert Familiar(text, KEY).with_account(Uid(1), SYSTEM.random).count(".") == 1
