@@ -116,9 +116,8 @@ class Events:
             " OR (:kind IN ('', 'account') AND name IN ('user.registered', 'user.changed',"
             " 'user.disabled', 'user.enabled', 'user.removed', 'removal.planned',"
             " 'removal.cancelled', 'data.exported', 'role.changed', 'owner_link.redeemed',"
-            " 'developer.admitted', 'developer.dismissed', 'developer.marked',"
-            " 'developer.unmarked', 'team_member.added', 'team_member.changed',"
-            " 'team_member.removed'))"
+            " 'developer.admitted', 'developer.dismissed', 'team_member.added',"
+            " 'team_member.changed', 'team_member.removed'))"
             ") ORDER BY at DESC, id DESC LIMIT :limit",
             uid=uid,
             before=before,

@@ -70,6 +70,14 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
             }
             for each in tx.sessions.live_of(user.uid, now)
         ],
+        "remembered_devices": [
+            {
+                "user_agent": each.user_agent,
+                "created_at": _moment(each.created_at),
+                "expires_at": _moment(each.expires_at),
+            }
+            for each in tx.devices.of(user.uid, now)
+        ],
         "consents": [
             {
                 "client_id": each.client_id,

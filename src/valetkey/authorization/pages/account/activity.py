@@ -68,8 +68,6 @@ _TOLD = {
         "owner_link.redeemed",
         "developer.admitted",
         "developer.dismissed",
-        "developer.marked",
-        "developer.unmarked",
         "team_member.added",
         "team_member.changed",
         "team_member.removed",
@@ -91,7 +89,6 @@ NOT_TOLD: Mapping[str, str] = MappingProxyType(
         "logout_token.given_up": "the same",
         "mail.dispatched": "the letter itself tells of it",
         "mail.given_up": "whoever runs the server mends that",
-        "owner_link.issued": "nobody has used it yet; owner_link.redeemed tells of it",
     }
 )
 """Those that name a person and are not told, and why not."""
