@@ -12,6 +12,7 @@ from typing import get_type_hints
 
 import click
 
+from docs.admin_api import admin_api
 from docs.endpoints import endpoints
 from valetkey.authorization.deeds.admin.permissions import MAY, PERMISSIONS, Permission
 from valetkey.authorization.model.account.role import Role
@@ -176,6 +177,7 @@ def _may(role: Role, permission: Permission) -> str:
 
 
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
+    "admin-api.md": admin_api,
     "commands.md": commands,
     "endpoints.md": endpoints,
     "errors.md": errors,

@@ -41,5 +41,5 @@ def become(request: dict[str, object], streams: list[int]) -> None:
 
 if __name__ == "__main__":
     for listed in COMMANDS:
-        import_module(f"valetkey.cli.commands.{listed.name}")
+        import_module(listed.module)
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -23,7 +23,7 @@ def walk(name: str, command: click.Command) -> list[tuple[str, click.Command]]:
 def every_command() -> list[tuple[str, click.Command]]:
     found: list[tuple[str, click.Command]] = []
     for listed in COMMANDS:
-        module = import_module(f"valetkey.cli.commands.{listed.name}")
+        module = import_module(listed.module)
         found += walk(listed.name, module.command)
     return found
 

@@ -20,12 +20,17 @@ from valetkey.kernel.refusal import Mistake, Refused
 class Listed:
     """One command: its name, what it is for, and under which heading it stands.
 
-    It lives in the module of its name in `valetkey.cli.commands`, as `command`.
+    It lives in `module`, as `command`.
     """
 
     name: str
     purpose: str
     heading: str
+
+    @property
+    def module(self) -> str:
+        """Where it lives."""
+        return f"valetkey.cli.commands.{self.name.replace('-', '_')}"
 
 
 COMMANDS = (
@@ -37,6 +42,7 @@ COMMANDS = (
     Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
     Listed("owner", "a link that makes you the owner, once", "Every day"),
     Listed("brand", "name, colour, logo and links of the pages", "Every day"),
+    Listed("admin-token", "tokens for programs that administer through the API", "Every day"),
     Listed("explain", "why a request was refused, by its reference VK-…", "Every day"),
     Listed("events", "what happened: sign-ins, grants, changes of objects", "Every day"),
     Listed("doctor", "look for what is wrong before users do", "Take care"),
@@ -51,9 +57,10 @@ class _Commands(click.Group):
         return [listed.name for listed in COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        listed = next((each for each in COMMANDS if each.name == cmd_name), None)
+        if listed is None:
             return None
-        command = import_module(f"valetkey.cli.commands.{cmd_name}").command
+        command = import_module(listed.module).command
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(
@@ -89,9 +96,7 @@ class _Commands(click.Group):
 @click.version_option(package_name="valetkey", message="valetkey %(version)s")
 @click.pass_context
 def valetkey(context: click.Context) -> None:
-    """Valetkey lets applications reach what people allow, and nothing else: an authorization server
-    and a resource server, for OAuth 2 and OpenID Connect.
-    """  # noqa: D205 - one paragraph, because all of it has to fit one screen
+    """Applications reach what people allow: OAuth 2, OpenID Connect."""
     if "NO_COLOR" in environment():
         context.color = False
     if context.invoked_subcommand is None:

@@ -350,7 +350,7 @@ def _log(hostile: AskingApp, long: AskingApp) -> Mapping[str, Page]:
         "admin_events_many": replace(
             page,
             query=EventQuery(person="ada", since="2027-01-01"),
-            listed=(row, changed) * 15,
+            listed=(row, changed, row) * 8,
             more="/admin/events?after=1.x",
             first="/admin/events",
         ),

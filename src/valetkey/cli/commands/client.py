@@ -16,6 +16,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import clients
+from valetkey.cli.register.acts import marks
 from valetkey.cli.register.keeper import (
     DOOR,
     confirm,
@@ -302,6 +303,10 @@ def owner(client_id: str, user: str, config: Path | None) -> None:
 
 
 _off = click.option("--off", is_flag=True, help="Turn it off instead.")
+
+
+command.add_command(marks.verify)
+command.add_command(marks.delete)
 
 
 @command.command("allow-implicit")

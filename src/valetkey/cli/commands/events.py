@@ -1,6 +1,9 @@
 """`valetkey events`: the audit logs of both servers."""
 
 import asyncio
+import csv
+import json
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +11,7 @@ from typing import cast
 
 import click
 
+from valetkey.authorization.endpoints.admin.things.export import harmless
 from valetkey.cli import options, say
 from valetkey.cli.register.logs import read_logs
 from valetkey.cli.register.moments import shown
@@ -27,10 +31,16 @@ _MOST = 10_000
 @click.option(
     "--limit", type=click.IntRange(1, _MOST), default=_USUAL, help=f"At most so many; {_USUAL}."
 )
+@click.option("--csv", "as_csv", is_flag=True, help="As CSV, for spreadsheets.")
 @options.config_file
 @options.as_json
 def command(
-    after: str | None, object_: str | None, limit: int, config: Path | None, as_json: bool
+    after: str | None,
+    object_: str | None,
+    limit: int,
+    as_csv: bool,
+    config: Path | None,
+    as_json: bool,
 ) -> int:
     """What happened at both servers: who signed in, what was granted, which objects were changed.
 
@@ -47,6 +57,14 @@ def command(
     found = asyncio.run(
         read_logs(settings, None if after is None else _place(after), limit, object_ or "")
     )
+    if as_csv:
+        written = csv.writer(sys.stdout, lineterminator="\n")
+        written.writerow(("id", "server", "at", "name", "data"))
+        for event in found:
+            data = json.dumps(event.data, separators=(",", ":"))
+            told = (event.id, event.server, str(event.at), event.name, data)
+            written.writerow([harmless(each) for each in told])
+        return Exit.OK
     if as_json:
         say.as_json(
             [

@@ -14,7 +14,7 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import passwords, people
-from valetkey.cli.register.deletion import delete
+from valetkey.cli.register.acts import deletion, ending
 from valetkey.cli.register.inviting import invite
 from valetkey.cli.register.keeper import (
     account_keeper,
@@ -43,8 +43,8 @@ def command() -> None:
     """
 
 
-command.add_command(delete)
-command.add_command(invite)
+for _more in (deletion.delete, invite, ending.end_app):
+    command.add_command(_more)
 
 
 @command.command()

@@ -45,7 +45,7 @@ from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_query
 
-SHOWN = 30
+SHOWN = 25
 """Events on a page."""
 
 _NAMES = tuple(sorted(kind.name for kind in KINDS))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
+from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.deeds.admin.permissions import Permission, require
 from valetkey.authorization.deeds.admin.roles import Roles, person
@@ -105,7 +106,8 @@ def _answer(made: User | tuple[Fault, ...]) -> Told:
 
 def _people(desk: Desk) -> PeopleDesk:
     it = desk.foundation
-    return PeopleDesk(it.accounts(), it.removal, it.issuer)
+    links = Links(it.issuer, it.keyring, it.runtime.random)
+    return PeopleDesk(it.accounts(), it.removal, links)
 
 
 async def _done(
@@ -156,6 +158,16 @@ async def _reset_factors(desk: Desk, call: Call) -> Told:
     return await _done(
         desk, call, lambda d, tx, uid: d.reset_factors(tx, call.actor, uid, call.now)
     )
+
+
+async def _send_reset(desk: Desk, call: Call) -> Told:
+    uid, people = _uid(call), _people(desk)
+    link = people.links.fresh()
+    await desk.store.write(
+        lambda tx: people.send_reset(tx, call.actor, uid, link, call.now),
+        done_by=call.actor.done_by,
+    )
+    return Told(Done(changed=True))
 
 
 async def _sign_out(desk: Desk, call: Call) -> Told:
@@ -295,6 +307,17 @@ PEOPLE = (
         _reset_factors,
         gives=Done,
         refuses=(404,),
+    ),
+    Operation(
+        "send_user_reset",
+        "POST",
+        f"{_ONE}/send-reset",
+        Permission.RESET,
+        "Send them a link by which they choose another password",
+        _send_reset,
+        description="Only to an address that is verified, of an account that is on.",
+        gives=Done,
+        refuses=(404, 409),
     ),
     Operation(
         "verify_user_email",

@@ -1,0 +1,1 @@
+"""Commands that end something for good, or vouch for it."""

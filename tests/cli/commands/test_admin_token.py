@@ -1,0 +1,75 @@
+"""`valetkey admin-token`: made in somebody's name, listed without the token, ended."""
+
+from pathlib import Path
+
+from tests.cli.commands.test_user import make_ada
+from tests.cli.running import valetkey
+from tests.cli.site import configure
+
+
+def _create(here: Path, *more: str) -> tuple[int, str]:
+    ran = valetkey(
+        "admin-token", "create", "--for", "ada", "--name", "Report", *more, "--json", here=here
+    )
+    return ran.code, ran.out + ran.err
+
+
+def test_a_token_is_made_listed_and_ended(tmp_path: Path) -> None:
+    configure(tmp_path)
+    make_ada(tmp_path)
+    code, said = _create(tmp_path, "--permission", "read")
+    assert code == 2
+    assert "somebody with a role" in said
+    assert valetkey("user", "role", "ada", "owner", here=tmp_path).code == 0
+    made = valetkey(
+        *("admin-token", "create", "--for", "ada", "--name", "Report", "--permission", "read"),
+        "--json",
+        here=tmp_path,
+    ).json
+    assert str(made["token"]).startswith("vka_")
+    listed = valetkey("admin-token", "list", here=tmp_path).out
+    assert "Report" in listed
+    assert str(made["token"]) not in listed
+    assert valetkey("admin-token", "end", str(made["id"]), here=tmp_path).code == 0
+    assert valetkey("admin-token", "end", str(made["id"]), here=tmp_path).code == 1
+    assert "ended" in valetkey("admin-token", "list", here=tmp_path).out
+    events = valetkey("events", "--json", here=tmp_path).out
+    assert '"api_token.issued"' in events
+    assert str(made["token"]) not in events
+
+
+def test_apps_are_verified_and_deleted(tmp_path: Path) -> None:
+    configure(tmp_path)
+    made = valetkey(
+        *("client", "create", "--name", "Printer", "--id", "printer"),
+        *("--redirect-uri", "https://app.example/cb"),
+        here=tmp_path,
+    )
+    assert made.code == 0, made.err
+    assert "is verified" in valetkey("client", "verify", "printer", here=tmp_path).out
+    assert "already" in valetkey("client", "verify", "printer", here=tmp_path).out
+    assert "not verified" in valetkey("client", "verify", "printer", "--off", here=tmp_path).out
+    assert valetkey("client", "delete", "printer", "--yes", here=tmp_path).code == 0
+    assert valetkey("client", "delete", "printer", "--yes", here=tmp_path).code == 2
+
+
+def test_events_are_copied_as_csv_without_formulas(tmp_path: Path) -> None:
+    configure(tmp_path)
+    make_ada(tmp_path)
+    ran = valetkey("events", "--csv", here=tmp_path)
+    assert ran.out.splitlines()[0] == "id,server,at,name,data"
+    assert "user.registered" in ran.out
+
+
+def test_the_access_of_an_app_is_ended(tmp_path: Path) -> None:
+    configure(tmp_path)
+    make_ada(tmp_path)
+    assert valetkey("user", "end-app", "ada", "nobody", here=tmp_path).code == 2
+    made = valetkey(
+        *("client", "create", "--name", "Printer", "--id", "printer"),
+        *("--redirect-uri", "https://app.example/cb"),
+        here=tmp_path,
+    )
+    assert made.code == 0, made.err
+    ran = valetkey("user", "end-app", "ada", "printer", here=tmp_path)
+    assert "had no access" in ran.out, ran.err
