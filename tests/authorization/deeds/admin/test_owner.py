@@ -43,8 +43,9 @@ async def there(it: Service, uid: Uid, *, protected: bool = True) -> str:
     session_id = f"se_{uid}"
 
     def work(tx: Transaction) -> None:
-        end = Instant(NOON + days(1))
-        session = Session(session_id, uid, NOON, ("pwd",), "", NOON, NOON, end, None)
+        now = it.clock.now
+        end = Instant(now + days(1))
+        session = Session(session_id, uid, now, ("pwd",), "", now, now, end, None)
         tx.sessions.start(session, Fingerprint(session_id))
         if protected:
             tx.db.run(
