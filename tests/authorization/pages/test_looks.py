@@ -20,7 +20,8 @@ SHOWN = [
 
 # Links within a sentence are exempt (WCAG 2.2, 2.5.8); a box is hit through its label.
 TOO_SMALL = """() => [...document.querySelectorAll('a, button, input, label.scope')]
-    .filter(e => !['hidden', 'checkbox'].includes(e.type))
+    .filter(e => e.checkVisibility() && !e.matches('.by-return'))
+    .filter(e => !['hidden', 'checkbox', 'radio'].includes(e.type))
     .filter(e => !e.closest('p:not(.papers), dl.facts') || e.matches('.button'))
     .filter(e => e.getBoundingClientRect().height < 44 || e.getBoundingClientRect().width < 24)
     .map(e => e.outerHTML)"""
@@ -58,7 +59,8 @@ def tab(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(java_script_enabled=True)
     tab = context.new_page()
     complaints: list[str] = []
-    tab.on("console", lambda message: complaints.append(message.text))
+    # Advice on forms with a password, which may be the secret of an app.
+    tab.on("console", lambda m: None if "[DOM]" in m.text else complaints.append(m.text))
     tab.on("pageerror", lambda error: complaints.append(str(error)))
     tab.route("**/*", _answer)
     yield tab
@@ -69,11 +71,12 @@ def tab(browser: Browser) -> Iterator[Page]:
 @pytest.mark.parametrize("width", [320, 390, 1600])
 def test_nothing_sticks_out_and_everything_can_be_hit(tab: Page, width: int) -> None:
     tab.set_viewport_size({"width": width, "height": 700})
+    found: dict[str, list[str]] = {}
     for name in SHOWN:
         tab.goto(f"{SERVER}/{name}")
+        found[name] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(TOO_SMALL)]
 
-        assert tab.evaluate(STICKING_OUT) == [], name
-        assert tab.evaluate(TOO_SMALL) == [], name
+    assert {name: elements for name, elements in found.items() if elements} == {}
 
 
 def test_the_focus_can_be_seen_on_every_control(tab: Page) -> None:
