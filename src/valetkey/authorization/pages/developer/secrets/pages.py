@@ -26,6 +26,7 @@ class SecretsPage:
     """
 
     template: ClassVar[str] = "developer/secrets/secrets.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     app: AppHead
     action: str
@@ -56,6 +57,7 @@ class EndSecretPage:
     """Ask before one ends. Posts `csrf` and `secret`."""
 
     template: ClassVar[str] = "developer/secrets/end_secret.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     app: AppHead
     action: str

@@ -39,6 +39,7 @@ class TeamPage:
     """
 
     template: ClassVar[str] = "developer/team/team.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     app: AppHead
     action: str

@@ -1,0 +1,66 @@
+"""When a secret was last good for something: noted by whoever judged it, written later."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.world import SECRET, Service, run
+from valetkey.authorization.client_authentication.authenticate import (
+    ClientAuthentication,
+    Failures,
+)
+from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication.method import Presented
+from valetkey.authorization.client_authentication.secret_uses import SecretUses
+from valetkey.database.engine import UnstorableValue
+from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.refusal import Refused
+from valetkey.web.form import Form
+
+
+def test_a_good_secret_is_noted_and_a_wrong_one_is_not(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        uses, store = SecretUses(), it.foundation.store
+        authentication = ClientAuthentication(
+            ClientDirectory(store),
+            it.foundation.keyring.fingerprint_key,
+            Failures.a_minute(5),
+            it.foundation.client_keys,
+            it.foundation.shared_secrets,
+            uses,
+        )
+
+        async def tried(secret: str) -> Instant | None:
+            form = Form({"client_id": "web", "client_secret": secret})
+            await authentication.authenticate(Presented(form, None, (), it.clock.now), "here")
+            await uses.flush(store)
+            (known,) = await store.read(lambda tx: tx.secrets.live("web", it.clock.now))
+            return known.last_used_at
+
+        with pytest.raises(Refused):
+            await tried("wrong")
+        (known,) = await store.read(lambda tx: tx.secrets.live("web", it.clock.now))
+        assert known.last_used_at is None
+        first = it.clock.now
+        assert await tried(SECRET) == first
+        it.clock.now = Instant(first + hours(1) - 1)
+        assert await tried(SECRET) == first
+        it.clock.now = Instant(first + hours(1))
+        assert await tried(SECRET) == first + hours(1)
+
+    run(tmp_path, story)
+
+
+def test_what_could_not_be_written_waits_again(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        uses, store = SecretUses(), it.foundation.store
+        (known,) = await store.read(lambda tx: tx.secrets.live("web", it.clock.now))
+        uses.note(known.id, it.clock.now)
+        uses.note("\ud800", it.clock.now)
+        with pytest.raises(UnstorableValue):
+            await uses.flush(store)
+        assert set(uses._waiting) == {known.id, "\ud800"}
+
+    run(tmp_path, story)
