@@ -4,14 +4,16 @@ from dataclasses import replace
 
 from tests.authorization.endpoints.world import ADA, Service
 from valetkey.authorization.deeds.account.export import Origin, export
+from valetkey.authorization.deeds.account.identities import connect, disconnect
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.sign_in.federation.provider import Claimed
 from valetkey.authorization.sign_in.session import NewSession, start_session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM
 
 
 async def ends(it: Service) -> None:
-    """Somebody takes their data along, has their account deleted, stays, and goes after all."""
+    """Somebody connects accounts elsewhere, takes their data, leaves, stays, and leaves."""
     removal, now = it.foundation.removal, it.clock.now
     key, sessions = it.foundation.keyring.fingerprint_key, it.settings.sessions
 
@@ -20,6 +22,10 @@ async def ends(it: Service) -> None:
         assert ada is not None
         leaving: User = replace(ada, uid=Uid(3001), username="going", email="going@example.com")
         assert tx.users.register(leaving)
+        one, other = (Claimed("https://id.example", subject) for subject in "12")
+        assert connect(tx, leaving, one, now)
+        assert connect(tx, leaving, other, now)
+        assert disconnect(tx, leaving, one.issuer, one.subject, now)
         assert export(tx, leaving, Origin("Valetkey", it.foundation.issuer, "https://api"), now)
         assert removal.plan(tx, leaving, now) is not None
         new = NewSession.fresh("", SYSTEM.random)
