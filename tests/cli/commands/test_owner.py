@@ -70,3 +70,11 @@ def test_the_last_owner_stays_an_owner_and_stays_on(tmp_path: Path) -> None:
         assert "last owner" in ran.err
     (ada,) = user(tmp_path, "roles", "--json").json
     assert ada["disabled_at"] is None
+
+
+def test_somebody_is_signed_out_everywhere(tmp_path: Path) -> None:
+    make_ada(tmp_path)
+    assert user(tmp_path, "sign-out", "ada").out == "ada is signed out; 0 sessions ended\n"
+    said = user(tmp_path, "sign-out", "1001", "--json").json
+    assert said == {"uid": 1001, "sessions": 0}
+    assert user(tmp_path, "sign-out", "bob").code == 2

@@ -218,10 +218,10 @@ def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, st
     )
 
 
-async def prepare(settings: Settings, runtime: Runtime) -> None:
+async def prepare(settings: Settings, runtime: Runtime) -> bool:
     """Tables, first signing keys, and the resource server's registration and credential.
 
-    Any number of processes may do this, any number of times.
+    Any number of processes may do this, any number of times. Whether the server has an owner.
     """
     foundation = lay_foundation(settings, runtime, {})
     try:
@@ -232,6 +232,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
         credential = _credential(settings, runtime)
         registrar = foundation.registrar("start")
         await foundation.store.write(lambda tx: keep_registered(tx, registrar, credential, now))
+        return await foundation.store.read(lambda tx: tx.people.has_owner())
     finally:
         await foundation.store.engine.close()
 

@@ -18,7 +18,7 @@ from valetkey.authorization.model.event.people import (
 )
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.sign_in.factors.device import forget_devices
-from valetkey.authorization.sign_in.session import close_session
+from valetkey.authorization.sign_in.session import close_session, end_session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import fresh_id
@@ -183,6 +183,12 @@ def end_everything(
     for grant in tx.grants.live_of_user(user.uid, now):
         if tx.grants.revoke(grant.id, now, because):
             tx.events.add(GrantRevoked(user.uid, grant.client_id, grant.id, because), now)
+
+
+def sign_out_everywhere(tx: Transaction, user: User, now: Instant) -> int:
+    """End every session, and the access that was to end with it; how many there were."""
+    sessions = tx.sessions.live_of(user.uid, now)
+    return sum(end_session(tx, session, now, "signed_out_by_administrator") for session in sessions)
 
 
 def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds import registrations
+from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.storage.register.invitations import Invitation
@@ -159,7 +160,8 @@ def developer(user: str, off: bool, config: Path | None) -> None:
 
     async def work(opened: Opened) -> bool:
         foundation = opened.foundation
-        desk = PeopleDesk(foundation.accounts(), foundation.removal, foundation.issuer)
+        links = Links(foundation.issuer, foundation.keyring, foundation.runtime.random)
+        desk = PeopleDesk(foundation.accounts(), foundation.removal, links)
 
         def deed(tx: Transaction) -> bool:
             uid = the_user(tx, user).uid

@@ -5,15 +5,12 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds.account.factors import reset_factors
-from valetkey.authorization.deeds.admin.permissions import CommandLine
-from valetkey.authorization.deeds.admin.roles import Holder
 from valetkey.authorization.deeds.users import UserRecord, changed_names
 from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register import passwords, people
+from valetkey.cli.register import passwords, people, roles
 from valetkey.cli.register.acts import deletion, ending
 from valetkey.cli.register.inviting import invite
 from valetkey.cli.register.keeper import (
@@ -43,7 +40,7 @@ def command() -> None:
     """
 
 
-for _more in (deletion.delete, invite, ending.end_app):
+for _more in (deletion.delete, invite, ending.end_app, *roles.COMMANDS):
     command.add_command(_more)
 
 
@@ -211,71 +208,6 @@ def change(
         say.line(f"{after.username} has another {', '.join(names)}")
     else:
         say.line(f"{after.username} was like that already")
-
-
-@command.command()
-@click.argument("user")
-@click.argument("role", type=click.Choice([*(role.value for role in Role), "none"]))
-@options.config_file
-@options.as_json
-def role(user: str, role: str, config: Path | None, as_json: bool) -> None:
-    """Give an account a role in running this server, or take it with `none`.
-
-    USER is a username, an e-mail address or a uid. An owner may do everything; an administrator
-    everything but roles; support reads, and helps people back into their accounts; an auditor
-    reads.
-
-    Example: valetkey user role ada administrator
-    """
-
-    async def work(opened: Opened) -> tuple[User, bool]:
-        keeper, wanted = opened.foundation.roles, None if role == "none" else Role(role)
-
-        def deed(tx: Transaction) -> tuple[User, bool]:
-            found = the_user(tx, user)
-            return found, keeper.change(tx, CommandLine(), found.uid, wanted, opened.now)
-
-        return await opened.store.write(deed, done_by=CommandLine().done_by)
-
-    found, changed = with_store(options.settings_of(config), work)
-    said = "no role" if role == "none" else f"the role of {role}"
-    if as_json:
-        say.as_json({"uid": found.uid, "role": None if role == "none" else role})
-    else:
-        say.line(f"{found.username} has {said}" + ("" if changed else " already"))
-
-
-@command.command()
-@options.config_file
-@options.as_json
-def roles(config: Path | None, as_json: bool) -> None:
-    """Who has a role in running this server.
-
-    Example: valetkey user roles
-    """
-
-    async def work(opened: Opened) -> list[Holder]:
-        return list(await opened.store.scan(opened.foundation.roles.holders))
-
-    holders = with_store(options.settings_of(config), work)
-    if as_json:
-        say.as_json([people.as_json(each.user) | {"protected": each.protected} for each in holders])
-    elif holders:
-        say.table(
-            ("ROLE", "UID", "USERNAME", "STATE", "SECOND FACTOR"),
-            [
-                (
-                    each.user.role.value if each.user.role else "",
-                    str(each.user.uid),
-                    each.user.username,
-                    _state(each.user),
-                    "yes" if each.protected else "no",
-                )
-                for each in holders
-            ],
-        )
-    else:
-        say.note("Nobody has a role yet. Next: valetkey owner")
 
 
 @command.command()

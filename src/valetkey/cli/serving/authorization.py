@@ -8,11 +8,13 @@ from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.scopes import scopes_of
+from valetkey.web import log
 from valetkey.web.router import App
 
 
 async def _prepare(settings: Settings) -> None:
-    await prepare(settings, SYSTEM)
+    if not await prepare(settings, SYSTEM):
+        log.info("owner.missing", next="valetkey owner")
 
 
 async def _build(settings: Settings) -> App:

@@ -10,19 +10,15 @@ from valetkey.authorization.deeds.account.notices import letter_to
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.deeds.admin.roles import person
-from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.deeds.users import AccountKeeper, sign_out_everywhere
 from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.people import PasswordResetRequested, UserChanged
 from valetkey.authorization.model.event.roles import DeveloperAdmitted, DeveloperDismissed
-from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
-
-SIGNED_OUT = "signed_out_by_administrator"
-"""Why a session ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +46,7 @@ class PeopleDesk:
     def sign_out(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> int:
         """End every session, and the access that was to end with it; how many there were."""
         user = self._one(tx, actor, uid, Permission.RESET)
-        sessions = tx.sessions.live_of(user.uid, now)
-        return sum(end_session(tx, session, now, SIGNED_OUT) for session in sessions)
+        return sign_out_everywhere(tx, user, now)
 
     def reset_factors(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
         """Take everything but the password from the account, sign them out, and tell them by mail.

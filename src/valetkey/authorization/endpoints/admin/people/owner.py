@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.account.password_change import new_password_fault
 from valetkey.authorization.deeds.admin.owner import (
     LASTS,
     OwnerLink,
@@ -41,7 +42,9 @@ _FAULTS = {
     "username": translatable("Another user name: without spaces and @, and nobody else's."),
     "email": translatable("Another e-mail address: one that can be written to, and nobody else's."),
     "name": translatable("Without line breaks, and not so long."),
-    "password": translatable("Another password: longer, and not your name or address."),
+    "password": translatable(
+        "Another password: longer, not your name or address, and none that everybody tries."
+    ),
 }
 
 
@@ -80,7 +83,8 @@ class OwnerEndpoint:
         wrong = [fault.field for fault in record.faults()]
         password = form.get("password") or ""
         prepared = prepare(password)
-        if prepared is None or not _is_good(password, record):
+        names = (record.username, record.email)
+        if new_password_fault(password, password, names) is not None:
             wrong.append("password")
         if wrong or prepared is None:
             return await self._page(request, _with_faults(typed, wrong))
@@ -182,11 +186,6 @@ class OwnerEndpoint:
         # Lax, not Strict: people follow the link from a terminal or a letter.
         secure = "; Secure" if self.site.cookies.secure else ""
         return "set-cookie", f"{text}; Path=/; HttpOnly; SameSite=Lax{secure}"
-
-
-def _is_good(password: str, record: UserRecord) -> bool:
-    names = {record.username.casefold(), record.email.casefold()}
-    return len(password) >= SHORTEST and password.casefold() not in names
 
 
 def _with_faults(typed: NewOwner, wrong: list[str]) -> NewOwner:
