@@ -36,5 +36,5 @@ def test_every_response_type_is_there_with_its_modes_and_grant_types() -> None:
 
 def test_every_parameter_that_changes_the_answer_is_there() -> None:
     said = set().union(*(_codes(row[0]) for row in _rows("Parameters")))
-    only_accepted = {"acr_values", "ui_locales", "claims_locales", "display"}
+    only_accepted = {"acr_values", "claims_locales", "display"}
     assert said - only_accepted - {"request", "request_uri"} == set(PARAMETERS)

@@ -35,6 +35,11 @@ class Notices:
         }
         self._tell(tx, user, LetterKind.NEW_DEVICE, values, now)
 
+    def recovery_code_used(self, tx: Transaction, user: User, left: int, now: Instant) -> None:
+        """One of their recovery codes stood in for a second factor; so many are left."""
+        values = {"left": str(left), "security": f"{self.issuer}/account/security"}
+        self._tell(tx, user, LetterKind.RECOVERY_CODE_USED, values, now)
+
     def _tell(
         self, tx: Transaction, user: User, kind: LetterKind, values: Mapping[str, str], now: Instant
     ) -> None:

@@ -105,6 +105,8 @@ class ConfirmEndpoint:
             proof = site.factors.prove(tx, user, shown, looked, familiar, "confirm", now)
             if isinstance(proof, Unproved):
                 return proof
+            if proof.left is not None and site.notices is not None:
+                site.notices.recovery_code_used(tx, user, proof.left, now)
             return self._note(tx, request, seen, new, proof.methods)
 
         met = await site.store.write(work)

@@ -29,6 +29,7 @@ class LetterKind(StrEnum):
     EMAIL_CHANGE = "email_change"
     EMAIL_CHANGED = "email_changed"
     NEW_DEVICE = "new_device"
+    RECOVERY_CODE_USED = "recovery_code_used"
     ROLE_CHANGED = "role_changed"
     FACTORS_RESET = "factors_reset"
     REMOVAL_PLANNED = "removal_planned"

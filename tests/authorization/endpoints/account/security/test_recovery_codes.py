@@ -1,6 +1,7 @@
 """Recovery codes: ten, shown once, each good once."""
 
 import asyncio
+from dataclasses import replace
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.account.security.factors import (
@@ -9,7 +10,11 @@ from tests.authorization.endpoints.account.security.factors import (
     with_app,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.account.notices import Notices
+from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import minutes
+from valetkey.kernel.runtime import SYSTEM
 
 
 async def left(it: World) -> int:
@@ -95,5 +100,27 @@ def test_without_a_second_factor_there_are_none(sqlite_url: str) -> None:
         await alice.submit(await alice.get("/account/security/authenticator/remove"), "remove")
         page = await alice.get("/account/security/recovery-codes")
         assert page.location == "/account/security"
+
+    run(sqlite_url, story)
+
+
+def test_a_letter_tells_that_one_was_used_and_how_many_are_left(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, _, codes = await with_app(it)
+        keyring = it.site.keyring
+        room = Mailroom(MailSettings(host="mail.example"), keyring, SYSTEM.random)
+        object.__setattr__(it.site, "notices", Notices(it.site.issuer, room))
+        proven = replace(ALICE, email_verified_at=it.clock.now)
+        assert await it.store.write(lambda tx: tx.users.change(proven))
+        browser = it.browser()
+        page = await after_password(it, browser)
+        assert (await browser.submit(page, "with-recovery", recovery=codes[0])).status == 303
+        rows = await it.store.read(
+            lambda tx: tx.db.rows("SELECT id, sealed FROM mails WHERE kind = 'recovery_code_used'")
+        )
+        assert len(rows) == 1
+        plain = keyring.sealer.open(rows[0][1], f"mails.sealed:{rows[0][0]}")
+        assert plain is not None
+        assert b'"left":"9"' in plain
 
     run(sqlite_url, story)

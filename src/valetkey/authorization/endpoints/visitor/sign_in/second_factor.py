@@ -98,6 +98,8 @@ class SecondFactorEndpoint:
             proof = site.factors.prove(tx, user, shown, looked, familiar, "page", now)
             if isinstance(proof, Unproved):
                 return proof
+            if proof.left is not None and site.notices is not None:
+                site.notices.recovery_code_used(tx, user, proof.left, now)
             methods = tuple(dict.fromkeys((*step.methods, *proof.methods)))
             return self._let_in(tx, request, fresh, user, methods, remembers)
 
