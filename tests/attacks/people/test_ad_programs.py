@@ -1,0 +1,121 @@
+"""Attacks on administration by programs: wider tokens, borrowed names, claims of tokens."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.admin_api.programs import Caller, caller, give_role, person
+from tests.authorization.endpoints.world import ADA, Service, service
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
+from valetkey.authorization.model.account.role import Role
+from valetkey.kernel.moment import days
+
+
+def _run(tmp_path: Path, database: str, story: Callable[[Service], Awaitable[None]]) -> None:
+    async def tell() -> None:
+        async with service(tmp_path, database) as it:
+            await story(it)
+
+    asyncio.run(tell())
+
+
+def test_ad_09_of_64_who_end_a_token_one_does_and_nobody_works_on(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        wanted = {"name": "Next", "permissions": ["read"], "lifetime": 60}
+        made = await owner.call("POST", "/tokens", wanted)
+        path = f"/tokens/{made.record['id']}"
+        ended = await asyncio.gather(*(owner.call("DELETE", path) for _ in range(64)))
+        assert sorted(each.status for each in ended) == [204, *[404] * 63]
+        assert (await Caller(it, str(made.json["token"])).call("GET", "/token")).status == 401
+        assert (await it.events()).count("api_token.ended") == 1
+
+    _run(tmp_path, database_url, story)
+
+
+def test_ad_09_a_token_makes_none_that_is_wider_longer_or_in_another_name(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        bob = await person(it, "bob", Role.OWNER, 1002)
+        narrow = await caller(it, Role.ADMINISTRATOR, ("read", "keys"), lifetime=days(1))
+        wanted = {"name": "x", "permissions": ["read"], "lifetime": 60}
+        for more in (
+            {"permissions": ["roles"]},
+            {"permissions": ["read", "clients"]},
+            {"permissions": [each.value for each in Permission]},
+            {"lifetime": 2 * 86_400},
+            {"maker": bob},
+            {"uid": bob},
+            {"role": "owner"},
+        ):
+            answer = await narrow.call("POST", "/tokens", {**wanted, **more})
+            assert answer.status == 400, more
+        made = await narrow.call("POST", "/tokens", wanted)
+        assert made.record["uid"] == ADA
+
+    _run(tmp_path, "", story)
+
+
+def test_ad_09_who_loses_a_role_meanwhile_does_nothing_more(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        await person(it, "bob", Role.OWNER, 1002)
+        one = await caller(it, Role.ADMINISTRATOR)
+        acts = [one.call("POST", "/clients/web/secrets", {}) for _ in range(20)]
+        answers = await asyncio.gather(*acts[:10], give_role(it, ADA, Role.AUDITOR), *acts[10:])
+        statuses = {each.status for each in answers if each is not None}
+        assert statuses <= {201, 403}
+        made = sum(each.status == 201 for each in answers if each is not None)
+        secrets = await it.read(lambda tx: tx.clients.find("web"))
+        assert secrets is not None
+        assert len(secrets.secrets) == made + 1
+        assert (await one.call("POST", "/clients/web/secrets", {})).status == 403
+
+    _run(tmp_path, database_url, story)
+
+
+def test_ad_07_nothing_acts_in_the_name_of_a_person_or_shows_what_signs_in() -> None:
+    for operation in OPERATIONS:
+        words = f"{operation.id} {operation.path} {operation.summary}".lower()
+        assert "impersonat" not in words
+        assert "password" not in operation.path
+    shown = " ".join(str(operation.gives) for operation in OPERATIONS)
+    assert "Password" not in shown
+
+
+@pytest.mark.parametrize(
+    "claim",
+    ["iss", "sub", "aud", "exp", "uid", "scope", "cnf", "act", "role", "password", "claims"],
+)
+def test_ad_11_a_record_takes_no_claim_that_tokens_are_made_of(tmp_path: Path, claim: str) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        match = {"if-match": "*"}
+        change = {"name": "Ada", claim: "x"}
+        answer = await owner.call("PATCH", f"/users/{ADA}", change, headers=match)
+        assert answer.status == 400
+        user = await it.read(lambda tx: tx.users.find(ADA))
+        assert user is not None
+        assert (user.uid, user.role) == (ADA, Role.OWNER)
+
+    _run(tmp_path, "", story)
+
+
+def test_ad_03_what_is_not_there_is_told_in_the_words_of_what_is_nobodys(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        reader = await caller(it, Role.AUDITOR)
+        told = {
+            (await reader.call("GET", f"/clients/{name}")).json["detail"]
+            for name in ("nobody", "app_7f3k9qxmB2", "x" * 200)
+        }
+        assert len(told) == 1
+        for path in ("/users/77", "/users/9007199254740991"):
+            assert (await reader.call("GET", path)).status == 404
+
+    _run(tmp_path, "", story)
