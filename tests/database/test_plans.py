@@ -19,8 +19,8 @@ from valetkey.database.statement import parameters
 
 _SCHEMA = "valetkey.authorization.storage.schema"
 
-# These stay small: keys by the quarter of a year, what an operator handed out by hand.
-_SMALL = frozenset({"signing_keys", "invitations", "revision", "migrations"})
+# These stay small: keys by the quarter of a year, what an operator handed out or named by hand.
+_SMALL = frozenset({"brand", "signing_keys", "invitations", "revision", "migrations"})
 
 # All rows are wanted, and it is an operator at the command line who wants them.
 _WHOLE = (

@@ -54,6 +54,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.sessions.sweep(now, BATCH),
     lambda tx, now: tx.devices.sweep(now, BATCH),
     lambda tx, now: tx.administrations.sweep(now, BATCH),
+    lambda tx, now: tx.api_tokens.sweep(now, BATCH),
     lambda tx, now: sweep_latency(tx, now, BATCH),
     lambda tx, _: tx.people.put_more(BATCH),
     lambda tx, now: tx.participants.sweep(now, BATCH),

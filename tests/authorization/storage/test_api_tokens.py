@@ -1,0 +1,53 @@
+"""Tokens of the admin API as they are stored: ended once, remembered a while, gone with people."""
+
+import asyncio
+from pathlib import Path
+
+from tests.authorization.endpoints.admin_api.programs import caller
+from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.storage.administration.client_search import END
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.upkeep.upkeep import SWEEPS
+from valetkey.kernel.moment import Instant, days
+
+
+def test_a_token_is_remembered_for_ninety_days_after_its_end(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await caller(it, lifetime=days(1))
+
+        def sweep(tx: Transaction, at: int) -> int:
+            now = Instant(it.clock.now + at)
+            for each in SWEEPS:
+                each(tx, now)
+            return len(tx.api_tokens.page(END.at, END.id, 10))
+
+        assert await it.write(lambda tx: sweep(tx, days(90))) == 1
+        assert await it.write(lambda tx: sweep(tx, days(91))) == 0
+
+    run(tmp_path, story)
+
+
+def test_its_last_use_is_noted_once_a_minute(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        one = await caller(it)
+        start = it.clock.now
+        for forward, noted in ((0, start), (59, start), (1, start + 60)):
+            it.clock.forward(forward)
+            assert (await one.call("GET", "/token")).status == 200
+            found = await it.read(lambda tx: tx.api_tokens.page(END.at, END.id, 1))
+            assert found[0].last_used_at == noted
+
+    run(tmp_path, story)
+
+
+def test_of_many_who_end_it_at_once_one_is_told_so(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await caller(it)
+        (token,) = await it.read(lambda tx: tx.api_tokens.page(END.at, END.id, 10))
+        ended = await asyncio.gather(
+            *(it.write(lambda tx: tx.api_tokens.end(token.id, it.clock.now)) for _ in range(16))
+        )
+        assert ended.count(True) == 1
+        assert await it.read(lambda tx: tx.api_tokens.count_live(ADA, it.clock.now)) == 0
+
+    run(tmp_path, story)
