@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import ADA, NOON, Service, run
+from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.owner import (
     LASTS,
     OwnerLink,
@@ -15,6 +16,7 @@ from valetkey.authorization.deeds.admin.owner import (
     issue_link,
     register_bearer,
 )
+from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.role import Role
@@ -73,7 +75,14 @@ async def become(it: Service, link: OwnerLink, session_id: str) -> str:
 
 
 async def ada_as_owner(it: Service) -> str:
-    """Make her the first owner; the link that did."""
+    """Make her the first owner, who may register apps and then may not; the link that did."""
+    foundation = it.foundation
+    links = Links(foundation.issuer, foundation.keyring, SYSTEM.random)
+    desk, by = PeopleDesk(foundation.accounts(), foundation.removal, links), CommandLine()
+    for on in (True, False):
+        assert await it.write(
+            lambda tx, on=on: desk.let_register(tx, by, ADA, it.clock.now, on=on)  # type: ignore[misc]
+        )
     secret = await issued(it)
     link = await found(it, secret)
     assert link is not None
