@@ -160,3 +160,15 @@ def test_the_resource_server_is_nobodys_to_change(tmp_path: Path) -> None:
             assert answer.status == 403, path
 
     run(tmp_path, story)
+
+
+def test_an_id_that_has_to_be_encoded_is_found(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("odd@name/1")
+        owner = await caller(it)
+        for written in ("odd@name%2F1", "odd%40name%2f1"):
+            assert (await owner.call("GET", f"/clients/{written}")).record["client_id"]
+        for written in ("odd%40name", "%ff", "%zz", "%C3%A9"):
+            assert (await owner.call("GET", f"/clients/{written}")).status == 404
+
+    run(tmp_path, story)

@@ -1,7 +1,8 @@
 """An operation of the admin API: one row of the table behind routes, checks and documents."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -60,8 +61,8 @@ class Call:
     preconditions: Preconditions = NO_PRECONDITIONS
 
     def named(self, name: str) -> str:
-        """This segment of the path; Refused (not found) for what names nothing anywhere."""
-        text = self.arguments[name]
+        """This segment of the path, decoded; Refused (not found) for what names nothing."""
+        text = unquote_to_bytes(self.arguments[name]).decode("latin-1")
         if not text.isascii() or not text.isprintable():
             raise Refused(
                 Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "admin_api.name")
@@ -107,7 +108,6 @@ class Operation:
     lists: bool = False
     refuses: Sequence[int] = ()
     media: Sequence[str] = ()
-    tag: str = field(default="")
 
     @property
     def arguments(self) -> tuple[str, ...]:

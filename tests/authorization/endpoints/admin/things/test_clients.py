@@ -157,3 +157,28 @@ def test_the_resource_server_is_offered_nothing(tmp_path: Path) -> None:
         assert refused.status == 403
 
     run(tmp_path, story)
+
+
+def test_an_id_that_has_to_be_encoded_is_found(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("odd@name/1")
+        browser = await administrator(it)
+        await page(browser, "/admin/clients/odd%40name%2F1")
+        answer = await do(browser, "/admin/clients/odd%40name%2F1/verify")
+        assert answer.location == "/admin/clients/odd%40name%2F1?done=verify"
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["q=%00", "q=%ff", "after=x", "after=1.%00", "q=a&q=b", "client=%00", "person=%ed%a0%80"],
+)
+def test_bad_queries_are_never_a_fault_of_ours(tmp_path: Path, query: str) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        for path in ("clients", "events", "tokens", "keys", "settings", "mail", "registration"):
+            answer = await browser.get(f"/admin/{path}?{query}")
+            assert answer.status in {200, 400}, path
+
+    run(tmp_path, story)
