@@ -69,7 +69,7 @@ class RemovalEndpoint:
         if due is None:
             return await self._page(request, seen, _CONFLICT)
         page = RemovalPlannedPage(When(due, now), SIGN_IN)
-        return site.page(request, page, headers=site.cookies.end())
+        return site.page(request, page, user=user, headers=site.cookies.end())
 
     async def _page(
         self,
