@@ -20,6 +20,7 @@ from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit
 from valetkey.authorization.endpoints.admin.people.addresses import USERS, user_address
 from valetkey.authorization.endpoints.admin.people.users import line_of, uid_of
+from valetkey.authorization.endpoints.admin.things.addresses import EVENTS
 from valetkey.authorization.endpoints.admin.visit import (
     actor_of,
     administered,
@@ -234,6 +235,7 @@ def _page(
         events=tuple(
             EventLine(each.name, When(each.at, now), each.done_by) for each in dossier.events
         ),
+        events_url=f"{EVENTS}?person={user.uid}",
         ways=_ways(dossier, powers, develops=develops, mails=mails),
     )
 
