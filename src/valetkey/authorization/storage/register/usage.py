@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
@@ -149,10 +148,6 @@ class Usage:
         self.db.send("DELETE FROM usage_counts WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM usage_people WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM usage_latest WHERE client_id = :id", id=client_id)
-
-    def forget_person(self, uid: Uid) -> None:
-        """Nobody can tell any more where this person was active."""
-        self.db.send("DELETE FROM usage_people WHERE uid = :uid", uid=uid)
 
     def sweep_counts(self, before_day: int, limit: int) -> int:
         """Delete at most `limit` numbers of earlier days."""
