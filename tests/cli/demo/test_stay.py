@@ -42,7 +42,7 @@ def demo(here: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[str], 
 
 
 def urls(screen: str) -> list[str]:
-    return sorted(set(re.findall(r"http://127\.0\.0\.1:\d+", screen)))
+    return sorted(set(re.findall(r"http://(?:127\.0\.0\.1|localhost):\d+", screen)))
 
 
 def is_free(url: str) -> bool:

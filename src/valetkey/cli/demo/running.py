@@ -26,6 +26,8 @@ from valetkey.web import log
 from valetkey.web.listen import bind
 
 _HOST = "127.0.0.1"
+# Passkeys belong to a name, and a number has none. The app is on another host then, as in life.
+_NAMES = {"authorization": "localhost", "resource": _HOST}
 _USUAL = {"authorization": 8400, "resource": 8401}
 _USUAL_APP = 8402
 _OURS = "VALETKEY"
@@ -57,7 +59,7 @@ def run(keep: Path | None, work: Work) -> int:
     with _signals(), _folder(keep) as directory, contextlib.ExitStack() as stack:
         secrets = known_secrets(directory)
         sockets = {name: stack.enter_context(_bound(port)) for name, port in _USUAL.items()}
-        urls = {name: f"http://{_HOST}:{_port(each)}" for name, each in sockets.items()}
+        urls = {name: f"http://{_NAMES[name]}:{_port(each)}" for name, each in sockets.items()}
         app = stack.enter_context(
             _app(urls["authorization"], urls["resource"], PRINTER, secrets[PRINTER])
         )

@@ -3,24 +3,38 @@
 from valetkey.cli import say
 from valetkey.cli.demo import notes
 from valetkey.cli.demo.running import Running
-from valetkey.cli.demo.site import NAME, PASSWORD, PRINTER, USERNAME, Site
+from valetkey.cli.demo.site import NAME, PASSWORD, PRINTER, USERNAME, Site, owner_link
 
 
 def stay(running: Running, *, kept: bool) -> int:
     """Show the screen, and wait until somebody stops the demo."""
-    show(running.site, notes.seed(running.site).token, kept=kept)
+    site = running.site
+    show(site, notes.seed(site).token, owner_link(site), kept=kept)
     running.stopping.wait()
     return 0
 
 
-def show(site: Site, token: str, *, kept: bool) -> None:
+def show(site: Site, token: str, owner: str, *, kept: bool) -> None:
     """Everything that somebody needs who has never been here."""
     say.line(say.strong("Valetkey is running, with an app that wants to read Ada's notes."))
     say.line()
     _field("open", say.strong(site.app_url), "Notes Printer, and connect your notes")
     _field("sign in as", say.strong(USERNAME), NAME)
     _field("password", say.strong(PASSWORD))
-    _field("mail", say.strong(site.mailbox), "for an account of your own")
+    say.line()
+    _field(
+        "account",
+        say.strong(f"{site.auth_url}/"),
+        "connected apps, passkeys, sessions; make one too",
+    )
+    _field(
+        "developers",
+        say.strong(f"{site.auth_url}/developer"),
+        "register an app, try it, see why it fails",
+    )
+    _field("mail", say.strong(site.mailbox), "letters that a demo does not send")
+    if owner:
+        _field("run it", say.strong(owner), "become the owner, once")
     say.line()
     say.line(say.strong("Paste these"))
     secret = f"client_id={PRINTER}&client_secret={site.secret(PRINTER)}"

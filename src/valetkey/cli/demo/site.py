@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from valetkey.authorization.deeds.admin.owner import fresh_link, issue_link
 from valetkey.cli.applying.file import read_site
 from valetkey.cli.applying.plan import carry_out, prepare
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.load import load
 from valetkey.config.settings import Settings
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import Mistake, Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 
@@ -104,6 +105,25 @@ def furnish(site: Site) -> None:
         await carry_out(opened, await prepare(opened, content, wanted, lambda _: None))
 
     with_store(site.settings, work, begins=True)
+
+
+def owner_link(site: Site) -> str:
+    """An address that makes whoever opens it an owner, once and within a quarter of an hour.
+
+    "" where a kept demo has one already.
+    """
+
+    async def work(opened: Opened) -> str:
+        link, key = fresh_link(opened.runtime.random), opened.keyring.fingerprint_key
+        try:
+            await opened.store.write(
+                lambda tx: issue_link(tx, link, key, opened.now), done_by="cli"
+            )
+        except Refused:
+            return ""
+        return f"{opened.foundation.issuer}/admin/owner?link={link.reveal()}"
+
+    return with_store(site.settings, work)
 
 
 def _write(file: Path, text: str) -> None:
