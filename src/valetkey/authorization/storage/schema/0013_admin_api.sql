@@ -16,7 +16,7 @@ CREATE INDEX api_tokens_over ON api_tokens (expires_at);
 
 -- Since when people read that somebody here knows who is behind an application.
 ALTER TABLE clients ADD COLUMN verified_at BIGINT;
-CREATE INDEX clients_verified ON clients (id) WHERE verified_at IS NOT NULL;
+CREATE INDEX clients_verified ON clients (verified_at) WHERE verified_at IS NOT NULL;
 
 -- The register and the log, newest first, as administrators look through them.
 CREATE INDEX clients_by_time ON clients (created_at, id);
