@@ -90,8 +90,13 @@ def test_lg_06_cookies_are_for_this_host_and_not_for_scripts(world: World) -> No
     )
     page = person.open(f"{world.auth}/oauth/sign-in")
     form = {**dict(page.forms[0].fields), "username": "alice", "password": PASSWORD}
-    session, mark = _cookies_of(fetch(person, "POST", f"{world.auth}/oauth/sign-in", form))
+    cookies = _cookies_of(fetch(person, "POST", f"{world.auth}/oauth/sign-in", form))
+    session, mark, familiar = cookies
     assert _SESSION.fullmatch(session)
+    assert re.fullmatch(
+        r"valetkey-familiar=[0-9A-Za-z_.-]+; Path=/; Max-Age=[0-9]+; HttpOnly; SameSite=Lax",
+        familiar,
+    )
     # Scripts of our own frame compare it; it opens nothing.
     assert re.fullmatch(r"valetkey-browser-state=[0-9A-Za-z_-]{43}; Path=/; SameSite=Lax", mark)
     thief = Person(world.auth)

@@ -13,6 +13,9 @@ _REFERENCE = re.compile(r"VK(?:-[0-9A-HJKMNP-TV-Z]{4}){3}")
 _DESCRIPTION = re.compile(r"[\x20-\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749 section 4.1.2.1
 
 
+_OWN_SCRIPT = re.compile(r'<script src="/assets/[a-z]+-[0-9a-f]{16}\.js" defer></script>')
+
+
 def owed(page: Page) -> Page:
     """The page, held to what every answer owes."""
     assert page.status < 500, page.text
@@ -26,7 +29,8 @@ def owed(page: Page) -> Page:
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
     assert "*" not in policy
-    assert "<script" not in page.body.lower()
+    # Files of ours alone: nothing that a page says can become one.
+    assert "<script" not in _OWN_SCRIPT.sub("", page.body).lower()
     return page
 
 

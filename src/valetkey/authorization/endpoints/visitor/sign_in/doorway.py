@@ -182,8 +182,9 @@ class Doorway:
         headers: Pairs = (
             *cookies.begin(fresh.session.cookie, entered.session_id),
             cookies.familiar.keep(known, FAMILIAR),
-            cookies.step.drop(),
         )
+        if cookies.step.read(request):
+            headers = (*headers, cookies.step.drop())
         if entered.device is not None and entered.device.cookie:
             left = entered.device.expires_at - request.at
             headers = (*headers, cookies.device.keep(entered.device.cookie, left))
