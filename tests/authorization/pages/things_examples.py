@@ -3,22 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.endpoints.admin_api.documentation import explained
-from valetkey.authorization.pages.admin.things.log.events import (
-    EventQuery,
-    EventRow,
-    EventsPage,
-    ExportPage,
-)
-from valetkey.authorization.pages.admin.things.programs.tokens import (
-    PERMISSION_WORDS,
-    EndTokenPage,
-    NewTokenPage,
-    TokenLine,
-    TokenMadePage,
-    TokensPage,
-)
+from tests.authorization.pages.programs_examples import log_examples, programs_examples
 from valetkey.authorization.pages.admin.things.register.client import (
     ActWay,
     ClientAct,
@@ -54,7 +39,6 @@ from valetkey.kernel.moment import Instant
 
 _NOW = Instant(1_800_000_000)
 _SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
-_TOKEN = "vka_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 _KID = "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg"
 _CLIENT = "/admin/clients/app_7f3k9qxmB2"
 _ALL = {"state": "", "mark": "", "type": "", "profile": "", "origin": "", "legacy": ""}
@@ -315,135 +299,11 @@ def _server(hostile: AskingApp) -> Mapping[str, Page]:
     }
 
 
-def _log(hostile: AskingApp, long: AskingApp) -> Mapping[str, Page]:
-    row = EventRow(
-        "ev_1",
-        "session.started",
-        _ago(50),
-        "ada",
-        "/admin/users/1001",
-        "",
-        "",
-        "",
-        (("methods", "pwd, otp"),),
-    )
-    changed = EventRow(
-        "ev_2",
-        "client.changed",
-        _ago(5_000),
-        "",
-        "",
-        "app_7f3k9qxmB2",
-        _CLIENT,
-        "user 1001 token at_4fGh2kLmNpQrStUvWxYz01",
-        (("door", "admin"), ("fields", "name"), ("before", hostile.name), ("after", long.name)),
-    )
-    page = EventsPage(
-        "/admin/events",
-        EventQuery(),
-        ("client.changed", "session.started"),
-        (row, changed),
-        "/admin/events/export",
-    )
-    return {
-        "admin_events": page,
-        "admin_events_many": replace(
-            page,
-            query=EventQuery(person="ada", since="2027-01-01"),
-            listed=(row, changed, row) * 8,
-            more="/admin/events?after=1.x",
-            first="/admin/events",
-        ),
-        "admin_events_wrong": replace(
-            page,
-            query=EventQuery(person="nobody", since="yesterday", name="client.changed"),
-            listed=(),
-            export_url="",
-            faults=(
-                ("person", "Nobody has that uid, user name or e-mail address."),
-                ("since", "A day is written like 2026-11-21."),
-            ),
-        ),
-        "admin_events_none": replace(page, listed=(), export_url=""),
-        "admin_export": ExportPage(
-            "/admin/events/export", "/admin/events", "csrf-value", EventQuery(by="cli"), 100_000
-        ),
-    }
-
-
-def _programs(hostile: AskingApp) -> Mapping[str, Page]:
-    line = TokenLine(
-        "at_1",
-        "Nightly report",
-        "ada",
-        "/admin/users/1001",
-        ("read",),
-        _ago(40_000),
-        "2027-04-15 08:00:00 UTC",
-        _ago(300),
-        True,
-        "/admin/tokens/at_1/end",
-    )
-    page = TokensPage((line,), "/admin/tokens/new", "/admin/api/v1/")
-    new = NewTokenPage(
-        "/admin/tokens/new",
-        "/admin/tokens",
-        "csrf-value",
-        tuple((each.value, words) for each, words in PERMISSION_WORDS.items()),
-        chosen=(Permission.READ.value,),
-    )
-    return {
-        "admin_tokens": page,
-        "admin_tokens_many": replace(
-            page,
-            listed=(
-                line,
-                replace(
-                    line,
-                    name=hostile.name,
-                    permissions=tuple(each.value for each in Permission),
-                    last_used=None,
-                ),
-                replace(line, name="Old import", works=False, end_url=""),
-            ),
-            more="/admin/tokens?after=1.x",
-            ended=True,
-        ),
-        "admin_tokens_none": replace(page, listed=()),
-        "admin_tokens_new": new,
-        "admin_tokens_wrong": replace(
-            new,
-            name=hostile.name,
-            chosen=(),
-            days="900",
-            faults=(
-                ("name", "1 to 80 printable characters"),
-                ("lifetime", "from one second to one year"),
-                ("permissions", "at least one"),
-            ),
-        ),
-        "admin_tokens_made": TokenMadePage(
-            "/admin/tokens",
-            "Nightly report",
-            _TOKEN,
-            "2027-04-15 08:00:00 UTC",
-            'curl -H "Authorization: Bearer $TOKEN" https://auth.example/admin/api/v1/token',
-        ),
-        "admin_api": explained("https://auth.example"),
-        "admin_tokens_end": EndTokenPage(
-            "/admin/tokens/at_1/end", "/admin/tokens", "csrf-value", "Nightly report", _ago(300)
-        ),
-        "admin_tokens_end_unused": EndTokenPage(
-            "/admin/tokens/at_1/end", "/admin/tokens", "csrf-value", "Import", None
-        ),
-    }
-
-
 def things_examples(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
     """All of them."""
     return {
         **_clients(long, rtl, hostile),
         **_server(hostile),
-        **_log(hostile, long),
-        **_programs(hostile),
+        **log_examples(hostile, long),
+        **programs_examples(hostile),
     }

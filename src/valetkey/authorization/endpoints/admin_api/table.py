@@ -1,6 +1,7 @@
 """The table: every operation of the admin API. What is not in it does not exist."""
 
 from valetkey.authorization.endpoints.admin_api.operation import Operation
+from valetkey.authorization.endpoints.admin_api.operations.client_secrets import SECRETS
 from valetkey.authorization.endpoints.admin_api.operations.clients import CLIENTS
 from valetkey.authorization.endpoints.admin_api.operations.events import EVENTS
 from valetkey.authorization.endpoints.admin_api.operations.people import PEOPLE
@@ -9,7 +10,7 @@ from valetkey.authorization.endpoints.admin_api.operations.tokens import TOKENS
 
 AREAS: dict[str, tuple[Operation, ...]] = {
     "people": PEOPLE,
-    "clients": CLIENTS,
+    "clients": (*CLIENTS, *SECRETS),
     "events": EVENTS,
     "server": SERVER,
     "tokens": TOKENS,

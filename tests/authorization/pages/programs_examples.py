@@ -1,0 +1,159 @@
+"""Examples of the pages of administration about events and programs."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.endpoints.admin_api.documentation import explained
+from valetkey.authorization.pages.admin.things.log.events import (
+    EventQuery,
+    EventRow,
+    EventsPage,
+    ExportPage,
+)
+from valetkey.authorization.pages.admin.things.programs.tokens import (
+    PERMISSION_WORDS,
+    EndTokenPage,
+    NewTokenPage,
+    TokenLine,
+    TokenMadePage,
+    TokensPage,
+)
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.pages.who import AskingApp
+from valetkey.kernel.moment import Instant
+
+_NOW = Instant(1_800_000_000)
+_TOKEN = "vka_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
+_CLIENT = "/admin/clients/app_7f3k9qxmB2"
+
+
+def _ago(seconds: int) -> When:
+    return When(Instant(_NOW - seconds), _NOW)
+
+
+def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, Page]:
+    """Events."""
+    row = EventRow(
+        "ev_1",
+        "session.started",
+        _ago(50),
+        "ada",
+        "/admin/users/1001",
+        "",
+        "",
+        "",
+        (("methods", "pwd, otp"),),
+    )
+    changed = EventRow(
+        "ev_2",
+        "client.changed",
+        _ago(5_000),
+        "",
+        "",
+        "app_7f3k9qxmB2",
+        _CLIENT,
+        "user 1001 token at_4fGh2kLmNpQrStUvWxYz01",
+        (("door", "admin"), ("fields", "name"), ("before", hostile.name), ("after", long.name)),
+    )
+    page = EventsPage(
+        "/admin/events",
+        EventQuery(),
+        ("client.changed", "session.started"),
+        (row, changed),
+        "/admin/events/export",
+    )
+    return {
+        "admin_events": page,
+        "admin_events_many": replace(
+            page,
+            query=EventQuery(person="ada", since="2027-01-01"),
+            listed=(row, changed, row) * 8,
+            more="/admin/events?after=1.x",
+            first="/admin/events",
+        ),
+        "admin_events_wrong": replace(
+            page,
+            query=EventQuery(person="nobody", since="yesterday", name="client.changed"),
+            listed=(),
+            export_url="",
+            faults=(
+                ("person", "Nobody has that uid, user name or e-mail address."),
+                ("since", "A day is written like 2026-11-21."),
+            ),
+        ),
+        "admin_events_none": replace(page, listed=(), export_url=""),
+        "admin_export": ExportPage(
+            "/admin/events/export", "/admin/events", "csrf-value", EventQuery(by="cli"), 100_000
+        ),
+    }
+
+
+def programs_examples(hostile: AskingApp) -> Mapping[str, Page]:
+    """Tokens, and the page of the API."""
+    line = TokenLine(
+        "at_1",
+        "Nightly report",
+        "ada",
+        "/admin/users/1001",
+        ("read",),
+        _ago(40_000),
+        "2027-04-15 08:00:00 UTC",
+        _ago(300),
+        True,
+        "/admin/tokens/at_1/end",
+    )
+    page = TokensPage((line,), "/admin/tokens/new", "/admin/api/v1/")
+    new = NewTokenPage(
+        "/admin/tokens/new",
+        "/admin/tokens",
+        "csrf-value",
+        tuple((each.value, words) for each, words in PERMISSION_WORDS.items()),
+        chosen=(Permission.READ.value,),
+    )
+    return {
+        "admin_tokens": page,
+        "admin_tokens_many": replace(
+            page,
+            listed=(
+                line,
+                replace(
+                    line,
+                    name=hostile.name,
+                    permissions=tuple(each.value for each in Permission),
+                    last_used=None,
+                ),
+                replace(line, name="Old import", works=False, end_url=""),
+            ),
+            more="/admin/tokens?after=1.x",
+            ended=True,
+        ),
+        "admin_tokens_none": replace(page, listed=()),
+        "admin_tokens_new": new,
+        "admin_tokens_wrong": replace(
+            new,
+            name=hostile.name,
+            chosen=(),
+            days="900",
+            faults=(
+                ("name", "1 to 80 printable characters"),
+                ("lifetime", "from one second to one year"),
+                ("permissions", "at least one"),
+            ),
+        ),
+        "admin_tokens_made": TokenMadePage(
+            "/admin/tokens",
+            "Nightly report",
+            _TOKEN,
+            "2027-04-15 08:00:00 UTC",
+            'curl -H "Authorization: Bearer $TOKEN" https://auth.example/admin/api/v1/token',
+        ),
+        "admin_api": explained("https://auth.example"),
+        "admin_tokens_end": EndTokenPage(
+            "/admin/tokens/at_1/end", "/admin/tokens", "csrf-value", "Nightly report", _ago(300)
+        ),
+        "admin_tokens_end_unused": EndTokenPage(
+            "/admin/tokens/at_1/end", "/admin/tokens", "csrf-value", "Import", None
+        ),
+    }
