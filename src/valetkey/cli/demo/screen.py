@@ -19,9 +19,7 @@ def show(site: Site, token: str, owner: str, *, kept: bool) -> None:
     say.line(say.strong("Valetkey is running, with an app that wants to read Ada's notes."))
     say.line()
     _field("open", say.strong(site.app_url), "Notes Printer, and connect your notes")
-    _field("sign in as", say.strong(USERNAME), NAME)
-    _field("password", say.strong(PASSWORD))
-    say.line()
+    _field("sign in as", say.strong(USERNAME), f"{NAME}, whose password is: {PASSWORD}")
     _field(
         "account",
         say.strong(f"{site.auth_url}/"),
