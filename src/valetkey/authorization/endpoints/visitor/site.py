@@ -1,5 +1,7 @@
 """The site: what every page for people needs, and the few ways in which all of them answer."""
 
+# ruff: noqa: RUF009 - sections of settings are frozen: nothing that two sites could share and change
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
