@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tests.attacks.people.desk import change_password, count, switch_user
+from tests.attacks.people.requests.desk import change_password, count, switch_user
 from tests.attacks.people.told import consent_page, fetch, owed, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
 from tests.attacks.world import PASSWORD, World

@@ -9,7 +9,7 @@ import requests
 
 from tests.attacks.raw import only, request, say
 from tests.attacks.world import CALLBACK, PASSWORD, Answer, World, basic, secret_of
-from valetkey.authorization.model.decision import Decision
+from valetkey.authorization.model.server.decision import Decision
 from valetkey.config.load import Mistakes, load
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.refusal import Mistake

@@ -31,7 +31,7 @@ from valetkey.authorization.model import event as package
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.brand import BrandField
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.model.delivery import Delivery
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS

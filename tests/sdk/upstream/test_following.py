@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.sdk.upstream.between import Between, between
-from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.config.settings import ResourceSettings, Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope

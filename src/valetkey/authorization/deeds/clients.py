@@ -32,7 +32,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
     Fault,
 )
 from valetkey.authorization.protocol.register.keys import as_document
-from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place
 from valetkey.kernel.moment import Instant, Lifetime, later

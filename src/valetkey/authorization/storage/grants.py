@@ -8,7 +8,7 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.standing import Standing
-from valetkey.authorization.storage.revocations import Revocations, RevokedKind
+from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from valetkey.authorization.model.decision import Decision
+from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.model.event.event import Event
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant, days, hours, later

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 

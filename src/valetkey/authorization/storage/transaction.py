@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from valetkey.authorization.storage.access_tokens import AccessTokens
+from valetkey.authorization.storage.tokens.access_tokens import AccessTokens
 from valetkey.authorization.storage.administration.answer_times import AnswerTimes
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.brand import BrandChanges
@@ -22,7 +22,7 @@ from valetkey.authorization.storage.register.scope_uses import ScopeUses
 from valetkey.authorization.storage.register.secrets import Secrets
 from valetkey.authorization.storage.register.team_invitations import TeamInvitations
 from valetkey.authorization.storage.register.usage import Usage
-from valetkey.authorization.storage.revocations import Revocations
+from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
 from valetkey.authorization.storage.sign_in.administrations import Administrations
 from valetkey.authorization.storage.sign_in.credentials import Credentials

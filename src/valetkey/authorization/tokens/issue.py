@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, AccessTokenFormat, Client
-from valetkey.authorization.storage.access_tokens import ReferenceToken
+from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.kernel.moment import Instant, Lifetime

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.standing import Standing
-from valetkey.authorization.storage.access_tokens import ReferenceToken
-from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing

@@ -14,7 +14,7 @@ from valetkey.authorization.model.event.keys import (
     SigningKeyRetired,
     SigningKeyWithdrawn,
 )
-from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.register.clients import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -12,7 +12,7 @@ from valetkey.authorization.deeds.developer.usage import (
     sweep_counts,
     sweep_people,
 )
-from valetkey.authorization.model.decision import Decision
+from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing

@@ -7,7 +7,7 @@ import click
 
 from valetkey.authorization.deeds.admin.brand import brand_now, brand_of, change_brand
 from valetkey.authorization.deeds.admin.permissions import CommandLine
-from valetkey.authorization.model.brand import BrandField
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.cli import options, say
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.kernel.refusal import Mistake

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.cli import options, say
 from valetkey.cli.register import keys
 from valetkey.cli.register.keeper import confirm

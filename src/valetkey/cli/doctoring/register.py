@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, GrantTypeName
-from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
+from valetkey.authorization.model.server.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.storage.register.clients import QuerySighting
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.doctoring.finding import Finding, bad, good, mind

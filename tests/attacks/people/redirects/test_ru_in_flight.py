@@ -5,7 +5,7 @@ from urllib.parse import urlencode, urljoin
 
 import pytest
 
-from tests.attacks.people.desk import change_client, count, switch_client
+from tests.attacks.people.requests.desk import change_client, count, switch_client
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
 from tests.attacks.world import CALLBACK, CHALLENGE, VERIFIER, World
 from valetkey.testing.person import Form, Page, Person

@@ -8,7 +8,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode, urljoin
 import pytest
 import requests
 
-from tests.attacks.people.desk import change_client, count
+from tests.attacks.people.requests.desk import change_client, count
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
 from tests.attacks.world import CALLBACK, CHALLENGE, PASSWORD, VERIFIER, World, secret_of

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, quote, urlencode, urljoin, urlsplit
 
 import pytest
 
-from tests.attacks.people.desk import count, switch_user
+from tests.attacks.people.requests.desk import count, switch_user
 from tests.attacks.people.told import consent_page, fetch, shown, signed_in, yes
 from tests.attacks.world import CALLBACK, PASSWORD, World
 from valetkey.authorization.deeds.foundation import lay_foundation

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import pytest
 
-from tests.attacks.people.desk import count
+from tests.attacks.people.requests.desk import count
 from tests.attacks.people.told import fetch, shown, signed_in
 from tests.attacks.raw import HARDENED, only, request, say
 from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD, SCOPES, World, raw_jwt

@@ -5,7 +5,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from tests.attacks.people.desk import switch_client
+from tests.attacks.people.requests.desk import switch_client
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
 from tests.attacks.world import CALLBACK, World

@@ -15,7 +15,7 @@ from valetkey.authorization.deeds.admin.permissions import (
 )
 from valetkey.authorization.deeds.foundation import SCHEMA
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.brand import BrandField
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.protocol.register.client_metadata import Fault

@@ -13,7 +13,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
 from valetkey.authorization.deeds.developer.ownership import own_apps, owned_apps, sole_owned
 from valetkey.authorization.deeds.developer.portal import sweep_deleted
 from valetkey.authorization.model.register.membership import TeamRole
-from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.scope import Scope
 

@@ -4,7 +4,7 @@ from tests.authorization.endpoints.visitor.world import World, run
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.deeds.admin.brand import change_brand
 from valetkey.authorization.deeds.admin.permissions import CommandLine
-from valetkey.authorization.model.brand import BrandField
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.config.settings import BrandSettings
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.signing_key import KeyState
+from valetkey.authorization.model.server.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.paths import certificate_files, database_file
 from valetkey.config.settings import Settings

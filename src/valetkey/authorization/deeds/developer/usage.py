@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from valetkey.authorization.model.decision import Decision
+from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of
 from valetkey.authorization.storage.transaction import Transaction

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from valetkey.authorization.storage.revocations import RevocationRecord
+from valetkey.authorization.storage.tokens.revocations import RevocationRecord
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

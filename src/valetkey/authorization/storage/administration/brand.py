@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from valetkey.authorization.model.brand import BrandField
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.authorization.endpoints.world import SECRET, Service, run
-from valetkey.authorization.model.decision import Decision
+from valetkey.authorization.model.server.decision import Decision
 from valetkey.kernel.moment import Instant
 
 

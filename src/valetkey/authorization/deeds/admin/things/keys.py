@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
-from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -16,7 +16,7 @@ from valetkey.authorization.endpoints.admin.visit import (
     nothing_here,
 )
 from valetkey.authorization.endpoints.visitor.site import Site
-from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.authorization.pages.admin.things.server.keys import (
     KeyAskPage,
     KeyLine,

@@ -12,7 +12,7 @@ from valetkey.authorization.endpoints.admin.visit import (
     administered_form,
 )
 from valetkey.authorization.endpoints.visitor.site import Site
-from valetkey.authorization.model.brand import BrandField
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.pages.admin.things.server.settings import (
     BrandFormPage,
     SettingLine,

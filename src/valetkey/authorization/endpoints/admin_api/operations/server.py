@@ -38,7 +38,7 @@ from valetkey.authorization.endpoints.admin_api.shapes.server import (
     TestSent,
 )
 from valetkey.authorization.endpoints.admin_api.shapes.words import Done, tag_of
-from valetkey.authorization.model.brand import BrandField
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.explain import explain

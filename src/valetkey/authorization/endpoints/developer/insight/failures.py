@@ -18,7 +18,7 @@ from valetkey.authorization.deeds.developer.failures import (
 from valetkey.authorization.endpoints.account.visit import nothing_there, visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import Site
-from valetkey.authorization.model.decision import Decision
+from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.insight.failures.advice import advice_on
 from valetkey.authorization.pages.developer.insight.failures.pages import (

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from valetkey.authorization.model.brand import BrandField
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.pages.looks.asset import Asset, assets
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.storage.transaction import Store

@@ -20,7 +20,7 @@ from valetkey.authorization.endpoints.resource_server.revocation_stream import (
     RevocationStreams,
 )
 from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
-from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable

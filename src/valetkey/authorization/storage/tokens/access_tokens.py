@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.model.standing import Standing
-from valetkey.authorization.storage.revocations import Revocations, RevokedKind
+from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope

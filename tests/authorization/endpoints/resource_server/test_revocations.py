@@ -6,7 +6,7 @@ import pytest
 
 from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
-from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 

@@ -1,0 +1,1 @@
+"""Tokens by reference, and what is refused before its time."""
