@@ -31,12 +31,12 @@ from valetkey.authorization.model import event as package
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.model.delivery import Delivery
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.register.invitations import Invitation

@@ -9,8 +9,8 @@ import pytest
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.register.invitations import Invitation
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.upkeep import upkeep as module
 from valetkey.authorization.upkeep.upkeep import BATCH, SWEEPS, Upkeep, sweep_all

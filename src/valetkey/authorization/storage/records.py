@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.server.decision import Decision
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant, days, hours, later
 from valetkey.kernel.refusal import Refusal

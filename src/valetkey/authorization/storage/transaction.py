@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from valetkey.authorization.storage.tokens.access_tokens import AccessTokens
 from valetkey.authorization.storage.administration.answer_times import AnswerTimes
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.brand import BrandChanges
@@ -22,7 +21,6 @@ from valetkey.authorization.storage.register.scope_uses import ScopeUses
 from valetkey.authorization.storage.register.secrets import Secrets
 from valetkey.authorization.storage.register.team_invitations import TeamInvitations
 from valetkey.authorization.storage.register.usage import Usage
-from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
 from valetkey.authorization.storage.sign_in.administrations import Administrations
 from valetkey.authorization.storage.sign_in.credentials import Credentials
@@ -32,6 +30,8 @@ from valetkey.authorization.storage.sign_in.participants import Participants
 from valetkey.authorization.storage.sign_in.sessions import Sessions
 from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
+from valetkey.authorization.storage.tokens.access_tokens import AccessTokens
+from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.users import Users
 from valetkey.authorization.storage.vouchers import Vouchers
 from valetkey.database.engine import Connection, Engine, T

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.administration.doors import Door, Need, concrete, door_of
+from tests.attacks.people.administration.doors import Door, Need, concrete, door_of
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Service, run
 from valetkey.authorization.deeds.admin.permissions import (

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
-from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.model.event.administration import BrandChanged
+from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config import rules

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from valetkey.authorization.deeds.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.deeds.developer.usage import usage_of
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.storage.records import DECISION_LIFETIME
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
