@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Route
 
-from tests.authorization.pages.examples import EXAMPLES
+from tests.authorization.pages.examples.every import EXAMPLES
 from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.language import ENGLISH, Language

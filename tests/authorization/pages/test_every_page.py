@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jinja2 import meta
 
-from tests.authorization.pages.examples import EXAMPLES, HOSTILE
+from tests.authorization.pages.examples.every import EXAMPLES, HOSTILE
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from tests.authorization.pages.examples import EXAMPLES, HOSTILE, consent
+from tests.authorization.pages.examples.every import EXAMPLES, HOSTILE, consent
 from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.page import content_security_policy, render, scripts_of

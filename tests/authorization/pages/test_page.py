@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 from jinja2 import UndefinedError
 
-from tests.authorization.pages.examples import HOSTILE, PRINTER, consent
+from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.looks.brand import Brand

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.authorization.pages.examples import HOSTILE
+from tests.authorization.pages.examples.every import HOSTILE
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.authorize.form_post import FormPostPage
 from valetkey.authorization.pages.looks.brand import Brand

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.authorization.pages.examples import HOSTILE, PRINTER, consent, scopes
+from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent, scopes
 from tests.authorization.pages.reading import Element, Reading
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.page import render

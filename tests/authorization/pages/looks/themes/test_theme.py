@@ -6,7 +6,7 @@ import pytest
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 
-from tests.authorization.pages.examples import EXAMPLES
+from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.authorization.pages.examples import SIGN_IN
+from tests.authorization.pages.examples.every import SIGN_IN
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.page import render

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.authorization.pages.examples import EXAMPLES
+from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.page import render

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 
-from tests.authorization.pages.account_examples import account_examples
-from tests.authorization.pages.developer_examples import developer_examples
-from tests.authorization.pages.federation_examples import federation_examples
-from tests.authorization.pages.insight_examples import insight_examples
-from tests.authorization.pages.mailed_examples import mailed_examples
-from tests.authorization.pages.people_examples import people_examples
-from tests.authorization.pages.person_examples import person_examples
-from tests.authorization.pages.security_examples import security_examples
-from tests.authorization.pages.things_examples import things_examples
-from tests.authorization.pages.trial_examples import trial_examples
+from tests.authorization.pages.examples.every.account import account_examples
+from tests.authorization.pages.examples.every.developer import developer_examples
+from tests.authorization.pages.examples.every.federation import federation_examples
+from tests.authorization.pages.examples.every.insight import insight_examples
+from tests.authorization.pages.examples.every.mailed import mailed_examples
+from tests.authorization.pages.examples.every.people import people_examples
+from tests.authorization.pages.examples.every.person import person_examples
+from tests.authorization.pages.examples.every.security import security_examples
+from tests.authorization.pages.examples.every.things import things_examples
+from tests.authorization.pages.examples.every.trial import trial_examples
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
