@@ -132,7 +132,9 @@ def test_a_letter_arrives_as_text_and_html_with_headers_that_say_who_wrote_it(
         assert f'<a href="{LINK}">' in content
         assert "Notes &amp; more" in content
         assert "<img" not in content
-        assert await it.events() == ['mail.dispatched {"uid":1001,"kind":"verify_email","attempts":1}']
+        assert await it.events() == [
+            'mail.dispatched {"uid":1001,"kind":"verify_email","attempts":1}'
+        ]
 
     run(tmp_path, story, database_url)
 

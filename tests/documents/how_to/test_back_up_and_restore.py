@@ -10,7 +10,9 @@ PAGE = "docs/how-to/operate/back-up-and-restore.md"
 
 
 def test_what_was_backed_up_is_there_again_after_a_disaster(tmp_path: Path) -> None:
-    (apply,) = (b for b in blocks("docs/how-to/apps/register-a-client.md") if b.title == "apply.toml")
+    (apply,) = (
+        b for b in blocks("docs/how-to/apps/register-a-client.md") if b.title == "apply.toml"
+    )
     (tmp_path / "valetkey.toml").write_text("")
     terminal = Terminal(tmp_path)
     terminal.write(apply)

@@ -130,7 +130,7 @@ def test_grants_of_old_are_switched_one_by_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_lists_go_on_where_they_ended(tmp_path: Path) -> None:
+def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None:
     async def story(it: Service) -> None:
         for number in range(5):
             await it.client(f"app{number}")
@@ -148,7 +148,34 @@ def test_lists_go_on_where_they_ended(tmp_path: Path) -> None:
         assert len(seen) == len(set(seen)) == 6
         assert seen[0] == "app4"
 
-    run(tmp_path, story)
+    run(tmp_path, story, database_url)
+
+
+def test_events_are_found_by_each_of_their_sides(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        owner = await caller(it)
+        await owner.call("PUT", "/clients/web/verified")
+        id_ = (await owner.call("GET", "/token")).record["id"]
+        for query in (
+            "client_id=web&name=client.verified",
+            "name=client.verified",
+            f"done_by=user%201001%20token%20{id_}",
+            "since=0&until=9007199254740992&name=client.verified",
+        ):
+            found = await owner.call("GET", f"/events?{query}")
+            assert [each["name"] for each in found.items] == ["client.verified"], query
+        assert (await owner.call("GET", "/events?uid=1001&name=user.registered")).items
+        assert not (await owner.call("GET", "/events?uid=77")).items
+        seen, path = list[object](), "/events?limit=2"
+        while path:
+            page = await owner.call("GET", path)
+            seen += [each["id"] for each in page.items]
+            link = page.headers.get("link", "")
+            path = link.partition("<")[2].partition(">")[0].removeprefix("/admin/api/v1")
+        assert len(seen) == len(set(seen)) > 4
+
+    run(tmp_path, story, database_url)
 
 
 def test_the_resource_server_is_nobodys_to_change(tmp_path: Path) -> None:

@@ -106,7 +106,11 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
             one, app=bound, description="", connections=(), policy_url="", terms_url=""
         ),
         "connected_app_hostile": replace(
-            one, app=line(hostile), verified=False, self_registered=True, policy_url=hostile.policy_url
+            one,
+            app=line(hostile),
+            verified=False,
+            self_registered=True,
+            policy_url=hostile.policy_url,
         ),
         "end_app": EndAppPage(end, "csrf-value", lines[0]),
         "end_app_hostile": EndAppPage(end, "csrf-value", line(hostile)),
@@ -124,8 +128,12 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]
             (ActivityLine("consent.given", ago(5), hostile.name),), later=True
         ),
         "confirm": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada"),
-        "confirm_wrong": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada", wrong="password"),
-        "confirm_wait": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada", wrong="password", wait=240),
+        "confirm_wrong": ConfirmPage(
+            "/account/confirm", "csrf-value", ADA, "ada", wrong="password"
+        ),
+        "confirm_wait": ConfirmPage(
+            "/account/confirm", "csrf-value", ADA, "ada", wrong="password", wait=240
+        ),
         "confirm_no_password": ConfirmPage(
             "/account/confirm", "csrf-value", ADA, "ada", by_password=False
         ),

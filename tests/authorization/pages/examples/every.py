@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 
-from tests.authorization.pages.examples.every.account import account_examples
-from tests.authorization.pages.examples.every.developer import developer_examples
-from tests.authorization.pages.examples.every.federation import federation_examples
-from tests.authorization.pages.examples.every.insight import insight_examples
-from tests.authorization.pages.examples.every.mailed import mailed_examples
-from tests.authorization.pages.examples.every.people import people_examples
-from tests.authorization.pages.examples.every.person import person_examples
-from tests.authorization.pages.examples.every.security import security_examples
-from tests.authorization.pages.examples.every.things import things_examples
-from tests.authorization.pages.examples.every.trial import trial_examples
+from tests.authorization.pages.examples.account import account_examples
+from tests.authorization.pages.examples.developer import developer_examples
+from tests.authorization.pages.examples.federation import federation_examples
+from tests.authorization.pages.examples.insight import insight_examples
+from tests.authorization.pages.examples.mailed import mailed_examples
+from tests.authorization.pages.examples.people import people_examples
+from tests.authorization.pages.examples.person import person_examples
+from tests.authorization.pages.examples.security import security_examples
+from tests.authorization.pages.examples.things import things_examples
+from tests.authorization.pages.examples.trial import trial_examples
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.notices.query_string import QueryStringPage

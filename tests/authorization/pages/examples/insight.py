@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.authorization.pages.examples.every.developer import HEAD, head
+from tests.authorization.pages.examples.developer import HEAD, head
 from valetkey.authorization.deeds.developer.health import Finding, Mend, Sign, Weight
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.insight.failures.advice import advice_on

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.authorization.pages.examples.every.account import ago
+from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.pages.mail.email.email import EmailDonePage, EmailLinkPage, EmailPage
 from valetkey.authorization.pages.mail.mailbox.mailbox import LetterPage, ListedLetter, MailboxPage
 from valetkey.authorization.pages.mail.message import Paragraph

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.authorization.pages.examples.every.account import ago
+from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.deeds.admin.findings import About
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.pages.account.sessions import SessionLine

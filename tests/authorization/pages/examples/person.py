@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.authorization.pages.examples.every.account import ago
+from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.deeds.account.profile import FIELDS, ProfileFault
 from valetkey.authorization.pages.account.activity import ActivityLine
 from valetkey.authorization.pages.account.person.data import (

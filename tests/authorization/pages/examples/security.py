@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.authorization.pages.examples.every.account import ago
+from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.endpoints.account.security.authenticator import drawn
 from valetkey.authorization.pages.account.security.authenticator import NewAuthenticatorPage
 from valetkey.authorization.pages.account.security.confirm import ConfirmPage

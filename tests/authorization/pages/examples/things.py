@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.authorization.pages.examples.every.programs import log_examples, programs_examples
+from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from valetkey.authorization.pages.admin.things.register.client import (
     ActWay,
     ClientAct,

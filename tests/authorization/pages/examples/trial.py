@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.authorization.pages.examples.every.developer import HEAD, ISSUER, head
+from tests.authorization.pages.examples.developer import HEAD, ISSUER, head
 from valetkey.authorization.deeds.developer.snippets import snippets_of
 from valetkey.authorization.model.register.client import client_without_rights
 from valetkey.authorization.pages.developer.trial.pages import (

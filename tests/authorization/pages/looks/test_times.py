@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from tests.authorization.pages.examples.every.person import person_examples
+from tests.authorization.pages.examples.person import person_examples
 from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage
 from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand

@@ -1,0 +1,169 @@
+"""Every text has its translation, and every translation the places of its text."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from babel.messages.catalog import Catalog
+from jinja2 import Environment
+
+from docs.translations import FOLDER, compiled, messages, missing, read, source_of, updated
+from tests.authorization.pages.examples.every import EXAMPLES
+from tests.authorization.pages.reading import Reading
+from tests.authorization.pages.shown import viewer_of
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.looks.language import ENGLISH, GERMAN, LANGUAGES, translations
+from valetkey.authorization.pages.page import environment_of, render
+
+OTHERS = [language.tag for language in LANGUAGES if language is not ENGLISH]
+PAGES = FOLDER.parent
+TEMPLATES = [file.relative_to(PAGES).as_posix() for file in sorted(PAGES.rglob("*.html"))]
+
+_PLACE = re.compile(r"%\(\w+\)s|</?\w+[^>]*>")
+_TAG = re.compile(r"<(/?)([a-z0-9]+)([^<>]*)>", re.DOTALL)
+_LETTERS = re.compile(r"[A-Za-z]{2,}")
+_SAID = re.compile(r"""\b(?:title|alt|placeholder|aria-label)=["']([^"']*)["']""")
+# What these hold is for machines, or the same in every language.
+_SILENT = {"code", "pre", "script", "style"}
+
+
+@pytest.fixture(scope="module")
+def english() -> Catalog:
+    return messages()
+
+
+def _pairs(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    for message in catalog:
+        if isinstance(message.id, str):
+            if message.id:
+                yield message.id, str(message.string)
+        else:
+            one, many = message.id
+            said = message.string
+            assert isinstance(said, tuple)
+            yield one, said[0]
+            yield many, said[-1]
+
+
+@pytest.mark.parametrize("tag", OTHERS)
+def test_every_text_is_translated_and_none_is_left_over(tag: str, english: Catalog) -> None:
+    catalog = updated(tag, english)
+
+    assert [message.id for message in missing(catalog)] == []
+    assert source_of(catalog) == (FOLDER / f"{tag}.po").read_bytes(), "run `make translations`"
+
+
+@pytest.mark.parametrize("tag", OTHERS)
+def test_what_the_server_reads_is_made_of_that(tag: str) -> None:
+    assert compiled(read(tag)) == (FOLDER / f"{tag}.mo").read_bytes(), "run `make translations`"
+
+
+@pytest.mark.parametrize("tag", OTHERS)
+def test_a_translation_has_the_places_and_the_tags_of_its_text(tag: str) -> None:
+    for text, said in _pairs(read(tag)):
+        if not said:
+            continue
+        # A singular may say its number in words.
+        places, theirs = set(_PLACE.findall(text)), set(_PLACE.findall(said))
+        assert theirs - {"%(count)s"} == places - {"%(count)s"}, text
+        assert text.endswith((".", "?", "!", ":")) == said.endswith((".", "?", "!", ":")) or (
+            said.endswith(".") and len(said) < 5
+        ), text
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_page_can_be_shown_in_every_language(name: str) -> None:
+    page = EXAMPLES[name]
+    for language in LANGUAGES:
+        shown = render(page, brand=Brand(), viewer=viewer_of(page, language))
+        assert Reading(shown).the("html").attributes["lang"] == language.tag
+
+
+def test_what_no_template_says_by_itself_is_in_the_catalogue(
+    english: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences that code declares are translated where they are shown: each must be known."""
+    asked: set[str] = set()
+    words = translations(GERMAN)
+    found = words.gettext
+
+    def listening(message: str) -> str:
+        asked.add(message)
+        return found(message)
+
+    monkeypatch.setattr(words, "gettext", listening)
+    environment_of.cache_clear()
+    for page in EXAMPLES.values():
+        render(page, brand=Brand(), viewer=viewer_of(page, GERMAN))
+    environment_of.cache_clear()
+    known = {text for text, _ in _pairs(english)} | {str(m.id) for m in english}
+
+    assert asked
+    assert asked & _declared() - known == set()
+
+
+def _declared() -> set[str]:
+    """Every text of the pages' code; what else an example says comes from people.
+
+    Refusals that programs get stay English where a developer reads them again.
+    """
+    return {
+        node.value
+        for file in PAGES.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    }
+
+
+def _bare(source: str, environment: Environment) -> Iterator[str]:
+    said, translated, held = "", False, ""
+    for _, kind, value in environment.lex(source):
+        if kind == "name" and value in {"trans", "endtrans"}:
+            translated = value == "trans"
+        elif kind == "data" and not translated:
+            said += value
+        elif kind in {"variable_begin", "block_begin"}:
+            said += "\x00"
+    yield from (match for match in _SAID.findall(said) if _LETTERS.search(match))
+    position = 0
+    silent: list[str] = []
+    for match in _TAG.finditer(said):
+        held = said[position : match.start()]
+        if not silent and _LETTERS.search(held):
+            yield held.strip()
+        if match[2] in _SILENT:
+            if match[1]:
+                silent.pop()
+            else:
+                silent.append(match[2])
+        position = match.end()
+    if _LETTERS.search(said[position:]):
+        yield said[position:].strip()
+
+
+# Names of specifications, which are called so everywhere.
+NAMES = re.compile(r"RFC \d+|section|OpenID|JSON|PKCE|<!DOCTYPE html>|aria-[a-z]+=|\"true\"")
+# What is no text: a block that names a class, a macro that writes attributes.
+NO_TEXT = re.compile(r"(?<=\0)(?:wide-page|narrow|-fault|-hint|[a-z-]*=?\"true\")(?=\0|\")")
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_no_template_has_text_outside_of_what_is_translated(template: str) -> None:
+    source = (PAGES / template).read_text(encoding="utf-8")
+    environment = environment_of(ENGLISH)
+
+    found = [
+        text
+        for text in _bare(source, environment)
+        if _LETTERS.search(NAMES.sub("", NO_TEXT.sub("", text)))
+    ]
+
+    assert found == []
+
+
+def test_the_catalogues_come_along_with_the_package() -> None:
+    assert {file.name for file in Path(FOLDER).iterdir()} == {
+        f"{tag}.{ending}" for tag in OTHERS for ending in ("po", "mo")
+    }
