@@ -16,6 +16,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
+from valetkey.authorization.pages.developer.insight.failures.advice import ADVICE
 from valetkey.authorization.pages.errors.texts import TEXTS
 from valetkey.authorization.pages.looks.language import ENGLISH, LANGUAGES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -90,6 +91,9 @@ def _sentences() -> Iterator[Found]:
         for sentence in (text.meaning, *text.causes, *(r.advice for r in text.remedies)):
             yield sentence, errors, []
         yield text.example.caption, errors, []
+    for advice in ADVICE.values():
+        yield advice.looked_at, "authorization/pages/developer/insight/failures/advice.py", []
+        yield advice.mend, "authorization/pages/developer/insight/failures/advice.py", []
     for word in CLAIM_WORDS.values():
         yield word, "authorization/pages/authorize/claim_words.py", ["It wants to …"]
     for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):
