@@ -12,6 +12,7 @@ CROWDED = {
     "src/valetkey/authorization/storage/schema",  # one file for each step, never taken back
     "src/valetkey/cli/commands",  # one file for each command
     "tests/cli/commands",
+    "docs/decisions",  # one page for each, never taken back
 }
 GENERATED = "docs/reference/"
 WRITTEN_BY_HAND = (".py", ".html", ".css", ".js", ".mjs", ".sql", ".md", ".toml")
