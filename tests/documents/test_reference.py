@@ -37,6 +37,8 @@ def test_every_block_says_what_language_it_is_in() -> None:
         "ini",
         "javascript",
         "text",
+        "console",
+        "jinja",
     }
     assert not [
         f"{page}: {block.language}"
