@@ -119,3 +119,20 @@ def test_ad_03_what_is_not_there_is_told_in_the_words_of_what_is_nobodys(tmp_pat
             assert (await reader.call("GET", path)).status == 404
 
     _run(tmp_path, "", story)
+
+
+def test_ad_09_tokens_of_an_account_that_was_switched_off_do_not_come_back_with_it(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        bob = await person(it, "bob", Role.ADMINISTRATOR, 1002)
+        theirs = await caller(it, Role.ADMINISTRATOR, ("read",), uid=bob)
+        assert (await theirs.call("GET", "/token")).status == 200
+        assert (await owner.call("POST", f"/users/{bob}/disable")).status == 200
+        assert (await theirs.call("GET", "/token")).status == 401
+        assert (await owner.call("POST", f"/users/{bob}/enable")).status == 200
+        assert (await theirs.call("GET", "/token")).status == 401
+        assert (await it.events()).count("api_token.ended") == 1
+
+    _run(tmp_path, database_url, story)

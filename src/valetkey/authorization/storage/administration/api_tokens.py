@@ -75,6 +75,17 @@ class ApiTokens:
         )
         return 0 if row is None else int(row[0])
 
+    def live_of(self, uid: Uid, now: Instant) -> Sequence[ApiToken]:
+        """A person's that still work, oldest first."""
+        rows = self.db.rows(
+            "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
+            " FROM api_tokens WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
+            " ORDER BY created_at, id",
+            uid=uid,
+            now=now,
+        )
+        return [_token(row) for row in rows]
+
     def end(self, id: str, now: Instant) -> bool:
         """Let it work no more. Of all who try, exactly one is told True."""
         ended = self.db.run(

@@ -17,6 +17,7 @@ from valetkey.authorization.deeds.account.mailed.links import (
 )
 from valetkey.authorization.deeds.account.mailed.password_reset import issue_reset
 from valetkey.authorization.deeds.account.mailed.sign_up import already_there
+from valetkey.authorization.deeds.account.mailed.ways_in import close_ways_in
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.account.notices import letter_to
 from valetkey.authorization.deeds.users import end_everything
@@ -36,6 +37,9 @@ LIFETIME = days(1)
 UNDO_LIFETIME = days(7)
 """So long the old address can have the account back."""
 
+BEFORE_THE_CHANGE = days(1)
+"""What came to an account so short before its address changed goes with the change."""
+
 FROM_ONE_ACCOUNT = Limit(10, hours(1))
 """Letters that one account may ask for."""
 
@@ -50,10 +54,11 @@ class EmailFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a link would do: whose account gets which address."""
+    """What a link would do until `until`: whose account gets which address."""
 
     user: User
     email: str
+    until: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,7 @@ class EmailChange:
             tx.events.add(UserChanged(before.uid, ("email", "email_verified_at")), now)
             if before.email_verified_at is not None:
                 self._offer_undo(tx, before, change.email, undo, now)
-            return Change(after, change.email)
+            return replace(change, user=after)
 
         return await self.store.write(work)
 
@@ -150,15 +155,16 @@ class EmailChange:
             after = replace(change.user, email_verified_at=now, changed_at=now)
             tx.users.change(after)
             tx.events.add(UserChanged(after.uid, ("email_verified_at",)), now)
-            return Change(after, change.email)
+            return replace(change, user=after)
 
         return await self.store.write(work)
 
     async def undo(self, text: str, now: Instant) -> Secret | None:
         """The account has its old address again, and everybody is signed out of it.
 
-        Its password opens nothing any more: the link that is given back lets who reads the old
-        address choose another one. None for no good link.
+        Its password opens nothing any more, nor does what came to it with the change or a day
+        before: the link that is given back lets who reads the old address choose another password.
+        None for no good link.
         """
         reset = self.links.fresh()
 
@@ -172,6 +178,9 @@ class EmailChange:
             tx.users.hold_email(after.uid, None)
             tx.users.drop_password(after.uid)
             tx.events.add(EmailRestored(after.uid), now)
+            changed_at = change.until - UNDO_LIFETIME
+            since = Instant(changed_at - BEFORE_THE_CHANGE)
+            close_ways_in(tx, after.uid, since, "email_restored", now)
             end_everything(tx, after, now, "email_restored")
             issue_reset(tx, self.links, reset, after, now)
             return True
@@ -222,7 +231,7 @@ class EmailChange:
             # stays the one that may.
             if session is None or session.ended_at is not None or _is_held(tx, user.uid, now):
                 return None
-        return found, Change(user, email)
+        return found, Change(user, email, found.voucher.expires_at)
 
     def _throttle(self, tx: Transaction, uid: Uid, now: Instant) -> int:
         return tx.throttles.take(f"mail_of:{uid}", FROM_ONE_ACCOUNT, now)

@@ -145,6 +145,13 @@ def end(tx: Transaction, actor: Actor, id: str, now: Instant) -> bool:
     return True
 
 
+def end_all_of(tx: Transaction, uid: Uid, now: Instant) -> None:
+    """Let none of a person's work any more, whatever becomes of their account."""
+    for token in tx.api_tokens.live_of(uid, now):
+        if tx.api_tokens.end(token.id, now):
+            tx.events.add(ApiTokenEnded(uid, token.id), now)
+
+
 def permissions_of(token: ApiToken) -> frozenset[Permission]:
     """What it was given, of what there still is."""
     return frozenset(each for each in Permission if each.value in token.permissions)

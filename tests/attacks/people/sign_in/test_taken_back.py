@@ -1,0 +1,99 @@
+"""Accounts that were taken over: whoever took one keeps no way in once its person has it back."""
+
+from pathlib import Path
+
+from tests.authorization.endpoints.mailed.post import (
+    OTHER,
+    browser,
+    letters,
+    link_of,
+    only,
+    proven,
+    run,
+    signed_in,
+)
+from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.deeds.account.mailed.email import BEFORE_THE_CHANGE
+from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.authorization.model.account.factors import Authenticator, Passkey
+from valetkey.authorization.model.account.identity import Identity
+from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, days, later
+from valetkey.kernel.secret import Fingerprint
+
+NEW = "thief@evil.example"
+
+
+async def passkey(it: Service, name: str, at: Instant) -> None:
+    """One more, added then."""
+    handle = f"handle-{name}"
+    key = Passkey(f"cr_{name}", ADA, name, handle, b"x", synced=False, counter=0, created_at=at)
+    await it.write(lambda tx: tx.credentials.add_passkey(key))
+
+
+async def connected(it: Service, name: str) -> None:
+    """One more account elsewhere, connected now."""
+    now = it.clock.now
+    one = Identity("https://elsewhere.example", name, ADA, name, now, now)
+    await it.write(lambda tx: tx.identities.link(one))
+
+
+async def ways_in(it: Service) -> tuple[list[str], list[str], bool, int, int]:
+    """Passkeys, accounts elsewhere, whether there is an app, recovery codes, tokens that work."""
+
+    def work(tx: Transaction) -> tuple[list[str], list[str], bool, int, int]:
+        return (
+            [each.name for each in tx.credentials.passkeys_of(ADA)],
+            [each.subject for each in tx.identities.of_user(ADA)],
+            tx.credentials.authenticator_of(ADA) is not None,
+            tx.credentials.recovery_codes_of(ADA).left,
+            tx.api_tokens.count_live(ADA, it.clock.now),
+        )
+
+    return await it.read(work)
+
+
+def test_mf_09_what_a_thief_added_goes_when_the_old_address_takes_the_account_back(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        await connected(it, "hers")
+        long_ago = it.clock.now
+        it.clock.forward(BEFORE_THE_CHANGE + 60)
+        thief = await signed_in(it)
+        await connected(it, "before the change")
+        page = await thief.get("/account/email")
+        assert (await thief.submit(page, "change", email=NEW)).status == 200
+        (letter,) = [each for each in await letters(it) if each.to == NEW]
+        there = browser(it)
+        assert (await there.submit(await there.get(link_of(letter)), "confirm")).status == 200
+        it.clock.forward(3_600)
+        now = it.clock.now
+        await passkey(it, "hers", long_ago)
+        await passkey(it, "thief's", now)
+        await connected(it, "thief's")
+        app = Authenticator("cr_app", ADA, "sealed", now, None)
+        code = ("cr_code", Fingerprint("print"))
+        token = ApiToken("at_1", ADA, "theirs", frozenset({"read"}), now, later(now, days(99)))
+
+        def work(tx: Transaction) -> None:
+            tx.credentials.add_authenticator(app, 0)
+            tx.credentials.put_recovery_codes(ADA, [code], now)
+            tx.people.set_role(ADA, Role.ADMINISTRATOR, now)
+            tx.api_tokens.issue(Fingerprint("token"), token)
+
+        await it.write(work)
+        here = browser(it)
+        page = await here.get(link_of(await only(it, LetterKind.EMAIL_CHANGED)))
+        page = await here.follow(await here.submit(page, "confirm"))
+        assert await ways_in(it) == (["hers"], ["hers"], False, 0, 0)
+        assert (await here.submit(page, "change", new=OTHER)).status == 200
+        told = await it.events()
+        gone = ("passkey.removed", "authenticator.removed", "identity.unlinked", "api_token.ended")
+        for name in gone:
+            assert name in told, name
+
+    run(tmp_path, story, database_url)
