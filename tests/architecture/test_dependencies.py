@@ -23,7 +23,12 @@ OWNERS = {
     "fido2": ("authorization/sign_in/factors/passkey.py",),
     "httptools": ("web/listen.py", "web/protocol.py"),
     "httpx2": ("sdk/fetch.py", "fetch/door.py"),
-    "jinja2": ("authorization/pages/page.py", "authorization/pages/mail/message.py"),
+    "jinja2": (
+        "authorization/pages/page.py",
+        "authorization/pages/mail/message.py",
+        # What a template refers to, and in which line it is wrong.
+        "authorization/pages/looks/themes/rehearsal.py",
+    ),
     "jsonschema_rs": ("resource/shapes/json_schema.py",),
     "msgspec": ANYWHERE,
     "psycopg": ("database/postgres*.py",),
