@@ -78,6 +78,32 @@ def test_pages_of_people_follow_each_other_without_gap(database_url: str) -> Non
     run(database_url, story)
 
 
+def test_ad_03_a_place_in_the_list_tells_nobodys_uid_and_cannot_be_made_up(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        await it.change(replace(WEB, openid=replace(WEB.openid, subject_type="pairwise")))
+        uids = [7_770_000 + each for each in range(SHOWN + 1)]
+
+        def connect(tx: Transaction) -> None:
+            for uid in uids:
+                user = _another(uid)
+                assert tx.users.register(user)
+                tx.consents.put(Consent(user.uid, "web1", Scope.of("read"), "", it.clock.now))
+
+        await it.store.write(connect)
+        browser = await signed_in(it)
+        page = await browser.get(f"{WEB1}/people")
+        assert "before=" in page.body
+        assert not any(str(uid) in page.body for uid in uids)
+        # Whoever could choose the place would find each uid in twenty questions.
+        made_up = f"{it.clock.now}.{uids[3]}"
+        assert (await browser.get(f"{WEB1}/people", before=made_up)).status == 400
+
+    run(sqlite_url, story)
+
+
 def test_people_are_listed_for_the_team_alone(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         await team(it)

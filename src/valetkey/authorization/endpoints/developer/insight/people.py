@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from valetkey.authorization.deeds.developer.people import ConnectedPerson, people_of
 from valetkey.authorization.endpoints.account.visit import visit
@@ -30,13 +31,16 @@ class PeopleEndpoint:
     site: Site
 
     async def get(self, request: Request) -> Response:
-        """A page of them; `before` names the last one of the page above."""
+        """A page of them; `before` names the last one of the page above, sealed.
+
+        To an app with pairwise subjects nobody's uid is told, and a uid cannot be guessed at.
+        """
         seen = await visit(self.site, request)
         if isinstance(seen, Response):
             return seen
         app = await own_app(self.site, request, seen)
         before = read_query(request.query).get("before")
-        place = _NEWEST if before is None else _parse(before)
+        place = _NEWEST if before is None else self._parse(app.client.id, before)
         subjects, since = self.site.subjects, day_of(request.at) - ACTIVE_DAYS + 1
         crowd, active = await self.site.store.scan(
             lambda tx: (
@@ -47,7 +51,11 @@ class PeopleEndpoint:
         head, shown = head_of(app), crowd.people[:SHOWN]
         older = ""
         if len(crowd.people) > SHOWN:
-            older = f"{head.at('people')}?before={shown[-1].since}.{shown[-1].uid}"
+            place_of_last = f"{shown[-1].since}.{shown[-1].uid}".encode()
+            sealed = self.site.keyring.sealer.seal(
+                place_of_last, _sealed_for(app.client.id), self.site.random
+            )
+            older = f"{head.at('people')}?before={quote(sealed, safe='')}"
         page = PeoplePage(
             head,
             tuple(_line(each, request.at) for each in shown),
@@ -58,6 +66,13 @@ class PeopleEndpoint:
             older=older,
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
+
+    def _parse(self, client_id: str, before: str) -> tuple[Instant, int]:
+        place = self.site.keyring.sealer.open(before, _sealed_for(client_id))
+        match = None if place is None else _PLACE.fullmatch(place.decode())
+        if match is None:
+            raise not_ours()
+        return Instant(int(match[1])), int(match[2])
 
 
 def _line(person: ConnectedPerson, now: Instant) -> PersonLine:
@@ -71,8 +86,5 @@ def _line(person: ConnectedPerson, now: Instant) -> PersonLine:
     )
 
 
-def _parse(before: str) -> tuple[Instant, int]:
-    match = _PLACE.fullmatch(before)
-    if match is None:
-        raise not_ours()
-    return Instant(int(match[1])), int(match[2])
+def _sealed_for(client_id: str) -> str:
+    return f"developer.people:{client_id}"
