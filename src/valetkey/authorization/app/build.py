@@ -40,7 +40,10 @@ from valetkey.authorization.endpoints.registration.routes import routes as regis
 from valetkey.authorization.endpoints.visitor.federation.routes import (
     routes as federation_routes,
 )
-from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
+from valetkey.authorization.endpoints.visitor.refuse import (
+    RefuseWhereNobodyAnswers,
+    RefuseWithPage,
+)
 from valetkey.authorization.endpoints.visitor.routes import routes as visitor_routes
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
@@ -152,7 +155,9 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     return App(
         (*metadata_routes(foundation, routes, served, site.brand.languages, refuse), *routes),
         runtime=runtime,
-        refuse=replace(refuse, keeps_path=False),
+        refuse=RefuseWhereNobodyAnswers(
+            replace(refuse_with_page, keeps_path=False), replace(refuse, keeps_path=False)
+        ),
         hosts=frozenset({urlsplit(foundation.issuer).netloc, settings.authorization.listen}),
         unavailable=_UNAVAILABLE,
         trusted_proxies=settings.authorization.trusted_proxies,

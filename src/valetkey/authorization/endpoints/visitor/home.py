@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.account.mailed.links import SIGN_UP
 from valetkey.authorization.endpoints.account.person.overview import Overview
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
 from valetkey.authorization.pages.visitor.home import HomePage
+from valetkey.config.sections.accounts import SignUp
 from valetkey.web.exchange import Request, Response
 
 
@@ -18,5 +20,7 @@ class HomeEndpoint:
         """The page."""
         signed_in = await self.site.signed_in(request)
         if signed_in is None:
-            return self.site.page(request, HomePage(SIGN_IN))
+            open_to_all = self.site.accounts.sign_up is SignUp.OPEN
+            page = HomePage(SIGN_IN, SIGN_UP if open_to_all else "")
+            return self.site.page(request, page)
         return await Overview(self.site).show(request, signed_in)

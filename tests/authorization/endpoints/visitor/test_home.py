@@ -1,0 +1,49 @@
+"""The front door: where it leads who has no account yet, and who lost their way."""
+
+from pathlib import Path
+
+from tests.authorization.endpoints.mailed.post import browser, proven, run, signed_in
+from tests.authorization.endpoints.world import Service
+from valetkey.config.sections.accounts import AccountSettings, SignUp
+
+READS_HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+def test_home_leads_newcomers_and_makers_of_apps_on(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        home = await browser(it).get("/")
+        for path in ("/account/new", "/developer"):
+            assert f'href="{path}"' in home.body
+            assert (await browser(it).get(path)).status in {200, 303}
+
+    run(tmp_path, story)
+
+
+def test_home_offers_no_account_where_nobody_may_make_one(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        assert "/account/new" not in (await browser(it).get("/")).body
+
+    run(tmp_path, story, accounts=AccountSettings(sign_up=SignUp.OFF))
+
+
+def test_the_advice_to_add_a_passkey_leads_to_where_one_is_added(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = await signed_in(it)
+        home = (await here.get("/")).body
+        assert 'href="/account/security/passkeys/new">Add a passkey' in home
+
+    run(tmp_path, story)
+
+
+def test_people_get_a_page_where_nothing_is_and_programs_get_json(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        page = await browser(it).send("GET", "/acount/profile", headers=READS_HTML)
+        assert (page.status, page.header("content-type")) == (404, "text/html; charset=utf-8")
+        assert "There is nothing at this address" in page.body
+        assert "makers of the app" not in page.body
+        for method, headers in (("GET", {}), ("GET", {"accept": "*/*"}), ("POST", READS_HTML)):
+            answer = await browser(it).send(method, "/acount/profile", headers=headers)
+            assert (answer.status, answer.header("content-type")) == (404, "application/json")
+
+    run(tmp_path, story)
