@@ -109,6 +109,18 @@ def test_a_newcomer_makes_an_account_and_signs_in_with_it(
         assert it.events().count("session.started") == 2
 
 
+def test_xs_01_a_newcomer_from_elsewhere_chooses_no_name_that_sign_up_would_refuse(
+    tmp_path: Path,
+) -> None:
+    with two(tmp_path) as it:
+        arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        for name in ("Administrator", "valetkey", "\u0430da", "a", "a/b"):
+            page = it.here.submit(arrived, "make", {"username": name})
+            assert page.status == 400, name
+            assert "Take another" in page.text
+        assert "user.registered" not in it.events()
+
+
 def test_an_app_gets_its_answer_all_the_same(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         metadata = ClientMetadata(

@@ -18,6 +18,6 @@ def make_federation(foundation: Foundation, site: Site, elsewhere: Providers) ->
         site,
         elsewhere,
         Trips(keyring.fingerprint_key, keyring.sealer, random),
-        Newcomers(foundation.accounts(), random),
+        Newcomers(foundation.accounts(), foundation.settings.brand.name),
         sign_up=foundation.settings.accounts.sign_up is SignUp.OPEN,
     )

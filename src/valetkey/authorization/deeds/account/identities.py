@@ -4,13 +4,14 @@ An address never finds an account, not even a proven one: whoever once had it, o
 be another person. Only who is signed in connects, and only what nobody else is connected to.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.deeds.users import AccountKeeper, Faults, UserRecord
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.people import IdentityLinked, IdentityUnlinked
+from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.sign_in.federation.provider import Claimed
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -59,7 +60,7 @@ class Newcomers:
     """Makes accounts for people whom another server vouches for."""
 
     accounts: AccountKeeper
-    random: Callable[[int], bytes]
+    brand_name: str
 
     def register(
         self, tx: Transaction, claimed: Claimed, username: str, name: str, now: Instant
@@ -74,6 +75,8 @@ class Newcomers:
             return None
         if tx.identities.find(claimed.issuer, claimed.subject) is not None:
             return None
+        if not is_choosable(username) or is_reserved(username, (self.brand_name,)):
+            return (Fault("username", "letters and digits, and none that is reserved"),)
         record = UserRecord(username, email, name, email_verified=True)
         made = self.accounts.register(tx, record, now)
         if isinstance(made, User) and not connect(tx, made, claimed, now):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from valetkey.authorization.deeds.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.deeds.person import TEXTS
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
 from valetkey.authorization.model.account.claims import Address, StandardClaims
@@ -81,6 +82,7 @@ class ProfileChange:
     accounts: AccountKeeper
     sessions: SessionSettings
     key: FingerprintKey
+    brand_name: str
 
     def change(
         self, tx: Transaction, session_id: str, typed: Typed, mark: str, now: Instant
@@ -100,6 +102,12 @@ class ProfileChange:
         faults = {
             fault.field.removeprefix("address/"): ProfileFault.WRONG for fault in record.faults()
         }
+        # The name that they have was given, or chosen when other rules held: it may stay.
+        if said["username"] != user.username and "username" not in faults:
+            if not is_choosable(said["username"]):
+                faults["username"] = ProfileFault.WRONG
+            elif is_reserved(said["username"], (self.brand_name,)):
+                faults["username"] = ProfileFault.TAKEN
         if faults or mark != mark_of(user, self.key):
             return NotWritten(faults, user)
         changed = self.accounts.change(tx, user, record, now)

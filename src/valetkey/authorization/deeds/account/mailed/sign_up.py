@@ -4,8 +4,7 @@ Whether an address has an account is told to nobody but whoever reads its letter
 name is taken is told: it is what people are called here (docs/decisions/0012-links-in-letters.md).
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -22,12 +21,12 @@ from valetkey.authorization.deeds.account.password_change import (
     NewPasswordFault,
     new_password_fault,
 )
+from valetkey.authorization.deeds.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import User, fold
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_prepared, prepare, verify
 from valetkey.authorization.storage.sign_in.throttles import Limit
@@ -47,7 +46,6 @@ FROM_ONE_PLACE = Limit(30, hours(1))
 _GUESSES = Limit(10, hours(1))
 """Passwords tried at one link, where it is opened in another browser."""
 
-_USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)
 _LONGEST_NAME = 200
 _SALT = 16
 
@@ -69,15 +67,14 @@ class Typed:
     name: str
     password: str
 
-    def faults(self, reserved: tuple[str, ...]) -> Mapping[str, SignUpFault | NewPasswordFault]:
+    def faults(self, reserved: Iterable[str]) -> Mapping[str, SignUpFault | NewPasswordFault]:
         """Everything that is wrong, by field."""
         found: dict[str, SignUpFault | NewPasswordFault] = {}
-        taken = {fold(word) for word in reserved}
         if not self.username:
             found["username"] = SignUpFault.EMPTY
-        elif not _USERNAME.fullmatch(self.username):
+        elif not is_choosable(self.username):
             found["username"] = SignUpFault.WRONG
-        elif fold(self.username) in taken:
+        elif is_reserved(self.username, reserved):
             found["username"] = SignUpFault.TAKEN
         if not self.email:
             found["email"] = SignUpFault.EMPTY
@@ -161,7 +158,7 @@ class SignUp:
 
         `enter` runs in the transaction that makes the account. Raises Busy.
         """
-        if faults := typed.faults((*RESERVED, self.brand_name)):
+        if faults := typed.faults((self.brand_name,)):
             return Wrong(faults)
         store, key = self.passwords.store, self.passwords.key
         place = f"sign_up_from:{key.of('throttle', neighbourhood(asked.address))}"

@@ -53,7 +53,10 @@ class ProfileEndpoint:
         mark, session, now = form.get("mark") or "", seen.signed_in.session.id, request.at
         site = self.site
         deed = ProfileChange(
-            AccountKeeper(site.random), site.sessions, site.keyring.fingerprint_key
+            AccountKeeper(site.random),
+            site.sessions,
+            site.keyring.fingerprint_key,
+            site.brand.name,
         )
         changed = await site.store.write(lambda tx: deed.change(tx, session, typed, mark, now))
         if isinstance(changed, User):
