@@ -3,21 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, Page
 
-from tests.authorization.pages.examples.every import EXAMPLES, HOSTILE, consent
-from valetkey.authorization.pages.looks.asset import assets
+from tests.authorization.pages.examples.every import HOSTILE, consent
+from tests.authorization.pages.shown import SERVER, SHOWN, answering
 from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.page import content_security_policy, render, scripts_of
+from valetkey.authorization.pages.looks.language import GERMAN, Language
 
 BRAND = Brand("Acme", terms_url="/terms", privacy_url="/privacy")
-SERVER = "https://auth.example"
-SHOWN = [
-    name
-    for name in EXAMPLES
-    if not name.startswith("explanation") or "invalid_grant" in name or "header_fields" in name
-]
-
 # Links within a sentence are exempt (WCAG 2.2, 2.5.8); a box is hit through its label.
 TOO_SMALL = """() => [...document.querySelectorAll('a, button, input, label.scope')]
     .filter(e => e.checkVisibility() && !e.matches('.by-return'))
@@ -29,28 +22,16 @@ STICKING_OUT = """() => [...document.querySelectorAll('body *')]
     .filter(e => !e.closest('pre, svg, .bar ul, .ways-around ul'))
     .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
     .map(e => e.outerHTML)"""
+STICKING_OUT_LEFT = """() => [...document.querySelectorAll('body *')]
+    .filter(e => !e.closest('pre, svg, .bar ul, .ways-around ul') && e.checkVisibility())
+    .filter(e => e.getBoundingClientRect().left < -1)
+    .map(e => e.outerHTML)"""
+# Written from right to left, with words that are not: what is left behind is on the wrong side.
+MIRRORED = Language("he", "עברית", direction="rtl")
 FOCUS = """() => {
     const style = getComputedStyle(document.activeElement);
     return [document.activeElement.id, style.outlineStyle, parseFloat(style.outlineWidth)];
 }"""
-
-
-def _answer(route: Route) -> None:
-    path = route.request.url.removeprefix(SERVER)
-    for asset in assets(BRAND):
-        if asset.path == path:
-            route.fulfill(body=asset.body, content_type=asset.content_type)
-            return
-    name = path.removeprefix("/")
-    if name not in EXAMPLES:
-        route.fulfill(status=204)
-        return
-    policy = content_security_policy(brand=BRAND, scripts=bool(scripts_of(EXAMPLES[name])))
-    route.fulfill(
-        body=render(EXAMPLES[name], brand=BRAND),
-        content_type="text/html; charset=utf-8",
-        headers={"Content-Security-Policy": policy},
-    )
 
 
 @pytest.fixture
@@ -62,7 +43,7 @@ def tab(browser: Browser) -> Iterator[Page]:
     # Advice on forms with a password, which may be the secret of an app.
     tab.on("console", lambda m: None if "[DOM]" in m.text else complaints.append(m.text))
     tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.route("**/*", _answer)
+    tab.route("**/*", answering(BRAND))
     yield tab
     context.close()
     assert not complaints
@@ -75,6 +56,22 @@ def test_nothing_sticks_out_and_everything_can_be_hit(tab: Page, width: int) -> 
     for name in SHOWN:
         tab.goto(f"{SERVER}/{name}")
         found[name] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(TOO_SMALL)]
+
+    assert {name: elements for name, elements in found.items() if elements} == {}
+
+
+@pytest.mark.parametrize("language", [GERMAN, MIRRORED], ids=["longer", "mirrored"])
+def test_nothing_sticks_out_in_longer_words_and_from_right_to_left(
+    browser: Browser, language: Language
+) -> None:
+    context = browser.new_context(viewport={"width": 320, "height": 700})
+    tab = context.new_page()
+    tab.route("**/*", answering(BRAND, language))
+    found: dict[str, list[str]] = {}
+    for name in SHOWN[::4]:
+        tab.goto(f"{SERVER}/{name}")
+        found[name] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(STICKING_OUT_LEFT)]
+    context.close()
 
     assert {name: elements for name, elements in found.items() if elements} == {}
 
