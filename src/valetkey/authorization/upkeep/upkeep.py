@@ -56,7 +56,6 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.administrations.sweep(now, BATCH),
     lambda tx, now: tx.api_tokens.sweep(now, BATCH),
     lambda tx, now: sweep_latency(tx, now, BATCH),
-    lambda tx, _: tx.people.put_more(BATCH),
     lambda tx, now: tx.participants.sweep(now, BATCH),
     lambda tx, now: tx.revocations.sweep(now, BATCH),
     lambda tx, now: tx.decisions.sweep(now, BATCH),
@@ -109,7 +108,7 @@ class Upkeep:
             await sweep_all(self.store, self.runtime.now(), self._sweeps())
 
     def _sweeps(self) -> Sequence[Sweep]:
-        return (*SWEEPS, *self.more, self._sweep_events)
+        return (*SWEEPS, _let_be_found, *self.more, self._sweep_events)
 
     def _sweep_events(self, tx: Transaction, now: Instant) -> int:
         return tx.events.sweep(Instant(now - self.keep_events), BATCH)
@@ -134,6 +133,11 @@ def _write_down(waiting: Sequence[Decision], tx: Transaction) -> None:
     for decision in waiting:
         tx.decisions.add(decision)
     count_refusals(tx, waiting)
+
+
+def _let_be_found(tx: Transaction, now: Instant) -> int:
+    # Who had an account before people could be searched for.
+    return tx.people.put_more(BATCH)
 
 
 def _sweep(sweep: Sweep, now: Instant, tx: Transaction) -> int:
