@@ -31,7 +31,9 @@ def test_a_secret_is_changed_without_an_outage(database_url: str) -> None:
         alice = await developer(it)
         app, page = await registered(it, alice)
         old, place = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
-        page = await alice.submit(await alice.get(place), "new-secret", overlap="24h")
+        page = await alice.get(place)
+        assert f"vk_cs_…{old[-4:]}" in text_of(page)
+        page = await alice.submit(page, "new-secret", overlap="24h")
         new = shown(page, "client-secret")
         assert "in 24 hours the old one ends" in text_of(page)
         assert await _works(it, app.id, old)

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from valetkey.authorization.deeds.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.deeds.developer.ownership import owned_apps
+from valetkey.authorization.deeds.developer.secrets import keep_ending
 from valetkey.authorization.deeds.developer.team import add_member
 from valetkey.authorization.deeds.developer.wish import AppKind, AppWish, changed, fresh
 from valetkey.authorization.model.account.user import User
@@ -108,6 +109,8 @@ class Portal:
         )
         if not isinstance(made, tuple):
             add_member(tx, made.id, user.uid, TeamRole.OWNER, now)
+            if secret is not None:
+                keep_ending(tx, made.id, secret, now)
         return made
 
     def change(

@@ -71,10 +71,7 @@ class AppSecrets:
             return Obstacle.FULL
         if self.registrar.issue_secret(tx, client, secret, now, others_live=overlap.lifetime):
             return Obstacle.NONE
-        known = {each.id for each in live}
-        for fresh in tx.secrets.live(client_id, now):
-            if fresh.id not in known:
-                tx.secrets.keep_ending(fresh.id, secret.reveal()[-_ENDING:])
+        keep_ending(tx, client_id, secret, now, beside=live)
         return None
 
     def end(self, tx: Transaction, client_id: str, uid: Uid, secret_id: str, now: Instant) -> bool:
@@ -83,6 +80,21 @@ class AppSecrets:
         if client is None or tx.members.find(client_id, uid) is None:
             return False
         return self.registrar.end_secret(tx, client, secret_id, now)
+
+
+def keep_ending(
+    tx: Transaction,
+    client_id: str,
+    secret: Secret,
+    now: Instant,
+    *,
+    beside: Sequence[KnownSecret] = (),
+) -> None:
+    """Note the last letters of the app's new secret, the one that is not among those `beside`."""
+    known = {each.id for each in beside}
+    for fresh in tx.secrets.live(client_id, now):
+        if fresh.id not in known:
+            tx.secrets.keep_ending(fresh.id, secret.reveal()[-_ENDING:])
 
 
 def seen_in_url(
