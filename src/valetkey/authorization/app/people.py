@@ -38,6 +38,7 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
         ),
         accounts=settings.accounts,
         notices=foundation.notices,
+        is_federated=bool(settings.federation.providers),
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
         factor_settings=settings.factors,
         administration=settings.administration,

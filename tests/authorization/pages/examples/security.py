@@ -48,6 +48,7 @@ def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, Pa
         authenticator_since=ago(90_000),
         recovery_left=9,
         devices=(_HERE, _ELSEWHERE),
+        elsewhere=2,
     )
     second = SecondFactorPage(
         _SECOND, "csrf-value", _SIGN_IN, "ada", has_code=True, has_recovery=True, days=30

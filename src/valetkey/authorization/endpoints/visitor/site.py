@@ -95,6 +95,8 @@ class Site:
     portal: PortalSettings = PortalSettings()
     accounts: AccountSettings = AccountSettings()
     notices: Notices | None = None
+    is_federated: bool = False
+    """Whether there are other servers at which people may sign in."""
 
     @property
     def brand(self) -> Brand:

@@ -18,6 +18,7 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "sessions": "/account/sessions",
         "activity": "/account/activity",
         "security": "/account/security",
+        "connections": "/account/connections",
         "email": "/account/email",
         "password": "/account/security/password",
         "remove_password": "/account/security/password/remove",

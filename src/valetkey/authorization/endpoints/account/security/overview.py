@@ -67,6 +67,7 @@ class SecurityEndpoint:
                 else When(authenticator.created_at, now),
                 recovery_left=recovery.left,
                 devices=devices,
+                elsewhere=len(tx.identities.of_user(user.uid)) if self.site.is_federated else None,
                 done=Done(done) if done in set(Done) else None,
             )
 

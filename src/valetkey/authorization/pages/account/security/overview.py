@@ -60,6 +60,8 @@ class SecurityPage:
     authenticator_since: When | None = None
     recovery_left: int = 0
     devices: tuple[DeviceLine, ...] = ()
+    #: Accounts elsewhere from which they sign in; None where nobody can.
+    elsewhere: int | None = None
     done: Done | None = None
 
     @property
