@@ -18,7 +18,8 @@ LIFETIME = days(1)
 
 class LetterKind(StrEnum):
     """What a letter is about; its words are in `<kind>.txt`, in pages/mail/asked or in
-    pages/mail/notices."""
+    pages/mail/notices.
+    """
 
     SIGN_UP = "sign_up"
     SIGN_UP_TAKEN = "sign_up_taken"

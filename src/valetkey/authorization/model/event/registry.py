@@ -62,8 +62,8 @@ from valetkey.authorization.model.event.keys import (
 )
 from valetkey.authorization.model.event.mail import MailDispatched, MailGivenUp
 from valetkey.authorization.model.event.people import (
-    EmailRestored,
     DataExported,
+    EmailRestored,
     IdentityLinked,
     IdentityUnlinked,
     PasswordChanged,

@@ -26,7 +26,10 @@ from valetkey.authorization.endpoints.account.security.secured import (
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.factors import Passkey
-from valetkey.authorization.pages.account.security.passkeys.passkey import NewPasskeyPage, PasskeyPage
+from valetkey.authorization.pages.account.security.passkeys.passkey import (
+    NewPasskeyPage,
+    PasskeyPage,
+)
 from valetkey.authorization.pages.account.security.remove import Removed, RemovePage
 from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.protocol.claims import Method
