@@ -148,10 +148,11 @@ class People:
         self.db.run("UPDATE turns SET taken = taken + 1 WHERE name = 'owners'")
 
     def has_owner(self, but: int = 0) -> bool:
-        """Whether somebody else than `but` is an owner who is not switched off."""
+        """Whether somebody else than `but` is an owner who stays: not switched off, nor leaving."""
         row = self.db.row(
             "SELECT uid FROM users WHERE role = 'owner' AND disabled_at IS NULL"
-            " AND uid <> :uid LIMIT 1",
+            " AND uid <> :uid AND NOT EXISTS"
+            " (SELECT 1 FROM account_removals WHERE account_removals.uid = users.uid) LIMIT 1",
             uid=but,
         )
         return row is not None

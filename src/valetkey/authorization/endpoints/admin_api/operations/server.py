@@ -140,6 +140,8 @@ async def _change_brand(desk: Desk, call: Call) -> Told:
             said[field] = value
 
     def work(tx: Transaction) -> Told:
+        # Of two who saw the same brand at once, the second is told that it is another.
+        tx.brand.take_turn()
         call.preconditions.check(_told_brand(brand_now(tx, base)).etag)
         told = change_brand(tx, call.actor, base, said, call.now)
         if isinstance(told, tuple):
