@@ -126,6 +126,16 @@ def test_a_program_gets_a_token_of_its_own(
     assert "client:read" in said
 
 
+@pytest.mark.parametrize("kind", ["public", "confidential"])
+def test_a_secret_is_spoken_of_where_there_is_one(servers: Servers, kind: str) -> None:
+    client = registered(servers, f"spoken-{kind}", type=kind)
+    for each in snippets_of(client, servers.auth_url, servers.api_url):
+        assert (
+            "secret"
+            in each.code.replace("secret of this request", "").replace("secrets", "").lower()
+        ) is (kind == "confidential"), each.code
+
+
 class _Page(BaseHTTPRequestHandler):
     def __init__(self, page: list[bytes], *more: object) -> None:
         self._page = page

@@ -102,7 +102,7 @@ _QUOTES: Mapping[str, Callable[[str], str]] = MappingProxyType(
 
 _CURL = """\
 #!/bin/sh
-# Reads the client secret from the environment: export CLIENT_SECRET=…
+any| # Reads the client secret from the environment: export CLIENT_SECRET=…
 issuer=@ISSUER@
 client_id=@CLIENT_ID@
 redirect_uri=@REDIRECT_URI@
