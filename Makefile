@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test check format coverage bench bench-quick docs pictures lock
+KNOWN := words demo test check format coverage bench bench-quick docs translations screenshots lock
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -33,7 +33,8 @@ words:
 	@echo 'make bench        how fast it is here, side by side with others; KEEP=1 keeps the results'
 	@echo 'make bench-quick  whether it has become slower, against what our stack can do at all'
 	@echo 'make docs         write the generated reference pages again'
-	@echo 'make pictures     take the pictures of the first page again; needs Chromium'
+	@echo 'make translations write the catalogues of texts again; says what has no translation'
+	@echo 'make screenshots  photograph every page again, for docs/screenshots; needs Chromium'
 	@echo 'make lock         write the locks again after a change of pyproject.toml; NEWER=1 moves versions'
 
 demo: .venv/.runtime
@@ -62,8 +63,11 @@ bench: .venv/.runtime
 bench-quick: .venv/.runtime
 	@$(BIN)/python -m bench --quick --seconds 0.7
 
-pictures: .venv/.dev
-	@$(BIN)/python -m docs.pictures
+translations: .venv/.dev
+	@$(BIN)/python -m docs.translations
+
+screenshots: .venv/.dev
+	@$(BIN)/python -m docs.screenshots
 
 docs: .venv/.dev
 	@$(BIN)/python -m docs.generate

@@ -29,7 +29,7 @@ SHOWN = tuple(
 
 
 def area_of(page: Page) -> str:
-    """The folder of its template: account, developer, visitor …"""
+    """Answer a browser at `https://auth.example/…` with the example of that name."""
     return page.template.partition("/")[0]
 
 

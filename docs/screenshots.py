@@ -1,0 +1,175 @@
+"""The gallery: every page as people see it, light and dark, in a hand and on a desk.
+
+`make screenshots` takes all of it again; a picture that came out the same is not written again.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import BrowserContext, FloatRect, Page, sync_playwright
+
+from tests.authorization.pages.examples.every import EXAMPLES
+from tests.authorization.pages.shown import SERVER, SHOWN, answering, area_of
+from valetkey.authorization.pages.looks.brand import Brand
+
+FOLDER = Path(__file__).parent / "screenshots"
+CHROMIUM = "/usr/bin/chromium"
+WIDTHS = {"phone": 390, "desktop": 1280}
+SCHEMES = ("light", "dark")
+TALLEST = 1_200
+"""Pixels of a page that are shown; what comes after is more of the same."""
+
+COLOURS = 16
+"""Our pages are text on a few grounds: more colours would only be more bytes."""
+
+FLAT = "main { box-shadow: none !important }"
+"""A shadow has more colours than all the rest."""
+
+GROUNDS, NEAR, FAR = 6, 8, 30
+"""The first are grounds, which are nearly alike; the others must be so far apart, of 441."""
+
+NOTICE = "<!-- Written by `make screenshots`. -->"
+AREAS = {
+    "visitor": "Signing in, and what apps ask for",
+    "account": "A person's own account",
+    "developer": "The developer portal",
+    "admin": "Administration",
+    "errors": "What went wrong, and how to mend it",
+    "mail": "New accounts, ways back into one, and the mailbox",
+    "notices": "Notices",
+}
+"""What the areas are called, in the order of the gallery; others come after them."""
+
+
+MOST = 4
+"""States of one page: empty, one, many, wrong."""
+
+
+def _gallery() -> Iterator[str]:
+    shown: defaultdict[str, int] = defaultdict(int)
+    for name in SHOWN:
+        # Those that are there to be hard to lay out are looked at by tests.
+        if not name.endswith(("hostile", "long", "rtl")):
+            template = EXAMPLES[name].template
+            shown[template] += 1
+            if shown[template] <= MOST:
+                yield name
+
+
+GALLERY = tuple(_gallery())
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One page, at one width, in one light."""
+
+    name: str
+    width: str
+    scheme: str
+
+    @property
+    def file(self) -> str:
+        """Its place in the gallery."""
+        return f"{area_of(EXAMPLES[self.name])}/{self.name}-{self.width}-{self.scheme}.webp"
+
+
+def take(context: BrowserContext, names: Sequence[str]) -> Iterator[tuple[Picture, bytes]]:
+    """Pictures of these examples."""
+    tab = context.new_page()
+    tab.route("**/*", answering(Brand("Acme", terms_url="/terms", privacy_url="/privacy")))
+    for name in names:
+        for width, pixels in WIDTHS.items():
+            tab.set_viewport_size({"width": pixels, "height": 800})
+            tab.goto(f"{SERVER}/{name}")
+            tab.add_style_tag(content=FLAT)
+            for scheme in SCHEMES:
+                tab.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+                yield Picture(name, width, scheme), _shot(tab, pixels)
+
+
+def _shot(tab: Page, width: int) -> bytes:
+    height = int(tab.evaluate("document.documentElement.scrollHeight"))
+    clip = FloatRect(x=0, y=0, width=width, height=min(height, TALLEST))
+    shot = Image.open(BytesIO(tab.screenshot(full_page=True, clip=clip))).convert("RGB")
+    few = shot.quantize(palette=_palette(shot), dither=Image.Dither.NONE)
+    file = BytesIO()
+    few.convert("RGB").save(file, "WEBP", lossless=True, quality=60, method=3)
+    return file.getvalue()
+
+
+def _palette(shot: Image.Image) -> Image.Image:
+    """The colours that most of it is made of, each unlike the others."""
+    chosen: list[tuple[int, ...]] = []
+    for _, colour in sorted(shot.getcolors(1 << 24) or (), reverse=True):
+        assert isinstance(colour, tuple)  # noqa: S101  # the picture is in RGB
+        least = NEAR if len(chosen) < GROUNDS else FAR
+        if all(_apart(colour, other) >= least**2 for other in chosen):
+            chosen.append(colour)
+        if len(chosen) == COLOURS:
+            break
+    flat = [part for colour in chosen for part in colour]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(flat + flat[-3:] * (256 - len(chosen)))
+    return palette
+
+
+def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
+
+
+def write_indexes(names: Sequence[str]) -> None:
+    """A page for each area, and one that leads to them."""
+    areas: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        areas[area_of(EXAMPLES[name])].append(name)
+    known = [area for area in AREAS if area in areas]
+    order = [*known, *sorted(set(areas) - set(known))]
+    lines = ["# Every page", "", NOTICE, ""]
+    lines += ["Each in its states: empty, one, many, wrong; in a hand and on a desk, in light"]
+    lines += ["and in dark.", ""]
+    for area in order:
+        title = AREAS.get(area, area)
+        lines += [f"- [{title}]({area}.md): {len(areas[area])} pages"]
+        page = [f"# {title}", "", NOTICE, ""]
+        for name in areas[area]:
+            page += [f"**{name.replace('_', ' ')}** <br> {_row(name)}", ""]
+        (FOLDER / f"{area}.md").write_text("\n".join(page), encoding="utf-8")
+    (FOLDER / "index.md").write_text("\n".join((*lines, "")), encoding="utf-8")
+
+
+def _row(name: str) -> str:
+    shown = {"desktop": 320, "phone": 98}
+    return " ".join(
+        f'<img src="{Picture(name, width, scheme).file}" width="{pixels}"'
+        f' alt="{name.replace("_", " ")}, {width}, {scheme}">'
+        for scheme in SCHEMES
+        for width, pixels in shown.items()
+    )
+
+
+def main(only: Sequence[str]) -> None:
+    """Take them all again, or those whose names begin like one of `only`."""
+    names = [name for name in GALLERY if not only or name.startswith(tuple(only))]
+    kept = {Picture(n, w, s).file for n in GALLERY for w in WIDTHS for s in SCHEMES}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(reduced_motion="reduce", timezone_id="UTC", bypass_csp=True)
+        for picture, content in take(context, names):
+            file = FOLDER / picture.file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.exists() or file.read_bytes() != content:
+                file.write_bytes(content)
+        browser.close()
+    for file in FOLDER.rglob("*.webp"):
+        if file.relative_to(FOLDER).as_posix() not in kept:
+            file.unlink()
+    write_indexes(GALLERY)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
