@@ -29,7 +29,7 @@ SHOWN = tuple(
 
 
 def area_of(page: Page) -> str:
-    """Answer a browser at `https://auth.example/…` with the example of that name."""
+    """In which folder its template is: account, developer, visitor and so on."""
     return page.template.partition("/")[0]
 
 
@@ -45,7 +45,7 @@ def viewer_of(page: Page, language: Language = ENGLISH) -> Viewer:
 
 
 def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], None]:
-    """Answer a browser at `https://auth.example/<name of an example>`, one after the other."""
+    """Answer a browser at `https://auth.example/…` with the example of that name."""
 
     def answer(route: Route) -> None:
         path = route.request.url.removeprefix(SERVER)
