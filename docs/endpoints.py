@@ -90,7 +90,7 @@ SENTENCES = {
     "/developer/apps/{client_id}": "One of them: its id, where it stands, what is to be done.",
     "/developer/apps/{client_id}/failures": "What was refused it, newest first.",
     "/developer/apps/{client_id}/start": "Programs to paste, with its own ids in them.",
-    "/developer/apps/{client_id}/try": "Begins a run of the flow, with the developer as the person.",
+    "/developer/apps/{client_id}/try": "Begins a run of the flow, with oneself as the person.",
     "/developer/apps/{client_id}/try/answer": "Shows the answer in an address that was pasted.",
     "/developer/apps/{client_id}/try/exchange": "Exchanges the code at the token endpoint.",
     "/developer/apps/{client_id}/try/userinfo": "Asks userinfo with the token.",
@@ -99,8 +99,8 @@ SENTENCES = {
     "/developer/apps/{client_id}/health/{mend}": "Asks, and mends one of these things.",
     "/developer/apps/{client_id}/usage": "What it was used for, day by day.",
     "/developer/apps/{client_id}/people": "Who connected with it, as far as the app may know.",
-    "/developer/apps/{client_id}/failures/{reference}": "Why one request was refused, and what mends it.",
-    "/developer/apps/{client_id}/failures/{reference}/add": "Asks, and adds the redirect URI it wanted.",
+    "/developer/apps/{client_id}/failures/{reference}": "Why it was refused, and what mends it.",
+    "/developer/apps/{client_id}/failures/{reference}/add": "Asks, and adds the URI it wanted.",
     "/developer/failures": "Leads the team of an app to the refusal with this reference.",
     "/developer/failures/{reference}": "The same, for a link.",
     "/oauth/sign-in/with/{provider}": "Leads to another server to sign in at, where one is named.",
@@ -142,7 +142,7 @@ SENTENCES = {
     "/admin/tokens": "Tokens of the admin API.",
     "/admin/tokens/new": "Makes one.",
     "/admin/tokens/{token_id}/end": "Asks, and ends one.",
-    ADMIN_API: "The admin API: what the console does, for programs (OpenAPI 3.1 in `v1/openapi.json`).",
+    ADMIN_API: "What the console does, for programs (OpenAPI 3.1 in `v1/openapi.json`).",
     ASSETS: "Stylesheet and icon, under names that change with their content.",
 }
 

@@ -17,9 +17,7 @@ LIFETIME = days(1)
 
 
 class LetterKind(StrEnum):
-    """What a letter is about; its words are in `<kind>.txt`, in pages/mail/asked or in
-    pages/mail/notices.
-    """
+    """What a letter is about; its words are in pages/mail/{asked,notices}/<kind>.txt."""
 
     SIGN_UP = "sign_up"
     SIGN_UP_TAKEN = "sign_up_taken"
@@ -31,6 +29,7 @@ class LetterKind(StrEnum):
     EMAIL_CHANGED = "email_changed"
     NEW_DEVICE = "new_device"
     RECOVERY_CODE_USED = "recovery_code_used"
+    WAY_IN_ADDED = "way_in_added"
     ROLE_CHANGED = "role_changed"
     FACTORS_RESET = "factors_reset"
     REMOVAL_PLANNED = "removal_planned"

@@ -1,1 +1,1 @@
-"""How an operator makes the pages theirs: a colour, a theme and its rehearsal, and changes of both."""
+"""How an operator makes the pages theirs: a colour, a theme, and changes of both."""
