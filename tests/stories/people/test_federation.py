@@ -1,7 +1,7 @@
 """People sign in from another server: two real servers, each engine, and every way it may end."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,6 +10,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urljoin
 
+from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.federation import (
@@ -18,6 +19,7 @@ from valetkey.config.sections.federation import (
     ProviderSettings,
 )
 from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.settings import Settings
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Page, Person
@@ -59,7 +61,13 @@ class Two:
 
 
 @contextmanager
-def two(directory: Path, database: str = "", *, sign_up: SignUp = SignUp.OPEN) -> Iterator[Two]:
+def two(
+    directory: Path,
+    database: str = "",
+    *,
+    sign_up: SignUp = SignUp.OPEN,
+    mail: MailSettings | None = None,
+) -> Generator[Two]:
     """Both, running."""
     with Servers(directory / "other", with_resource=False) as other:
         provider = ProviderSettings("other", "Other", ProviderKind.OPENID, other.auth_url, "us")
@@ -69,6 +77,7 @@ def two(directory: Path, database: str = "", *, sign_up: SignUp = SignUp.OPEN) -
             federation=FederationSettings((provider,), Secret(f"other={SECRET}")),
             fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
             accounts=AccountSettings(sign_up=sign_up),
+            mail=mail or given.mail,
         )
         if database:
             authorization = replace(given.authorization, database=database)
@@ -139,7 +148,7 @@ def test_an_app_gets_its_answer_all_the_same(tmp_path: Path) -> None:
 
 
 def test_an_address_alone_finds_nobody(tmp_path: Path) -> None:
-    with two(tmp_path) as it:
+    with two(tmp_path, mail=MailSettings(transport=MailTransport.MAILBOX)) as it:
         it.ours.register_user("ada", "another good long password")
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
         assert "You have an account already" in arrived.text
@@ -153,6 +162,9 @@ def test_an_address_alone_finds_nobody(tmp_path: Path) -> None:
         assert "You came from Other as ada@example.com" in page.text
         page = it.here.submit(page, "connect-arrived")
         assert "Other is connected" in page.text
+        now = it.ours.clock.now()
+        kept = it.ours.write(lambda tx: tx.mails.kept(now, 9))
+        assert [mail.kind for mail in kept].count(LetterKind.WAY_IN_ADDED) == 1
         again = Two(it.ours, it.other)
         again.there = it.there
         page = again.travel(again.here.open(f"{it.ours.auth_url}/oauth/sign-in"))

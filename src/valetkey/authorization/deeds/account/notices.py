@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.model.account.letter import Letter, LetterKind
@@ -10,6 +11,21 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+
+
+class WayIn(StrEnum):
+    """What people add to their account to sign in with."""
+
+    PASSKEY = "passkey"
+    AUTHENTICATOR = "authenticator"
+    ELSEWHERE = "elsewhere"
+
+
+_PLACES = {
+    WayIn.PASSKEY: "/account/security",
+    WayIn.AUTHENTICATOR: "/account/security",
+    WayIn.ELSEWHERE: "/account/connections",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +55,11 @@ class Notices:
         """One of their recovery codes stood in for a second factor; so many are left."""
         values = {"left": str(left), "security": f"{self.issuer}/account/security"}
         self._tell(tx, user, LetterKind.RECOVERY_CODE_USED, values, now)
+
+    def way_in_added(self, tx: Transaction, user: User, way: WayIn, now: Instant) -> None:
+        """Something opens their account that did not before."""
+        values = {"way": way.value, "look": f"{self.issuer}{_PLACES[way]}"}
+        self._tell(tx, user, LetterKind.WAY_IN_ADDED, values, now)
 
     def _tell(
         self, tx: Transaction, user: User, kind: LetterKind, values: Mapping[str, str], now: Instant

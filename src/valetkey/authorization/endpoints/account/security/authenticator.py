@@ -9,6 +9,7 @@ from valetkey.authorization.deeds.account.factors import (
     add_authenticator,
     remove_authenticator,
 )
+from valetkey.authorization.deeds.account.notices import WayIn
 from valetkey.authorization.endpoints.account.security.addresses import (
     NEW_AUTHENTICATOR,
     REMOVE_AUTHENTICATOR,
@@ -98,6 +99,8 @@ class AuthenticatorEndpoint:
             codes = add_authenticator(tx, there, authenticator, step, fresh, key, now)
             if codes is None:
                 return None
+            if site.notices is not None:
+                site.notices.way_in_added(tx, there, WayIn.AUTHENTICATOR, now)
             return codes, proof.note(tx, request, seen, methods)
 
         done = await site.store.write(work)

@@ -10,6 +10,7 @@ from valetkey.authorization.deeds.account.factors import (
     remove_passkey,
     rename_passkey,
 )
+from valetkey.authorization.deeds.account.notices import WayIn
 from valetkey.authorization.endpoints.account.security.addresses import (
     NEW_PASSKEY,
     PASSKEY,
@@ -85,6 +86,8 @@ class PasskeysEndpoint:
             codes = add_passkey(tx, user, name, made, passkey_id, fresh, key, now)
             if codes is None:
                 return None
+            if site.notices is not None:
+                site.notices.way_in_added(tx, user, WayIn.PASSKEY, now)
             return codes, proof.note(tx, request, seen, methods)
 
         done = await site.store.write(work)

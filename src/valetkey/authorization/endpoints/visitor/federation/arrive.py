@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from valetkey.authorization.deeds.account.identities import connect, whose
+from valetkey.authorization.deeds.account.notices import WayIn
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
 from valetkey.authorization.endpoints.visitor.federation.federation import (
     ARRIVED,
@@ -123,7 +124,11 @@ class ArriveEndpoint:
 
         def work(tx: Transaction) -> bool:
             asking = find_still_signed_in(tx, seen.session.id, site.sessions, now)
-            return asking is not None and connect(tx, asking.user, claimed, now)
+            if asking is None or not connect(tx, asking.user, claimed, now):
+                return False
+            if site.notices is not None:
+                site.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
+            return True
 
         done = "connected" if await site.store.write(work) else "taken"
         return site.goes_to(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")

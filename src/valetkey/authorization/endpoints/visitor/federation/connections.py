@@ -7,6 +7,7 @@ from valetkey.authorization.deeds.account.identities import (
     disconnect,
     has_other_way_in,
 )
+from valetkey.authorization.deeds.account.notices import WayIn
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.visitor.federation.federation import (
@@ -105,7 +106,11 @@ class ConnectionsEndpoint:
 
         def work(tx: Transaction) -> bool:
             asking = find_still_signed_in(tx, session_id, site.sessions, now)
-            return asking is not None and connect(tx, asking.user, claimed, now)
+            if asking is None or not connect(tx, asking.user, claimed, now):
+                return False
+            if site.notices is not None:
+                site.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
+            return True
 
         done = "connected" if await site.store.write(work) else "taken"
         return site.goes_to(f"{CONNECTIONS}?{done}={arrival.provider}", self.federation.forget())

@@ -1,0 +1,46 @@
+"""Who adds a way in to an account is told of by letter to its person, whoever it was."""
+
+from dataclasses import replace
+
+from tests.authorization.endpoints.account.security.factors import with_app, with_passkey
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.account.notices import Notices
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.mail.message import write
+from valetkey.config.sections.mail import MailSettings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.runtime import SYSTEM
+
+
+async def told(it: World, room: Mailroom) -> list[str]:
+    """What the letters that wait say."""
+    until = Instant(it.clock.now + 60)
+    mails = await it.store.write(lambda tx: tx.mails.lease(it.clock.now, until, 10))
+    letters = [room.open(mail) for mail in mails]
+    return [write(each, brand=Brand("Acme")).text for each in letters if each is not None]
+
+
+def test_mf_05_a_letter_tells_of_each_passkey_and_each_authenticator_app(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        room = Mailroom(MailSettings(host="mail.example"), it.site.keyring, SYSTEM.random)
+        object.__setattr__(it.site, "notices", Notices(it.site.issuer, room))
+        proven = replace(ALICE, email_verified_at=it.clock.now)
+        assert await it.store.write(lambda tx: tx.users.change(proven))
+        await with_app(it)
+        assert any("An authenticator app was added" in each for each in await told(it, room))
+
+    run(sqlite_url, story)
+
+
+def test_mf_05_a_letter_tells_of_a_passkey(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        room = Mailroom(MailSettings(host="mail.example"), it.site.keyring, SYSTEM.random)
+        object.__setattr__(it.site, "notices", Notices(it.site.issuer, room))
+        proven = replace(ALICE, email_verified_at=it.clock.now)
+        assert await it.store.write(lambda tx: tx.users.change(proven))
+        await with_passkey(it)
+        (letter,) = [each for each in await told(it, room) if "A passkey was added" in each]
+        assert "/account/security" in letter
+
+    run(sqlite_url, story)
