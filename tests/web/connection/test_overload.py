@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ class Slow:
 
 
 @contextmanager
-def served() -> Iterator[tuple[Slow, int]]:
+def served() -> Generator[tuple[Slow, int]]:
     slow = Slow()
     with RunningServer(slow.app(), limits=replace(QUICK, idle=5.0, requests=AT_WORK)) as running:
         try:
