@@ -204,9 +204,13 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.policies["ext.i18n.trimmed"] = True
     environment.filters["initial"] = initial
     environment.filters["exact"] = exact
+
+    def translated(text: str) -> str:
+        # The translation of nothing is the head of the catalogue.
+        return said.gettext(text) if text else ""
+
     # For sentences that are values: `_` would take a percent sign in them for a place to fill.
-    # The translation of nothing is the head of the catalogue.
-    environment.filters["translated"] = lambda text: said.gettext(text) if text else ""
+    environment.filters["translated"] = translated
     environment.filters["number"] = partial(number, language=language)
     environment.filters["day"] = partial(day, gettext=said.gettext)
     environment.filters["https_only"] = https_only
