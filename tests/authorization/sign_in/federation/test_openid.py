@@ -256,6 +256,22 @@ def test_who_must_prove_it_anew_is_asked_to(rogue: Pages) -> None:
     assert JOURNEY.verifier not in url
 
 
+def test_mf_05_who_must_prove_it_anew_is_not_let_in_for_a_proof_of_long_ago(rogue: Pages) -> None:
+    provider, anew = OpenIdProvider(line(rogue.url)), replace(JOURNEY, fresh=True)
+
+    def come_back(auth_time: int, journey: Journey) -> str:
+        token = signed(claims(rogue, auth_time=auth_time))
+        rogue.at["/token"] = Page(json.dumps({"id_token": token}).encode())
+        try:
+            return asyncio.run(provider.read({"code": "abc"}, journey, NOW)).subject
+        except Refused as refused:
+            return refused.refusal.check
+
+    assert come_back(NOW - 3_600, anew) == "federation.auth_time"
+    assert come_back(NOW - 60, anew) == "248289761001"
+    assert come_back(NOW - 3_600, JOURNEY) == "248289761001"
+
+
 def test_it_is_not_asked_again_within_ten_minutes_what_it_is(rogue: Pages) -> None:
     moment = [NOW]
     settings = ProviderSettings("other", "Other", ProviderKind.OPENID, rogue.url, "us")

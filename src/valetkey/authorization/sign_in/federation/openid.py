@@ -34,6 +34,9 @@ from valetkey.kernel.url import append_query, take_apart
 LIFE = minutes(10)
 """How long what a provider says about itself is believed without another look."""
 
+_FRESH = 900
+"""Seconds since somebody proved it over there, where it is to be proved anew: a trip's length."""
+
 _CLOCKS = 60
 """Seconds that the provider's clock and ours may be apart."""
 
@@ -112,6 +115,10 @@ class OpenIdProvider:
         nonce = claims.get("nonce")
         if not isinstance(nonce, str) or not same(nonce, journey.nonce):
             raise unusable(self.settings, "nonce")
+        proved_at = claims.get("auth_time")
+        if journey.fresh and isinstance(proved_at, int) and proved_at < now - _FRESH - _CLOCKS:
+            # Whoever left the question out of the address must not pass for who answered it.
+            raise unusable(self.settings, "auth_time")
         several = isinstance(claims.get("aud"), list)
         if claims.get("azp", None if several else self.settings.client_id) not in {
             self.settings.client_id,
