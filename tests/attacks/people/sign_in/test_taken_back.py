@@ -84,6 +84,7 @@ def test_mf_09_what_a_thief_added_goes_when_the_old_address_takes_the_account_ba
             tx.credentials.put_recovery_codes(ADA, [code], now)
             tx.people.set_role(ADA, Role.ADMINISTRATOR, now)
             tx.api_tokens.issue(Fingerprint("token"), token)
+            tx.account_removals.plan(ADA, later(now, days(7)), now)
 
         await it.write(work)
         here = browser(it)
@@ -92,6 +93,7 @@ def test_mf_09_what_a_thief_added_goes_when_the_old_address_takes_the_account_ba
         assert await ways_in(it) == (["hers"], ["hers"], False, 0, 0)
         assert (await here.submit(page, "change", new=OTHER)).status == 200
         told = await it.events()
+        assert await it.read(lambda tx: tx.account_removals.due_at(ADA)) is None
         gone = ("passkey.removed", "authenticator.removed", "identity.unlinked", "api_token.ended")
         for name in gone:
             assert name in told, name

@@ -23,7 +23,11 @@ from valetkey.authorization.deeds.account.notices import letter_to
 from valetkey.authorization.deeds.users import end_everything
 from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.user import Uid, User, fold
-from valetkey.authorization.model.event.people import EmailRestored, UserChanged
+from valetkey.authorization.model.event.people import (
+    EmailRestored,
+    UserChanged,
+    UserRemovalCancelled,
+)
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.authorization.storage.sign_in.throttles import Limit
@@ -182,6 +186,9 @@ class EmailChange:
             since = Instant(changed_at - BEFORE_THE_CHANGE)
             close_ways_in(tx, after.uid, since, "email_restored", now)
             end_everything(tx, after, now, "email_restored")
+            # Whoever takes it back wants it, whatever somebody else planned for it.
+            if tx.account_removals.cancel(after.uid):
+                tx.events.add(UserRemovalCancelled(after.uid), now)
             issue_reset(tx, self.links, reset, after, now)
             return True
 
