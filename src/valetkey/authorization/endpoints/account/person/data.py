@@ -30,7 +30,12 @@ class DataEndpoint:
         seen = await visit(self.site, request)
         if isinstance(seen, Response):
             return seen
-        proved = await stepped_up(self.site, request, seen) is None
+        session = seen.signed_in.session
+        # Who has only just signed in was asked for nothing on the way here.
+        proved = (
+            session.proved_at > session.created_at
+            and await stepped_up(self.site, request, seen) is None
+        )
         page = DataPage(DATA, seen.csrf, self.site.policy.audience, proved=proved)
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
