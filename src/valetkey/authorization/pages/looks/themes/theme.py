@@ -28,9 +28,11 @@ LARGEST_LOGO = 100_000
 _PARTS = {STYLE, TEMPLATES, TRANSLATIONS, *LOGOS}
 
 _ESCAPED = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))", re.DOTALL)
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+# A string may hold what looks like the beginning of a comment, and then it is none.
+_COMMENT = re.compile(r"(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _ELSEWHERE = re.compile(
-    r"@import|@charset|image-set\s*\(|expression\s*\(|url\s*\(\s*[\"']?(?!/[^/\\])", re.IGNORECASE
+    r"@import|@charset|image-set\s*\(|\b(?:image|src)\s*\(|expression\s*\(|url\s*\(\s*[\"']?(?!/[^/\\])",
+    re.IGNORECASE,
 )
 _TAG = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}")
 _LAST = 0x10FFFF
@@ -80,7 +82,7 @@ def _style(file: Path) -> str:
         return ""
     text = _text(file, LARGEST_STYLE)
     # Comments go and escapes are undone first: a browser reads past both.
-    plain = _ESCAPED.sub(_unescaped, _COMMENT.sub("", text))
+    plain = _ESCAPED.sub(_unescaped, _COMMENT.sub(r"\1", text))
     for number, line in enumerate(plain.splitlines(), 1):
         if _ELSEWHERE.search(line):
             raise _wrong(
