@@ -192,6 +192,9 @@ def test_an_address_is_taken_as_verified_and_somebody_registers_apps(sqlite_url:
         assert knows(page, "Their e-mail address counts as verified.")
         assert (await bob_now(it)).email_verified_at == it.clock.now
         assert f"{PAGE}/verify-email" not in page.body
+        # In this world everybody with a verified address registers apps without being let.
+        assert f"{PAGE}/let-register" not in page.body
+        assert not knows(page, "Registers apps")
         await do(browser, f"{PAGE}/let-register")
         assert await it.store.read(lambda tx: tx.members.is_developer(BOB.uid))
         page = await browser.get(PAGE)

@@ -22,6 +22,7 @@ from valetkey.authorization.endpoints.admin.people.users import UsersEndpoint
 from valetkey.authorization.endpoints.admin.visit import ADMIN
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.config.sections.portal import Registrants
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route
 
@@ -42,7 +43,10 @@ def routes(
         RolesEndpoint(site, roles),
     )
     user = UserEndpoint(
-        site, PeopleDesk(accounts, removal, Links(site.issuer, site.keyring, site.random)), roles
+        site,
+        PeopleDesk(accounts, removal, Links(site.issuer, site.keyring, site.random)),
+        roles,
+        by_invitation=inspector.settings.portal.who is Registrants.INVITED,
     )
     owner = OwnerEndpoint(site, accounts, passwords)
 

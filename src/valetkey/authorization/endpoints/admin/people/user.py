@@ -89,6 +89,8 @@ class UserEndpoint:
     site: Site
     desk: PeopleDesk
     roles: Roles
+    by_invitation: bool
+    """Only those whom somebody lets may register apps."""
 
     async def get(self, request: Request) -> Response:
         """Everything that may be seen. What it says was done is true, whatever the address says."""
@@ -106,7 +108,8 @@ class UserEndpoint:
 
         dossier, develops, is_news = await self.site.store.scan(work)
         powers, mails = powers_of(seen.signed_in.user.role), self.desk.removal.mailroom.is_on
-        page = _page(dossier, powers, now, develops=develops, mails=mails)
+        admitted = develops if self.by_invitation or develops else None
+        page = _page(dossier, powers, now, admitted=admitted, mails=mails)
         if is_news:
             page = replace(page, done=act)
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
@@ -206,12 +209,12 @@ class UserEndpoint:
 
 
 def _page(
-    dossier: Dossier, powers: Powers, now: Instant, *, develops: bool, mails: bool
+    dossier: Dossier, powers: Powers, now: Instant, *, admitted: bool | None, mails: bool
 ) -> UserPage:
     user = dossier.user
     return UserPage(
         person=line_of(user, now),
-        develops=develops,
+        develops=admitted,
         factors=tuple(
             FactorLine(
                 each.kind,
@@ -236,7 +239,7 @@ def _page(
             EventLine(each.name, When(each.at, now), each.done_by) for each in dossier.events
         ),
         events_url=f"{EVENTS}?person={user.uid}",
-        ways=_ways(dossier, powers, develops=develops, mails=mails),
+        ways=_ways(dossier, powers, admitted=admitted, mails=mails),
     )
 
 
@@ -251,13 +254,17 @@ def _app_line(app: ConnectedApp, user: User, powers: Powers, now: Instant) -> Us
     )
 
 
-def _ways(dossier: Dossier, powers: Powers, *, develops: bool, mails: bool) -> tuple[Way, ...]:
+def _ways(
+    dossier: Dossier, powers: Powers, *, admitted: bool | None, mails: bool
+) -> tuple[Way, ...]:
     user = dossier.user
     pointless = {
         Act.END_APP,
         Act.DISABLE if user.disabled_at is not None else Act.ENABLE,
-        Act.LET_REGISTER if develops else Act.STOP_REGISTER,
+        Act.LET_REGISTER if admitted else Act.STOP_REGISTER,
     }
+    if admitted is None:
+        pointless.add(Act.LET_REGISTER)
     if user.email_verified_at is not None:
         pointless.add(Act.VERIFY_EMAIL)
     if not mails or user.disabled_at is not None or user.email_verified_at is None:

@@ -72,8 +72,8 @@ class UserPage:
     template: ClassVar[str] = "admin/people/user.html"
 
     person: PersonLine
-    #: May register apps.
-    develops: bool
+    #: Was let register apps; None where nobody needs that.
+    develops: bool | None
     factors: tuple[FactorLine, ...]
     sessions: tuple[SessionLine, ...]
     apps: tuple[UserAppLine, ...]
