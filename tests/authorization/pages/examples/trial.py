@@ -104,6 +104,14 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, Page]:
     )
     return {
         "start": StartPage(HEAD, _snippets(), "python", (("Server", ISSUER),), has_secret=True),
+        "start_alone": StartPage(
+            HEAD,
+            _snippets(),
+            "curl",
+            (("Server", ISSUER),),
+            has_secret=True,
+            asks_people=False,
+        ),
         "start_none": StartPage(HEAD, (), "", (("Server", ISSUER),), has_secret=True),
         "start_hostile": StartPage(
             head(hostile), _snippets()[:1], "curl", (("Server", ISSUER),), has_secret=False

@@ -11,7 +11,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
     team,
 )
 from tests.authorization.endpoints.visitor.world import ISSUER, WEB, World, run
-from valetkey.authorization.model.register.client import AuthenticationMethod
+from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
 
 
 def test_each_language_has_its_program_with_the_ids_of_the_app(sqlite_url: str) -> None:
@@ -35,6 +35,19 @@ def test_each_language_has_its_program_with_the_ids_of_the_app(sqlite_url: str) 
             page = await browser.get(f"{WEB1}/start", **{"in": wrong})
             assert page.status == 200
             assert knows(page, "#!/bin/sh")
+
+    run(sqlite_url, story)
+
+
+def test_a_machine_is_not_told_to_ask_people(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        browser = await signed_in(it)
+        assert knows(await browser.get(f"{WEB1}/start"), "allow it in the browser")
+        await it.change(replace(WEB, grant_types=frozenset({GrantTypeName.CLIENT_CREDENTIALS})))
+        page = await browser.get(f"{WEB1}/start")
+        assert knows(page, "see it get a token of its own")
+        assert not knows(page, "allow it in the browser")
 
     run(sqlite_url, story)
 

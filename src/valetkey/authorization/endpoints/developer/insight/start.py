@@ -6,6 +6,7 @@ from valetkey.authorization.deeds.developer.snippets import snippets_of
 from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
+from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.pages.developer.trial.start import SnippetText, StartPage
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import read_query
@@ -42,5 +43,6 @@ class StartEndpoint:
                 ("API", api),
             ),
             has_secret=not app.client.is_public,
+            asks_people=app.client.may_use(GrantTypeName.AUTHORIZATION_CODE),
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)

@@ -29,3 +29,5 @@ class StartPage:
     #: Where the server stands, and what else a library may want to know.
     addresses: tuple[tuple[str, str], ...]
     has_secret: bool
+    #: The programs send somebody to a browser; otherwise the app asks for itself.
+    asks_people: bool = True
