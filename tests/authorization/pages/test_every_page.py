@@ -22,7 +22,7 @@ BRAND = Brand(
     privacy_url="https://acme.example/privacy",
 )
 GIVEN = {"brand", "assets", "address", "parts", "times", "_", "gettext", "ngettext"}
-GIVEN_TOO = {"factors", "mailed", "viewer", "scripts", "area", "here", "way", "looks", "things"}
+GIVEN_TOO = {"passwords", "factors", "mailed", "viewer", "scripts", "area", "here", "way", "looks", "things"}
 TEMPLATES = environment_of(ENGLISH)
 
 every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.keys())

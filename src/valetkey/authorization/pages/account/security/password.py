@@ -16,6 +16,7 @@ class PasswordPage:
     """
 
     template: ClassVar[str] = "account/security/password.html"
+    scripts: ClassVar[tuple[str, ...]] = ("strength.js",)
 
     action: str
     csrf: str
