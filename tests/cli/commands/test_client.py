@@ -86,7 +86,7 @@ def test_another_secret_lets_the_first_live_on_for_a_while(tmp_path: Path) -> No
 
 
 def test_a_good_secret_is_made_for_files(tmp_path: Path) -> None:
-    ran = client(tmp_path, "secret", "--generate-password")
+    ran = client(tmp_path, "secret", "--generate")
     assert ran.code == 0
     assert ran.out.startswith("vk_cs_")
     assert not (tmp_path / "valetkey").exists()

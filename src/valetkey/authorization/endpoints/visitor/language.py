@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
+from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.looks.language import (
     ENGLISH,
@@ -31,6 +32,8 @@ _HOUR = 3_600
 _LONGEST = 8_000
 _UI_LOCALES = re.compile(r"(?:^|&)ui_locales=([A-Za-z0-9+%-]{0,1000})(?=&|$)")
 # A path here with its query; a second slash or a backslash would make it another server's.
+_OURS = frozenset(("interaction", "link", "app", "before", "kind", "act", "show"))
+_PLAIN = re.compile(r"[A-Za-z0-9._~-]{1,7500}", re.ASCII)
 _HERE = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 
@@ -55,9 +58,21 @@ def _wanted(request: Request, user: User | None) -> Iterator[Sequence[str]]:
 
 
 def here(request: Request) -> str:
-    """The address of this page, to come back to; "" where it cannot be one."""
-    address = f"{request.path}?{request.query}" if request.query else request.path
+    """The address of this page, to come back to; "" where it cannot be one.
+
+    Of its query only what our own pages put there: nothing that a request brought along of its
+    own stands on the page.
+    """
+    kept = [pair for pair in request.query.split("&") if _is_ours(pair)]
+    address = f"{request.path}?{'&'.join(kept)}" if kept else request.path
     return address if _is_here(address) else ""
+
+
+def _is_ours(pair: str) -> bool:
+    name, _, value = pair.partition("=")
+    if name == "to":
+        return bool(own_place(value))
+    return name in _OURS and _PLAIN.fullmatch(value) is not None
 
 
 def asked(

@@ -1,7 +1,7 @@
 """How the pages say no: a page that says what is wrong, who can mend it, and a reference."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
@@ -33,7 +33,8 @@ class RefuseWithPage:
         page = ProblemPage(refusal.code, refusal.description, _mender(refusal), reference)
         brand = self.brands.current
         policy = content_security_policy(brand=brand)
-        viewer = viewer_of(request, languages=brand.languages)
+        # Its own address is no place to come back to, and may hold what somebody else wrote.
+        viewer = replace(viewer_of(request, languages=brand.languages), here="/")
         body = render(page, brand=brand, viewer=viewer)
         return html_response(body, STATUS[refusal.code], policy, spoken(viewer))
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User, fold
-from valetkey.database.engine import Connection
+from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 
 _KEPT = 40
@@ -101,7 +101,10 @@ class People:
 
     def newest(self, chosen: Filter, before: Instant, before_uid: int, limit: int) -> Sequence[Uid]:
         """At most `limit` of those who are so, newest first, beginning before that place."""
-        rows = self.db.rows(_NEWEST[chosen], before=before, before_uid=before_uid, limit=limit)
+        off = _DISABLED if chosen is Filter.DISABLED else _UNVERIFIED
+        part = _ROLE if chosen is Filter.ROLE else off
+        statement = _ALL if chosen is Filter.ALL else part
+        rows = self.db.rows(statement, before=before, before_uid=before_uid, limit=limit)
         return [Uid(row[0]) for row in rows]
 
     def with_roles(self, limit: int) -> Sequence[Uid]:
@@ -182,57 +185,61 @@ class People:
 
     def count(self, most: int) -> int:
         """How many people there are, counted up to `most`."""
-        return self._count(
-            "SELECT count(*) FROM (SELECT uid FROM users LIMIT :most) AS counted", most
+        row = self.db.row(
+            "SELECT count(*) FROM (SELECT uid FROM users LIMIT :most) AS counted",
+            most=most,
         )
+        return _number(row)
 
     def count_clients(self, most: int) -> int:
         """How many apps there are, counted up to `most`."""
-        return self._count(
-            "SELECT count(*) FROM (SELECT id FROM clients LIMIT :most) AS counted", most
+        row = self.db.row(
+            "SELECT count(*) FROM (SELECT id FROM clients LIMIT :most) AS counted",
+            most=most,
         )
+        return _number(row)
 
     def count_grants(self, most: int) -> int:
         """How many grants have not been ended, counted up to `most`."""
-        return self._count(
+        row = self.db.row(
             "SELECT count(*) FROM (SELECT uid FROM grants WHERE revoked_at IS NULL LIMIT :most)"
             " AS counted",
-            most,
+            most=most,
         )
+        return _number(row)
 
     def count_sightings(self, most: int) -> int:
         """How many apps sent a secret in an address, counted up to `most`."""
-        return self._count(
+        row = self.db.row(
             "SELECT count(*) FROM (SELECT client_id FROM query_sightings LIMIT :most) AS counted",
-            most,
+            most=most,
         )
-
-    def _count(self, statement: str, most: int) -> int:
-        row = self.db.row(statement, most=most)
-        return 0 if row is None else int(row[0])
+        return _number(row)
 
 
-_NEWEST = {
-    Filter.ALL: (
-        "SELECT uid FROM users WHERE (created_at, uid) < (:before, :before_uid)"
-        " ORDER BY created_at DESC, uid DESC LIMIT :limit"
-    ),
-    Filter.ROLE: (
-        "SELECT uid FROM users WHERE role IS NOT NULL"
-        " AND (created_at, uid) < (:before, :before_uid)"
-        " ORDER BY created_at DESC, uid DESC LIMIT :limit"
-    ),
-    Filter.DISABLED: (
-        "SELECT uid FROM users WHERE disabled_at IS NOT NULL"
-        " AND (created_at, uid) < (:before, :before_uid)"
-        " ORDER BY created_at DESC, uid DESC LIMIT :limit"
-    ),
-    Filter.UNVERIFIED: (
-        "SELECT uid FROM users WHERE email_verified_at IS NULL"
-        " AND (created_at, uid) < (:before, :before_uid)"
-        " ORDER BY created_at DESC, uid DESC LIMIT :limit"
-    ),
-}
+_ALL = (
+    "SELECT uid FROM users WHERE (created_at, uid) < (:before, :before_uid)"
+    " ORDER BY created_at DESC, uid DESC LIMIT :limit"
+)
+_ROLE = (
+    "SELECT uid FROM users WHERE role IS NOT NULL"
+    " AND (created_at, uid) < (:before, :before_uid)"
+    " ORDER BY created_at DESC, uid DESC LIMIT :limit"
+)
+_DISABLED = (
+    "SELECT uid FROM users WHERE disabled_at IS NOT NULL"
+    " AND (created_at, uid) < (:before, :before_uid)"
+    " ORDER BY created_at DESC, uid DESC LIMIT :limit"
+)
+_UNVERIFIED = (
+    "SELECT uid FROM users WHERE email_verified_at IS NULL"
+    " AND (created_at, uid) < (:before, :before_uid)"
+    " ORDER BY created_at DESC, uid DESC LIMIT :limit"
+)
+
+
+def _number(row: Row | None) -> int:
+    return 0 if row is None else int(row[0])
 
 
 def _words(username: str, email: str, name: str) -> Iterator[str]:
