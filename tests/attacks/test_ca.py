@@ -242,7 +242,7 @@ def test_ca_19_a_disabled_client_looks_like_an_unknown_one(fresh: World) -> None
     bodies = []
     for answer in answers:
         answer.refused(401, "invalid_client")
-        bodies.append({**answer.json, "reference": ""})
+        bodies.append({**answer.json, "reference": "", "error_uri": ""})
     assert bodies[0] == bodies[1] == bodies[2]
     assert fresh.introspect(token["access_token"], "web1") == {"active": False}
 

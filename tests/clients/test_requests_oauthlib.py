@@ -119,7 +119,7 @@ def test_another_verifier_is_the_librarys_invalid_grant(world: World) -> None:
         code = parse_qs(urlsplit(arrived).query)["code"][0]
         with pytest.raises(errors.InvalidGrantError) as refused:
             session.fetch_token(world.token, code=code, client_secret=SECRET)
-        assert refused.value.uri == f"{world.issuer}/errors/invalid_grant"
+        assert str(refused.value.uri).startswith(f"{world.issuer}/errors/invalid_grant?")
         assert refused.value.description
 
 
@@ -152,7 +152,7 @@ def test_no_is_the_librarys_access_denied(world: World) -> None:
         arrived = world.refuse(session.authorization_url(world.authorize)[0])
         with pytest.raises(errors.AccessDeniedError) as refused:
             session.fetch_token(world.token, authorization_response=arrived, client_secret=SECRET)
-        assert refused.value.uri == f"{world.issuer}/errors/access_denied"
+        assert str(refused.value.uri).startswith(f"{world.issuer}/errors/access_denied?")
         assert refused.value.description
 
 

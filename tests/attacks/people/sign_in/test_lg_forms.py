@@ -242,6 +242,11 @@ class _Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+def _is_ours(script: Mapping[str, str | None]) -> bool:
+    """Whether it is one of this server's files, and nothing within the page."""
+    return str(script.get("src")).startswith("/assets/") and set(script) <= {"src", "defer"}
+
+
 def test_lg_09_no_page_acts_by_itself_or_runs_or_loads_anything_foreign(world: World) -> None:
     person = signed_in(world)
     pages = [
@@ -259,10 +264,11 @@ def test_lg_09_no_page_acts_by_itself_or_runs_or_loads_anything_foreign(world: W
         elements.feed(page.body)
         assert elements.found
         for tag, attributes in elements.found:
-            assert tag not in {"script", "iframe", "frame", "object", "embed", "base", "style"}
+            assert tag not in {"iframe", "frame", "object", "embed", "base", "style"}
+            assert tag != "script" or _is_ours(attributes)
             assert not [name for name in attributes if name.startswith("on") or name == "style"]
             if tag == "form":
-                assert str(attributes["action"]).startswith("/oauth/")
+                assert str(attributes["action"]).startswith(("/oauth/", "/language"))
                 assert attributes["method"] == "post"
                 assert "target" not in attributes
             if tag in {"img", "link"}:
@@ -286,7 +292,8 @@ def test_lg_what_is_typed_comes_back_as_text(world: World, text: str) -> None:
         elements.feed(page.body)
         names = [said["value"] for _, said in elements.found if said.get("id") == "username"]
         assert names == [text.replace("\u202e", "")]
-        assert not [tag for tag, _ in elements.found if tag in {"b", "script"}]
+        assert not [tag for tag, _ in elements.found if tag == "b"]
+        assert all(_is_ours(said) for tag, said in elements.found if tag == "script")
 
 
 def test_lg_the_address_of_a_form_is_ours_whatever_the_request_says(world: World) -> None:
@@ -294,7 +301,7 @@ def test_lg_the_address_of_a_form_is_ours_whatever_the_request_says(world: World
     page = consent_page(world, person)
     for form in page.forms:
         assert urlsplit(form.action).netloc == ""
-        assert form.action.startswith("/oauth/")
+        assert form.action.startswith(("/oauth/", "/language"))
         assert quote(form.action, safe="/?=.-_~") == form.action
     policy = page.headers["content-security-policy"]
     assert "form-action 'self' https://app.example;" in policy

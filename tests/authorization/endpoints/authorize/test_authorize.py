@@ -178,7 +178,7 @@ def test_on_loopback_http_no_app_on_another_port_has_cookies_of_these_names(
         alice = it.browser(host="127.0.0.1:8400", scheme="http")
         answer = await alice.allow(await alice.sign_in(await alice.ask()))
         assert "code" in answer.told
-        names = ("browser", "browser-state", "session")
+        names = ("browser", "browser-state", "familiar", "session")
         assert sorted(alice.cookies) == [f"valetkey-{name}" for name in names]
 
     run(sqlite_url, story, issuer="http://127.0.0.1:8400")
