@@ -46,7 +46,8 @@ def tab(browser: Browser) -> Iterator[Page]:
     tab.route("**/*", answering(BRAND))
     yield tab
     context.close()
-    assert not complaints
+    # What was typed wrong stands in its field again, and the browser says that it is wrong.
+    assert not [each for each in complaints if "does not conform to the required" not in each]
 
 
 @pytest.mark.parametrize("width", [320, 390, 1600])
