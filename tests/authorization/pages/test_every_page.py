@@ -34,6 +34,7 @@ GIVEN_TOO = {
     "looks",
     "things",
 }
+IMPORTED = {"passwords", "factors", "mailed"}
 TEMPLATES = environment_of(ENGLISH)
 
 every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.keys())

@@ -38,12 +38,12 @@ def test_the_advice_to_add_a_passkey_leads_to_where_one_is_added(tmp_path: Path)
 
 def test_people_get_a_page_where_nothing_is_and_programs_get_json(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
-        page = await browser(it).send("GET", "/acount/profile", headers=READS_HTML)
+        page = await browser(it).send("GET", "/nowhere/profile", headers=READS_HTML)
         assert (page.status, page.header("content-type")) == (404, "text/html; charset=utf-8")
         assert "There is nothing at this address" in page.body
         assert "makers of the app" not in page.body
         for method, headers in (("GET", {}), ("GET", {"accept": "*/*"}), ("POST", READS_HTML)):
-            answer = await browser(it).send(method, "/acount/profile", headers=headers)
+            answer = await browser(it).send(method, "/nowhere/profile", headers=headers)
             assert (answer.status, answer.header("content-type")) == (404, "application/json")
 
     run(tmp_path, story)
