@@ -181,6 +181,31 @@ def test_ada_says_no(servers: Servers, app: NotesPrinter, page: Page) -> None:
     assert app.told["iss"] == servers.auth_url
 
 
+def test_ada_needs_no_mouse(servers: Servers, app: NotesPrinter, page: Page) -> None:
+    page.goto(app.authorize_url())
+    _tab_to(page, "#username")
+    page.keyboard.type("ada")
+    _tab_to(page, "#password")
+    page.keyboard.type(_PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.locator("#allow")).to_be_visible()
+    _tab_to(page, "input[name=scope][value='notes:write']")
+    page.keyboard.press("Space")
+    _tab_to(page, "#allow")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Printing:")).to_be_visible()
+    assert app.tokens["scope"] == "notes:read account:read"
+
+
+def _tab_to(page: Page, what: str) -> None:
+    """Go there by the Tab key alone, if one is not there already."""
+    for _ in range(30):
+        if page.locator(f"{what}:focus").count():
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"{what} cannot be reached")
+
+
 def _write_a_note(servers: Servers) -> None:
     own = ClientMetadata("Notes", grant_types=("password",), scopes=("notes:write",))
     servers.register_client(own, "own", _SECRET)
