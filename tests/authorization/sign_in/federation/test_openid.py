@@ -61,7 +61,7 @@ def test_a_real_server_says_who_somebody_is(tmp_path: Path) -> None:
             back = person.allow(page)
             assert back.location.startswith(CALLBACK)
             # That server has a clock of its own, and the tests began a while ago.
-                return await provider.read(dict(back.told), JOURNEY, SYSTEM.now())
+            return await provider.read(dict(back.told), JOURNEY, SYSTEM.now())
 
         claimed = asyncio.run(story())
 
