@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 import msgspec
@@ -55,7 +55,7 @@ class Issuer:
     """Reports of what apps used."""
     tls: ssl.SSLContext | None = None
     _server: asyncio.Server | None = None
-    _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+    _serving: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     def __post_init__(self) -> None:
         self.keys = KeySet.of(self.key.public)
@@ -71,9 +71,11 @@ class Issuer:
     async def stop(self) -> None:
         assert self._server is not None
         self._server.close()
-        for writer in tuple(self._writers):
-            writer.close()
+        # A connection that was accepted a moment ago has no writer yet.
         await asyncio.sleep(0)
+        for serving in tuple(self._serving):
+            serving.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
         self._server = None
 
     @contextlib.asynccontextmanager
@@ -121,7 +123,8 @@ class Issuer:
         )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
+        serving = cast("asyncio.Task[None]", asyncio.current_task())
+        self._serving.add(serving)
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -140,8 +143,10 @@ class Issuer:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
-            self._writers.discard(writer)
-            writer.close()
+            writer.transport.abort()
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()
+            self._serving.discard(serving)
 
     def _answer(
         self, method: str, target: str, headers: dict[str, str], body: bytes

@@ -186,33 +186,33 @@ class People:
     def count(self, most: int) -> int:
         """How many people there are, counted up to `most`."""
         row = self.db.row(
-            "SELECT count(*) FROM (SELECT uid FROM users LIMIT :most) AS counted",
-            most=most,
+            "SELECT count(*) FROM (SELECT uid FROM users LIMIT :limit) AS counted",
+            limit=most,
         )
         return _number(row)
 
     def count_clients(self, most: int) -> int:
         """How many apps there are, counted up to `most`."""
         row = self.db.row(
-            "SELECT count(*) FROM (SELECT id FROM clients LIMIT :most) AS counted",
-            most=most,
+            "SELECT count(*) FROM (SELECT id FROM clients LIMIT :limit) AS counted",
+            limit=most,
         )
         return _number(row)
 
     def count_grants(self, most: int) -> int:
         """How many grants have not been ended, counted up to `most`."""
         row = self.db.row(
-            "SELECT count(*) FROM (SELECT uid FROM grants WHERE revoked_at IS NULL LIMIT :most)"
+            "SELECT count(*) FROM (SELECT uid FROM grants WHERE revoked_at IS NULL LIMIT :limit)"
             " AS counted",
-            most=most,
+            limit=most,
         )
         return _number(row)
 
     def count_sightings(self, most: int) -> int:
         """How many apps sent a secret in an address, counted up to `most`."""
         row = self.db.row(
-            "SELECT count(*) FROM (SELECT client_id FROM query_sightings LIMIT :most) AS counted",
-            most=most,
+            "SELECT count(*) FROM (SELECT client_id FROM query_sightings LIMIT :limit) AS counted",
+            limit=most,
         )
         return _number(row)
 
