@@ -175,6 +175,7 @@ def _open(path: Path, flags: int, patience: float) -> apsw.Connection:
     raw.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     raw.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
     raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     raw.pragma("trusted_schema", "OFF")
     raw.pragma("cell_size_check", "ON")
     return raw
