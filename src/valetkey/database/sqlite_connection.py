@@ -5,7 +5,7 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ from valetkey.database.engine import (
     UnstorableValue,
     outermost,
 )
-from valetkey.database.statement import Storable, storable
+from valetkey.database.statement import storable
 
 # Bytes to which the write-ahead log is cut back once it has been copied into the database.
 _LOG_KEPT = 64 * 1024 * 1024
@@ -207,35 +207,39 @@ class SQLiteConnection:
 
     def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
         """See `Connection.rows`."""
-        raw = self._open_raw()
-        if not sql.startswith("SELECT"):
-            self.wrote = True
-        try:
-            return raw.execute(sql, self._storable(params)).fetchall()
-        except apsw.Error as problem:
-            raise self._failed(problem) from problem
+        return self._ask(sql, params)
 
     def row(self, sql: str, /, **params: object) -> Row | None:
         """See `Connection.row`."""
         # All rows, not one: a statement that returns what it wrote has to be run to its end.
-        found = self.rows(sql, **params)
+        found = self._ask(sql, params)
         return found[0] if found else None
 
     def run(self, sql: str, /, **params: object) -> int:
         """See `Connection.run`."""
-        raw = self._open_raw()
-        self.wrote = True
+        raw = self._raw or self._open_raw()
         before = raw.total_changes()
-        try:
-            raw.execute(sql, self._storable(params)).fetchall()
-        except apsw.Error as problem:
-            raise self._failed(problem) from problem
+        self._ask(sql, params)
         # `changes()` still counts for an earlier statement when this one was not of its kind.
         return raw.changes() if raw.total_changes() != before else 0
 
     def send(self, sql: str, /, **params: object) -> None:
         """See `Connection.send`."""
-        self.rows(sql, **params)
+        self._ask(sql, params)
+
+    def _ask(self, sql: str, params: dict[str, object]) -> list[Row]:
+        raw = self._raw
+        if raw is None or self.failure is not None:
+            raw = self._open_raw()
+        if not sql.startswith("SELECT"):
+            self.wrote = True
+        try:
+            return raw.execute(sql, storable(params)).fetchall()
+        except UnstorableValue as problem:
+            self.failure = problem
+            raise
+        except apsw.Error as problem:
+            raise self._failed(problem) from problem
 
     def end(self) -> None:
         """Forget the database: the transaction is over, whoever still holds this object."""
@@ -247,13 +251,6 @@ class SQLiteConnection:
         if self.failure is not None:
             raise self.failure
         return self._raw
-
-    def _storable(self, params: dict[str, object]) -> Mapping[str, Storable]:
-        try:
-            return storable(params)
-        except UnstorableValue as problem:
-            self.failure = problem
-            raise
 
     def _failed(self, problem: apsw.Error) -> Exception:
         self.failure = in_our_words(problem)

@@ -2,7 +2,8 @@
 
 import hmac
 import zlib
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
+from binascii import b2a_base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,8 +13,9 @@ Fingerprint = NewType("Fingerprint", str)
 """Keyed HMAC-SHA-256 of a secret, 43 characters of base64url: the only form that is stored."""
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# Two digits at a time halve the divisions of a 256-bit number.
 _PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
+_TEN_DIGITS = 62**10
+_TO_URL = bytes.maketrans(b"+/", b"-_")
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _BODY = 43  # base62 digits of 32 bytes
 _CHECKSUM = 6  # base62 digits of a CRC-32
@@ -100,17 +102,14 @@ class FingerprintKey:
 
 def fresh_secret(prefix: Prefix, random: Callable[[int], bytes]) -> Secret:
     """A new secret of 256 bits: `<prefix>_<43 characters><6 characters of checksum>`."""
-    start = f"{prefix}_{_base62(int.from_bytes(random(32), 'big'), _BODY)}"
+    start = prefix + "_" + _base62(int.from_bytes(random(32), "big"), _BODY)
     return Secret(start + _checksum(start))
 
 
 def well_formed(prefix: Prefix, text: str) -> bool:
     """Whether `text` could be such a secret; no more than a cheap check before the database."""
-    start = f"{prefix}_"
-    if len(text) != len(start) + _BODY + _CHECKSUM or not text.startswith(start):
-        return False
-    body = text[len(start) :]
-    if not (body.isascii() and body.isalnum()):
+    body = text[-_BODY - _CHECKSUM :]
+    if not (body.isascii() and body.isalnum()) or text[: -_BODY - _CHECKSUM] != prefix + "_":
         return False
     return text[-_CHECKSUM:] == _checksum(text[:-_CHECKSUM])
 
@@ -137,7 +136,7 @@ def same(a: str, b: str) -> bool:
 
 def to_base64url(data: bytes) -> str:
     """`data` in base64url without padding (RFC 7515 section 2)."""
-    return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+    return b2a_base64(data, newline=False).translate(_TO_URL, b"=").decode("ascii")
 
 
 def from_base64url(text: str) -> bytes | None:
@@ -151,13 +150,19 @@ def from_base64url(text: str) -> bytes | None:
 
 
 def _base62(number: int, width: int) -> str:
-    pairs: list[str] = []
-    for _ in range((width + 1) // 2):
-        number, pair = divmod(number, 3_844)
-        pairs.append(_PAIRS[pair])
-    pairs.reverse()
-    return "".join(pairs)[-width:]
+    text = ""
+    # Ten digits at a time: large numbers are costly to divide, small ones are not.
+    while len(text) < width:
+        number, ten = divmod(number, _TEN_DIGITS)
+        ten, a = divmod(ten, 3_844)
+        ten, b = divmod(ten, 3_844)
+        ten, c = divmod(ten, 3_844)
+        e, d = divmod(ten, 3_844)
+        text = f"{_PAIRS[e]}{_PAIRS[d]}{_PAIRS[c]}{_PAIRS[b]}{_PAIRS[a]}{text}"
+    return text[-width:]
 
 
 def _checksum(text: str) -> str:
-    return _base62(zlib.crc32(text.encode("ascii")), _CHECKSUM)
+    high, low = divmod(zlib.crc32(text.encode("ascii")), 3_844)
+    high, middle = divmod(high, 3_844)
+    return f"{_PAIRS[high]}{_PAIRS[middle]}{_PAIRS[low]}"

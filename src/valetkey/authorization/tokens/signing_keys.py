@@ -63,6 +63,7 @@ class SigningKeyRing:
         self._random = random
         self._records: _Records = {}
         self._opened: dict[str, SigningKey] = {}
+        self._signs: dict[Algorithm, tuple[Instant, SigningKey]] = {}
         self._published: _Published | None = None
         self._looked_at: Instant | None = None
         self._changed = -1
@@ -75,10 +76,16 @@ class SigningKeyRing:
 
     def current(self, now: Instant, algorithm: Algorithm = ALGORITHM) -> SigningKey:
         """The key that signs now with this algorithm. Raises NoSigningKey."""
+        found = self._signs.get(algorithm)
+        # Which key it is changes with the records and with the second, and with nothing else.
+        if found is not None and found[0] == now:
+            return found[1]
         active = _active(self._records.get(algorithm, _NO_RECORDS), now)
         if not active or algorithm not in self._plan.algorithms:
             raise NoSigningKey(f"there is no signing key for {algorithm.value} yet")
-        return self._open(active[-1])
+        key = self._open(active[-1])
+        self._signs[algorithm] = (now, key)
+        return key
 
     def published(self, now: Instant) -> KeySet:
         """Every public key that clients may meet, of all algorithms: next, current and retiring."""
@@ -107,6 +114,7 @@ class SigningKeyRing:
             # The number also counts changes of clients, and those are many.
             if (sorted_ := _by_algorithm(records)) != self._records:
                 self._records, self._published = sorted_, None
+                self._signs.clear()
                 kept = {record.kid for record in records} & self._opened.keys()
                 self._opened = {kid: self._opened[kid] for kid in kept}
 
