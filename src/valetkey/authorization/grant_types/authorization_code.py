@@ -17,12 +17,12 @@ from valetkey.authorization.model.event.grants import (
     CodeSpoiled,
     GrantRevoked,
 )
-from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.storage.sign_in.presences import Presence
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
@@ -52,8 +52,10 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     if not tx.vouchers.redeem(voucher, request.now):
         return _spent(tx, voucher, request.now)
     code = CodePayload.decode(voucher.payload)
-    user = tx.users.find(code.uid)
-    problem = _judge(code, request) or _still_allowed(tx, code, request.client, user, request.now)
+    presence = tx.presences.find_by_id(code.session_id, request.client.id)
+    # A session that was swept away has ended; whether its account was closed is told first.
+    user = tx.users.find(code.uid) if presence is None else presence.user
+    problem = _judge(code, request) or _still_allowed(code, request, presence, user)
     if problem or user is None:
         refusal = problem or _unknown("without user")
         tx.events.add(CodeSpoiled(voucher.client_id, voucher.grant_id, refusal.check), request.now)
@@ -135,21 +137,21 @@ def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
 
 
 def _still_allowed(
-    tx: Transaction, code: CodePayload, client: Client, user: User | None, now: Instant
+    code: CodePayload, request: TokenRequest, presence: Presence | None, user: User | None
 ) -> Refusal | None:
-    session = tx.sessions.find_by_id(code.session_id)
+    client, session = request.client, None if presence is None else presence.session
     standing = Standing(
         client_disabled=client.disabled_at is not None,
         user_disabled=user is None or user.disabled_at is not None,
         session_ended=session is None or session.ended_at is not None,
         session_ends_at=None if session is None else session.expires_at,
     )
-    if problem := require_live(standing, now):
+    if problem := require_live(standing, request.now):
         return problem
     scope = Scope.parse(code.scope)
     if not scope & client.scope:
         return outside_scope(client.scope)
-    consent = tx.consents.find(code.uid, client.id)
+    consent = None if presence is None else presence.consent
     if consent is not None and scope <= consent.scope:
         return None
     return Refusal(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.event.people import UserRemovalCancelled
 from valetkey.authorization.model.event.sessions import (
@@ -15,6 +16,7 @@ from valetkey.authorization.model.event.sessions import (
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.farewell import leave_word
+from valetkey.authorization.storage.sign_in.presences import Presence
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later, minutes
@@ -62,6 +64,15 @@ class SignedIn:
 
 
 @dataclass(frozen=True, slots=True)
+class Present:
+    """Who is signed in, what they allow one client, and whether it was told of their session."""
+
+    signed_in: SignedIn
+    consent: Consent | None
+    told: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NewSession:
     """A session about to begin: its public id and its cookie, drawn before the transaction."""
 
@@ -80,16 +91,37 @@ def find_signed_in(
     tx: Transaction, cookie: str, key: FingerprintKey, settings: SessionSettings, now: Instant
 ) -> SignedIn | None:
     """Who is signed in with this cookie: the session has not ended, the account is open."""
+    present = find_present(tx, cookie, "", key, settings, now)
+    return None if present is None else present.signed_in
+
+
+def find_present(
+    tx: Transaction,
+    cookie: str,
+    client_id: str,
+    key: FingerprintKey,
+    settings: SessionSettings,
+    now: Instant,
+) -> Present | None:
+    """The same, and what there is between them and the client."""
     if not well_formed(Prefix.SESSION, cookie):
         return None
-    return _alive(tx, tx.sessions.find(key.of(PURPOSE, cookie)), settings, now)
+    return _living(tx.presences.find(key.of(PURPOSE, cookie), client_id), settings, now)
+
+
+def find_still_present(
+    tx: Transaction, session_id: str, client_id: str, settings: SessionSettings, now: Instant
+) -> Present | None:
+    """The same for a session already met, asked again inside a transaction that decides."""
+    return _living(tx.presences.find_by_id(session_id, client_id), settings, now)
 
 
 def find_still_signed_in(
     tx: Transaction, session_id: str, settings: SessionSettings, now: Instant
 ) -> SignedIn | None:
-    """The same for a session already met, asked again inside a transaction that decides."""
-    return _alive(tx, tx.sessions.find_by_id(session_id), settings, now)
+    """Who is signed in there, whatever the client."""
+    present = find_still_present(tx, session_id, "", settings, now)
+    return None if present is None else present.signed_in
 
 
 def find_unended(tx: Transaction, cookie: str, key: FingerprintKey, now: Instant) -> Session | None:
@@ -126,7 +158,7 @@ def sign_in(
     told of it see one person who signed in again. Anybody else's ends first.
     """
     old = find_unended(tx, cookie, key, now)
-    if old is not None and old.uid == user.uid and _alive(tx, old, settings, now) is not None:
+    if old is not None and old.uid == user.uid and _goes_on(tx, old, settings, now):
         renewed = replace(
             old,
             auth_time=now,
@@ -229,14 +261,16 @@ def close_session(tx: Transaction, session: Session, now: Instant, because: str)
     return True
 
 
-def _alive(
-    tx: Transaction, session: Session | None, settings: SessionSettings, now: Instant
-) -> SignedIn | None:
-    if session is None or session.ended_at is not None or session.expires_at <= now:
+def _goes_on(tx: Transaction, session: Session, settings: SessionSettings, now: Instant) -> bool:
+    return find_still_signed_in(tx, session.id, settings, now) is not None
+
+
+def _living(presence: Presence | None, settings: SessionSettings, now: Instant) -> Present | None:
+    if presence is None or presence.user.disabled_at is not None:
+        return None
+    session = presence.session
+    if session.ended_at is not None or session.expires_at <= now:
         return None
     if later(session.last_seen_at, settings.idle) <= now:
         return None
-    user = tx.users.find(session.uid)
-    if user is None or user.disabled_at is not None:
-        return None
-    return SignedIn(session, user)
+    return Present(SignedIn(session, presence.user), presence.consent, presence.told)

@@ -14,6 +14,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
 
+_NOTHING: frozenset[str] = frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
@@ -210,14 +212,7 @@ class Consents:
         )
         if row is None:
             return None
-        return Consent(
-            uid,
-            client_id,
-            Scope(tuple(row[0].split())),
-            row[1],
-            Instant(row[2]),
-            frozenset(json.loads(row[3])),
-        )
+        return consent_of(uid, client_id, row)
 
     def clients_of(self, uid: Uid, limit: int) -> Sequence[str]:
         """The ids of at most `limit` clients that the user allowed something, newest first."""
@@ -236,17 +231,7 @@ class Consents:
             " WHERE uid = :uid ORDER BY client_id",
             uid=uid,
         )
-        return [
-            Consent(
-                uid,
-                row[0],
-                Scope(tuple(row[1].split())),
-                row[2],
-                Instant(row[3]),
-                frozenset(json.loads(row[4])),
-            )
-            for row in rows
-        ]
+        return [consent_of(uid, row[0], row[1:]) for row in rows]
 
     def put(self, consent: Consent) -> None:
         """Remember it in place of the one before."""
@@ -272,6 +257,12 @@ class Consents:
             client_id=client_id,
         )
         return forgotten == 1
+
+
+def consent_of(uid: Uid, client_id: str, row: Row) -> Consent:
+    """The consent of a row of scope, appearance, time and claims."""
+    claims: frozenset[str] = _NOTHING if row[3] == "[]" else frozenset(json.loads(row[3]))
+    return Consent(uid, client_id, Scope(tuple(row[0].split())), row[1], Instant(row[2]), claims)
 
 
 def _grant(row: Row) -> Grant:

@@ -27,6 +27,7 @@ from valetkey.authorization.storage.sign_in.credentials import Credentials
 from valetkey.authorization.storage.sign_in.devices import RememberedDevices
 from valetkey.authorization.storage.sign_in.identities import Identities
 from valetkey.authorization.storage.sign_in.participants import Participants
+from valetkey.authorization.storage.sign_in.presences import Presences
 from valetkey.authorization.storage.sign_in.sessions import Sessions
 from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
@@ -104,6 +105,11 @@ class Transaction:
     def sessions(self) -> Sessions:
         """Browsers in which someone is signed in."""
         return Sessions(self.db)
+
+    @property
+    def presences(self) -> Presences:
+        """The same with their person and what they allow, in one look."""
+        return Presences(self.db)
 
     @property
     def administrations(self) -> Administrations:

@@ -26,7 +26,7 @@ class Users:
             " FROM users WHERE uid = :uid",
             uid=uid,
         )
-        return None if row is None else _user(row)
+        return None if row is None else user_of(row)
 
     def find_to_change(self, uid: Uid) -> User | None:
         """The user as it will still be when this transaction changes it: others wait."""
@@ -42,7 +42,7 @@ class Users:
             " FROM users WHERE username_key = :key OR email_key = :key",
             key=fold(name),
         )
-        return None if row is None else _user(row)
+        return None if row is None else user_of(row)
 
     def page(self, after: int, limit: int) -> Sequence[User]:
         """At most `limit` users in the order of their uids, beginning after `after`."""
@@ -54,7 +54,7 @@ class Users:
             after=after,
             limit=limit,
         )
-        return [_user(row) for row in rows]
+        return [user_of(row) for row in rows]
 
     def register(self, user: User) -> bool:
         """Add a user; False if uid, username or e-mail address is taken."""
@@ -188,7 +188,8 @@ def _columns(user: User) -> dict[str, object]:
     }
 
 
-def _user(row: Row) -> User:
+def user_of(row: Row) -> User:
+    """The user of a row with the columns of `find`, in their order."""
     return User(
         uid=Uid(row[0]),
         username=row[1],

@@ -4,7 +4,9 @@ A finished interaction is a voucher, and so is a nonce: whatever is sent twice, 
 comes of it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
 from valetkey.authorization.endpoints.visitor.site import Site
@@ -37,7 +39,7 @@ from valetkey.authorization.protocol.interaction import (
     what_is_known,
 )
 from valetkey.authorization.protocol.response_type import ResponseType
-from valetkey.authorization.sign_in.session import SignedIn, find_still_signed_in
+from valetkey.authorization.sign_in.session import Present, SignedIn, find_still_present
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Draw, Granted, Issuing, issue_access_token
@@ -74,17 +76,33 @@ _SIGNED_OUT = Refusal(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Drawn:
-    """Everything random that an answer may need, drawn before its transaction.
+    """Everything random that an answer may need, each drawn once, however often its work runs."""
 
-    `grant_id` is that of the code, `front_grant_id` that of what comes through the browser.
-    """
+    def __init__(self, client: Client, random: Callable[[int], bytes]) -> None:
+        """Draw it from `random` when somebody wants it: no answer needs all."""
+        self._client = client
+        self._random = random
 
-    code: Secret
-    grant_id: str
-    front_grant_id: str
-    access: Draw
+    @cached_property
+    def code(self) -> Secret:
+        """The code."""
+        return fresh_secret(Prefix.CODE, self._random)
+
+    @cached_property
+    def grant_id(self) -> str:
+        """The id of the grant that begins with the code."""
+        return fresh_id("gr", self._random)
+
+    @cached_property
+    def front_grant_id(self) -> str:
+        """The id of the grant of what comes through the browser."""
+        return fresh_id("gr", self._random)
+
+    @cached_property
+    def access(self) -> Draw:
+        """The access token that comes through the browser."""
+        return Draw.fresh(self._client, self._random)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +121,14 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class _Yes:
-    """Who said yes to what, for which client."""
+    """Who said yes to what, for which client, and whether it was told of their session before."""
 
     asked: AuthorizationRequest
     client: Client
     signed_in: SignedIn
     scope: Scope
     claims: ClaimsRequest
+    told: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +148,7 @@ async def answer(site: Site, pending: Pending, now: Instant) -> Answer:
 
     Raises Refused for what only the person may be told.
     """
-    drawn = Drawn(
-        fresh_secret(Prefix.CODE, site.random),
-        fresh_id("gr", site.random),
-        fresh_id("gr", site.random),
-        Draw.fresh(pending.client, site.random),
-    )
+    drawn = Drawn(pending.client, site.random)
     return await site.store.write(lambda tx: _answer(tx, site, pending, drawn, now))
 
 
@@ -144,25 +158,28 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
     if isinstance(judged, Told):
         return judged
     client, asked = judged
-    signed_in = _still_signed_in(tx, site, pending, now)
-    person = None
-    if signed_in is not None:
-        consent = tx.consents.find(signed_in.user.uid, client.id)
-        person = person_of(site, signed_in, client, consent, pending.meant)
+    present = _still_present(tx, site, pending, client, now)
+    person = None if present is None else person_of(site, present, client, pending.meant)
     step = next_step(asked, what_is_known(interaction, asked, client, person), now)
     if isinstance(step, Refuse):
         return _tell(tx, site, pending, asked, step.refusal, now)
-    if not isinstance(step, Respond) or signed_in is None:
+    if not isinstance(step, Respond) or present is None:
         return step
     if not _claim(tx, site, interaction, now):
         raise Refused(_ANSWERED)
     if asked.nonce and not _claim_nonce(tx, site, asked, now):
         return Told(asked, _NONCE_USED)
     if step.asked:
-        _remember(tx, client, signed_in, asked, step, now)
+        _remember(tx, client, present, asked, step, now)
     # A claim is given by a scope or by itself, and in both ways only where it was allowed.
     claims = asked.claims.only(step.claims.union(claims_of_scope(step.scope)))
-    return _issue(tx, site, _Yes(asked, client, signed_in, step.scope, claims), drawn, now)
+    return _issue(
+        tx,
+        site,
+        _Yes(asked, client, present.signed_in, step.scope, claims, present.told),
+        drawn,
+        now,
+    )
 
 
 def _judged(
@@ -181,12 +198,13 @@ def _judged(
     return client, asked
 
 
-def _still_signed_in(
-    tx: Transaction, site: Site, pending: Pending, now: Instant
-) -> SignedIn | None:
+def _still_present(
+    tx: Transaction, site: Site, pending: Pending, client: Client, now: Instant
+) -> Present | None:
     if pending.signed_in is None:
         return None
-    return find_still_signed_in(tx, pending.signed_in.session.id, site.sessions, now)
+    session_id = pending.signed_in.session.id
+    return find_still_present(tx, session_id, client.id, site.sessions, now)
 
 
 def _tell(
@@ -233,13 +251,12 @@ def _mark(
 def _remember(
     tx: Transaction,
     client: Client,
-    signed_in: SignedIn,
+    present: Present,
     asked: AuthorizationRequest,
     step: Respond,
     now: Instant,
 ) -> None:
-    uid = signed_in.user.uid
-    before = tx.consents.find(uid, client.id)
+    uid, before = present.signed_in.user.uid, present.consent
     scope, claims = step.scope, step.claims
     # The newest word counts: what was asked for and not ticked is no longer allowed, and what was
     # allowed to an app that looked different is asked again.
@@ -254,7 +271,9 @@ def _remember(
 def _issue(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -> Issued:
     asked, session = yes.asked, yes.signed_in.session
     told = asked.is_openid and OPENID in yes.scope
-    if told and not tx.participants.add(session.id, yes.client.id, now):
+    # Who was told before hears of the end of the session in any case, and a code is judged again.
+    known = yes.told and asked.response_type is ResponseType.CODE
+    if told and not known and not tx.participants.add(session.id, yes.client.id, now):
         raise Refused(_SIGNED_OUT)
     if yes.client.self_registered:
         tx.registrations.note_use(yes.client.id, now)

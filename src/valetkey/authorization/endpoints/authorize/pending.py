@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from valetkey.authorization.deeds.developer.trial import catcher_of
 from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
-from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
@@ -23,7 +22,7 @@ from valetkey.authorization.protocol.interaction import (
     next_step,
     what_is_known,
 )
-from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.authorization.sign_in.session import Present, SignedIn
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response
@@ -123,12 +122,9 @@ async def judge(site: Site, request: Request, interaction: Interaction) -> Pendi
         meant = await _meant(site, asked, client, request.at)
     except Refused as refused:
         return site.back(returns, refused.refusal, client, request.at)
-    signed_in = await site.signed_in(request)
-    person = None
-    if signed_in is not None:
-        uid = signed_in.user.uid
-        consent = await site.store.read(lambda tx: tx.consents.find(uid, client.id))
-        person = person_of(site, signed_in, client, consent, meant)
+    present = await site.present(request, client.id)
+    person = None if present is None else person_of(site, present, client, meant)
+    signed_in = None if present is None else present.signed_in
     known = what_is_known(interaction, asked, client, person)
     step = next_step(asked, known, request.at)
     return Pending(interaction, asked, client, meant, signed_in, known, step, also)
@@ -144,17 +140,11 @@ async def _catcher(site: Site, request: Request, parameters: Mapping[str, str]) 
     return trial.redirect_uri if began_here else ""
 
 
-def person_of(
-    site: Site,
-    signed_in: SignedIn,
-    client: Client,
-    consent: Consent | None,
-    meant: frozenset[str],
-) -> Person:
+def person_of(site: Site, present: Present, client: Client, meant: frozenset[str]) -> Person:
     """Who is signed in, as the rules see them."""
-    session = signed_in.session
-    is_meant = meant <= {site.subjects.of(signed_in.user, client)}
-    return Person(session.id, session.auth_time, consent, session.methods, is_meant)
+    session = present.signed_in.session
+    is_meant = not meant or meant <= {site.subjects.of(present.signed_in.user, client)}
+    return Person(session.id, session.auth_time, present.consent, session.methods, is_meant)
 
 
 async def _meant(

@@ -33,7 +33,7 @@ from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin,
 from valetkey.authorization.protocol.response_type import ResponseMode
 from valetkey.authorization.sign_in.cookies import Cookies
 from valetkey.authorization.sign_in.factors.proof import Factors
-from valetkey.authorization.sign_in.session import SignedIn, find_signed_in
+from valetkey.authorization.sign_in.session import Present, SignedIn, find_present
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
@@ -196,13 +196,20 @@ class Site:
 
     async def signed_in(self, request: Request) -> SignedIn | None:
         """Who is signed in in this browser; that they were here is noted once a minute."""
+        present = await self.present(request, "")
+        return None if present is None else present.signed_in
+
+    async def present(self, request: Request, client_id: str) -> Present | None:
+        """The same, with what they allow this client."""
         cookie = self.cookies.session(request)
         if not cookie:
             return None
         key, sessions, now = self.keyring.fingerprint_key, self.sessions, request.at
-        found = await self.store.read(lambda tx: find_signed_in(tx, cookie, key, sessions, now))
-        if found is not None and found.is_stale(now):
-            seen = found.session.id
+        found = await self.store.read(
+            lambda tx: find_present(tx, cookie, client_id, key, sessions, now)
+        )
+        if found is not None and found.signed_in.is_stale(now):
+            seen = found.signed_in.session.id
             await self.store.write(lambda tx: tx.sessions.touch(seen, now))
         return found
 

@@ -45,7 +45,7 @@ class Sessions:
             " WHERE fingerprint = :fingerprint",
             fingerprint=fingerprint,
         )
-        return None if row is None else _session(row)
+        return None if row is None else session_of(row)
 
     def find_by_id(self, session_id: str) -> Session | None:
         """The session with this public id, ended or not."""
@@ -54,7 +54,7 @@ class Sessions:
             " ended_at, proved_at, proved_by, device_id FROM sessions WHERE id = :id",
             id=session_id,
         )
-        return None if row is None else _session(row)
+        return None if row is None else session_of(row)
 
     def live_of(self, uid: Uid, now: Instant) -> Sequence[Session]:
         """The user's sessions that have not ended."""
@@ -66,7 +66,7 @@ class Sessions:
             uid=uid,
             now=now,
         )
-        return [_session(row) for row in rows]
+        return [session_of(row) for row in rows]
 
     def touch(self, session_id: str, now: Instant) -> None:
         """Note that the session was used."""
@@ -119,7 +119,8 @@ class Sessions:
         )
 
 
-def _session(row: Row) -> Session:
+def session_of(row: Row) -> Session:
+    """The session of a row with the columns of `find`, in their order."""
     return Session(
         id=row[0],
         uid=Uid(row[1]),
