@@ -52,7 +52,9 @@ class Scope:
 
     def __and__(self, other: "Scope") -> "Scope":
         """What both name, in this one's order."""
-        return Scope(tuple(name for name in self.names if name in other.names))
+        if self.names == other.names:
+            return self
+        return Scope(tuple([name for name in self.names if name in other.names]))
 
     def __or__(self, other: "Scope") -> "Scope":
         """What either names, this one's first."""
@@ -60,11 +62,11 @@ class Scope:
 
     def __sub__(self, other: "Scope") -> "Scope":
         """What this one names and the other does not."""
-        return Scope(tuple(name for name in self.names if name not in other.names))
+        return Scope(tuple([name for name in self.names if name not in other.names]))
 
     def __le__(self, other: "Scope") -> bool:
         """Whether the other names everything that this one does."""
-        return all(name in other.names for name in self.names)
+        return self.names == other.names or frozenset(other.names).issuperset(self.names)
 
     def __eq__(self, other: object) -> bool:
         """Whether both name the same, in any order."""

@@ -7,6 +7,7 @@ browser does where there is a backslash.
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
 _LOOPBACK_URI = re.compile(
     r"http://(127\.0\.0\.1|\[::1\])(?::([1-9][0-9]{0,4}))?((?:[/?][^\n]*)?)", re.ASCII
 )
+_UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]*")
 _LAST_PORT = 65_535
 _LONGEST_NAME = 253
 
@@ -92,6 +94,7 @@ def matches_redirect_uri(registered: str, presented: str, *, native: bool) -> bo
     return ours is not None and ours == _without_port(presented)
 
 
+@lru_cache(maxsize=1_024)
 def origin(url: str) -> str:
     """Scheme, host and unusual port; for a private scheme the scheme and colon, as CSP names it.
 
@@ -123,7 +126,12 @@ def with_fragment(url: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 def encode_pairs(pairs: Iterable[tuple[str, str]]) -> str:
     """`name=value&…` in UTF-8, all but letters, digits and `-._~` percent-encoded."""
-    return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in pairs)
+    return "&".join([f"{_quoted(name)}={_quoted(value)}" for name, value in pairs])
+
+
+def _quoted(text: str) -> str:
+    # Codes and names need no encoding, and to look is cheaper than to encode.
+    return text if _UNRESERVED.fullmatch(text) else quote(text, safe="")
 
 
 def take_apart(text: str) -> Web | None:

@@ -49,11 +49,12 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     """
     text = request.the("refresh_token")
     parts = take_apart(text)
-    found = None if parts is None else tx.grants.find(parts[1])
-    if parts is None or found is None or found.grant.client_id != request.client.id:
+    looked_at = None if parts is None else tx.grants.find_with_user(parts[1])
+    if parts is None or looked_at is None:
         return _unknown()
-    grant, user = found.grant, tx.users.find(found.grant.uid)
-    if grant.refresh_print is None or user is None:
+    found, user = looked_at
+    grant = found.grant
+    if grant.client_id != request.client.id or grant.refresh_print is None:
         return _unknown()
     fingerprint = fingerprint_of(request.fingerprints, *parts)
     presented = _Presented(text, fingerprint, found, user)

@@ -75,6 +75,7 @@ _SHOWN = 200
 LONGEST_HINT = 6_000
 """Characters in an `id_token_hint`."""
 
+_OFFLINE = Scope.of(OFFLINE_ACCESS)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CLIENT_ID = re.compile(r"[\x20-\x7e]+")
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -119,7 +120,8 @@ class AuthorizationRequest:
     @property
     def single_claims(self) -> tuple[str, ...]:
         """The personal claims that are asked for by name and by no scope, in order of the names."""
-        return tuple(sorted(self.claims.names.difference(claims_of_scope(self.scope))))
+        named = self.claims.names
+        return tuple(sorted(named.difference(claims_of_scope(self.scope)))) if named else ()
 
     @property
     def may_interact(self) -> bool:
@@ -282,7 +284,8 @@ def _nonce(text: str, response_type: ResponseType) -> str:
 
 
 def _scope(text: str, client: Client, known: Collection[str], response_type: ResponseType) -> Scope:
-    allowed = Scope(tuple(name for name in client.scope - CLIENT_SCOPE if name in known))
+    names = (client.scope - CLIENT_SCOPE).names
+    allowed = Scope(tuple([name for name in names if name in known]))
     wanted = Scope.parse(text) or ((client.default_scope & allowed) or allowed)
     if not wanted or not wanted <= allowed:
         _refuse(
@@ -298,7 +301,7 @@ def _scope(text: str, client: Client, known: Collection[str], response_type: Res
     if response_type.has_code and client.may_use(GrantTypeName.REFRESH_TOKEN):
         return wanted
     # Core section 11: ignored where no refresh token can come of it.
-    return (wanted - Scope.of(OFFLINE_ACCESS)) or wanted
+    return (wanted - _OFFLINE) or wanted
 
 
 def _prompt(text: str) -> frozenset[Prompt]:

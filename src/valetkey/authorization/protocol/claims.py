@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import ClassVar, NoReturn, cast
 
@@ -61,6 +62,8 @@ CLAIMS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 PERSONAL_CLAIMS = frozenset(name for names in CLAIMS_OF.values() for name in names)
 """Everything a record says about its person."""
+
+_NO_NAMES: frozenset[str] = frozenset()
 
 SIGN_IN_CLAIMS = ("sub", "auth_time", "acr", "amr")
 """What can be asked for about a sign-in."""
@@ -143,6 +146,8 @@ class ClaimsRequest:
     @property
     def names(self) -> frozenset[str]:
         """The personal claims asked for, which their person must allow."""
+        if not self.userinfo and not self.id_token:
+            return _NO_NAMES
         return PERSONAL_CLAIMS.intersection((*self.userinfo, *self.id_token))
 
     @property
@@ -152,6 +157,8 @@ class ClaimsRequest:
 
     def only(self, names: Collection[str]) -> "ClaimsRequest":
         """The same without the personal claims that are not among `names`."""
+        if not self.userinfo and not self.id_token:
+            return self
 
         def kept(wishes: Mapping[str, Wish]) -> Mapping[str, Wish]:
             return {
@@ -178,7 +185,13 @@ _ANY = Wish()
 
 def claims_of_scope(scope: Collection[str]) -> tuple[str, ...]:
     """The names of the claims that this scope asks for."""
-    return tuple(name for each, names in CLAIMS_OF.items() if each in scope for name in names)
+    return _claims_of(tuple([each for each in CLAIMS_OF if each in scope]))
+
+
+@cache
+def _claims_of(scopes: tuple[str, ...]) -> tuple[str, ...]:
+    # As many as there are subsets of five names, and no more.
+    return tuple(name for each in scopes for name in CLAIMS_OF[each])
 
 
 def user_claims(user: User, names: Collection[str]) -> dict[str, object]:

@@ -199,7 +199,8 @@ def _sign_in_problem(
 def _covers(consent: Consent | None, request: AuthorizationRequest) -> bool:
     if consent is None or not request.scope <= consent.scope:
         return False
-    return consent.claims.union(claims_of_scope(consent.scope)).issuperset(request.single_claims)
+    single = request.single_claims
+    return not single or consent.claims.union(claims_of_scope(consent.scope)).issuperset(single)
 
 
 def identity_is_assured(request: AuthorizationRequest, known: Known) -> bool:

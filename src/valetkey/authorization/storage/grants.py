@@ -4,11 +4,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
+from valetkey.authorization.storage.users import user_of
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
@@ -106,6 +107,24 @@ class Grants:
             id=grant_id,
         )
         return None if row is None else _standing_grant(row)
+
+    def find_with_user(self, grant_id: str) -> tuple[StandingGrant, User] | None:
+        """The same, and the user: every refresh needs both."""
+        row = self.db.row(
+            "SELECT g.id, g.client_id, g.uid, g.session_id, g.scope, g.audience, g.grant_type,"
+            " g.auth_time, g.created_at, g.last_used_at, g.expires_at, g.refresh_print,"
+            " g.refresh_expires_at, g.generation, g.revoked_at, g.revoked_because,"
+            " g.sid, g.methods, g.claims, g.previous_print, g.successor, g.rotated_at,"
+            " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at,"
+            " u.uid, u.username, u.email, u.email_verified_at, u.name, u.created_at,"
+            " u.changed_at, u.disabled_at, u.claims, u.role,"
+            " EXISTS (SELECT 1 FROM memberships WHERE uid = u.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = u.uid)"
+            " FROM grants g JOIN clients c ON c.id = g.client_id JOIN users u ON u.uid = g.uid"
+            " LEFT JOIN sessions s ON s.id = g.session_id WHERE g.id = :id",
+            id=grant_id,
+        )
+        return None if row is None else (_standing_grant(row), user_of(row[26:]))
 
     def live_of_user(self, uid: Uid, now: Instant) -> Sequence[Grant]:
         """The user's grants that have not ended, oldest first."""

@@ -1,5 +1,6 @@
 """How long answers take: in which steps it is counted, and what the counts say."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ class Outcome(StrEnum):
     FAILED = "failed"  # by our fault, or because too many asked
 
 
+_GOOD = Outcome.GOOD.value
+_STEPS_AND_LONGER = (*_STEPS, LONGER)
+
+
 @dataclass(frozen=True, slots=True)
 class Hour:
     """One hour: how many answers, how many of them failures, and how long they took.
@@ -56,11 +61,10 @@ def start_of(hour: int) -> Instant:
 
 def key_of(at: Instant, status: int, seconds: float) -> Key:
     """Under what an answer is counted."""
-    outcome = Outcome.GOOD
+    outcome = _GOOD
     if status >= _REFUSED:
-        outcome = Outcome.FAILED if status >= _FAILED else Outcome.REFUSED
-    took = seconds * 1_000
-    return hour_of(at), outcome.value, next((step for step in _STEPS if took <= step), LONGER)
+        outcome = Outcome.FAILED.value if status >= _FAILED else Outcome.REFUSED.value
+    return hour_of(at), outcome, _STEPS_AND_LONGER[bisect_left(_STEPS, seconds * 1_000)]
 
 
 def last_hours(tx: Transaction, now: Instant, count: int) -> Sequence[Hour]:

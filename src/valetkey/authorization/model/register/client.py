@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import PROFILES, Profile, ProfileName
@@ -163,8 +164,9 @@ class Client:
         Where the answers go is part of it: who only holds a client's secret may move its redirect
         URIs (specification S22), and must not inherit what people allowed.
         """
-        places = " ".join(sorted({origin(uri) for uri in self.redirect_uris}))
-        return f"{self.name}\n{self.logo_uri}\n{self.policy_uri}\n{self.tos_uri}\n{places}"
+        return _appearance(
+            self.name, self.logo_uri, self.policy_uri, self.tos_uri, self.redirect_uris
+        )
 
     def may_use(self, grant_type: str) -> bool:
         """Whether it is registered for this grant type and its profile permits it."""
@@ -185,6 +187,15 @@ class Client:
         if not self.redirect_uris:
             return ""
         return origin(self.redirect_uris[0]).partition("://")[2] or self.redirect_uris[0]
+
+
+@lru_cache(maxsize=1_024)
+def _appearance(
+    name: str, logo_uri: str, policy_uri: str, tos_uri: str, redirect_uris: tuple[str, ...]
+) -> str:
+    # Asked for twice by every authorization; a client's looks hardly ever change.
+    places = " ".join(sorted({origin(uri) for uri in redirect_uris}))
+    return f"{name}\n{logo_uri}\n{policy_uri}\n{tos_uri}\n{places}"
 
 
 def client_without_rights(client_id: str, now: Instant) -> Client:
