@@ -18,6 +18,7 @@ import pytest
 from valetkey.database.engine import Connection, ConstraintViolated, DatabaseUnavailable, Row
 from valetkey.database.sqlite import SQLite
 from valetkey.database.sqlite_connection import open_writer
+from valetkey.database.sqlite_writer import Checkpoints
 from valetkey.kernel.refusal import Mistake
 
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY)"
@@ -132,6 +133,26 @@ def test_works_of_one_moment_share_a_commit_though_the_writer_is_idle(tmp_path: 
         await engine.close()
 
     asyncio.run(story())
+
+
+def test_a_log_begins_anew_though_somebody_writes_all_the_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    raw = open_writer(path, patience=1.0)
+    checkpoints = Checkpoints(path, pages=10, longest=40)
+    lengths: list[int] = []
+
+    def hook(connection: apsw.Connection, name: str, pages: int) -> int:
+        lengths.append(pages)
+        return checkpoints.committed(connection, name, pages)
+
+    raw.set_wal_hook(hook)
+    raw.execute("CREATE TABLE a (id INTEGER PRIMARY KEY)")
+    while len(lengths) < 20_000 and lengths == sorted(lengths):
+        raw.execute("INSERT INTO a (id) VALUES (NULL)")
+    checkpoints.close()
+    assert lengths[-1] < lengths[-2]
+    assert raw.execute("SELECT count(*) FROM a").fetchall() == [(len(lengths) - 1,)]
+    raw.close()
 
 
 def test_a_work_that_raises_after_it_wrote_is_undone_alone(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The one thread that writes to a SQLite database: many transactions in one commit."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -26,6 +27,78 @@ _LARGEST_BATCH = 256
 # and between two attempts. SQLite's own waiting grows to 100 ms and would starve a busy server.
 _PATIENCE = 5.0
 _ATTEMPT_EVERY = 0.001
+# Pages of the log that are copied into the database at a time, and at which the log is to end.
+_LOG_PAGES = 1_000
+_LONGEST_LOG = 8_000
+
+
+class Checkpoints:
+    """Copies the log into the database, on a thread of its own.
+
+    SQLite would do it at the end of a commit, and everybody who writes would wait: in a large
+    database a thousand pages lie in a thousand places. A log begins anew when a commit finds all of
+    it copied, which may never be while others commit meanwhile; so where it has become long, the
+    writer copies the little that was left.
+    """
+
+    def __init__(self, path: Path, *, pages: int = _LOG_PAGES, longest: int = _LONGEST_LOG) -> None:
+        """Copy `pages` of the log at a time, and end it when it has grown to `longest`."""
+        self._path = path
+        self._pages = pages
+        self._longest = longest
+        self._due = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._copied = 0
+        self._rest = False
+
+    def committed(self, raw: apsw.Connection, _: str, pages: int) -> int:
+        """SQLite's hook after a commit: the log has so many pages now."""
+        if pages < self._copied:
+            # It has begun anew.
+            self._copied = 0
+        if self._rest:
+            self._rest = False
+            self._copy(raw)
+        elif pages - self._copied >= self._pages:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="valetkey-checkpoint", daemon=True
+                )
+                self._thread.start()
+            self._due.set()
+        return apsw.SQLITE_OK
+
+    def close(self) -> None:
+        """End the thread; its connection is closed when this returns."""
+        self._closed = True
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        raw: apsw.Connection | None = None
+        while True:
+            self._due.wait()
+            self._due.clear()
+            if self._closed:
+                break
+            # It may be that it cannot be opened now; the next commit asks again.
+            with contextlib.suppress(apsw.Error, OSError):
+                raw = raw or open_writer(self._path, patience=_PATIENCE)
+                if self._copy(raw) >= self._longest:
+                    # What came meanwhile is little, and what comes while that is copied is less.
+                    self._copy(raw)
+                    self._rest = True
+        if raw is not None:
+            raw.close()
+
+    def _copy(self, raw: apsw.Connection) -> int:
+        """Copy what there is; pages of the log. Where another process is at it, nothing is done."""
+        with contextlib.suppress(apsw.Error):
+            pages, self._copied = raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            return pages
+        return 0
 
 
 class Writer:
@@ -38,7 +111,8 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._raw = open_writer(path, patience=_PATIENCE)
+        self._checkpoints = Checkpoints(path)
+        self._raw = self._opened()
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._queue_turn = threading.Lock()
         self._coming: dict[asyncio.AbstractEventLoop, list[Asked]] = {}
@@ -86,7 +160,13 @@ class Writer:
             if batch:
                 self._transact(batch)
                 tell(batch)
+        self._checkpoints.close()
         self._raw.close()
+
+    def _opened(self) -> apsw.Connection:
+        raw = open_writer(self._path, patience=_PATIENCE)
+        raw.set_wal_hook(self._checkpoints.committed)
+        return raw
 
     def _waiting(self) -> tuple[list[Asked], bool]:
         """Everything that waits, at least one; and whether it is the last of all."""
@@ -139,7 +219,7 @@ class Writer:
                 self._raw.execute("BEGIN IMMEDIATE")
             except apsw.ConnectionClosedError:
                 # An earlier failure took the connection with it.
-                self._raw = open_writer(self._path, patience=_PATIENCE)
+                self._raw = self._opened()
             except apsw.BusyError:
                 if time.monotonic() > deadline:
                     raise
