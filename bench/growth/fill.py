@@ -1,23 +1,15 @@
-"""Fills the authorization server's SQLite file: every row is a copy of one that the server wrote.
+"""What a full database holds: every row is a copy of one that the server wrote.
 
-Only what tells rows apart is made anew. Nobody else may have the file open meanwhile, except in
-`expire`.
+Only what tells rows apart is made anew, by the database itself.
 """
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import cast
 
-import apsw
-
-_PRINT = "substr(hex(randomblob(22)), 1, 43)"
-_ID = "substr(t.id, 1, 3) || substr(hex(randomblob(11)), 1, 22)"
-_CHUNK = 2_000
-_DAY = 86_400
+DAY = 86_400
 
 Columns = Mapping[str, str]
+"""The columns that a copy has anew: an expression of `i`, its number, and of `t`, the original."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,115 +21,111 @@ class Size:
     clients: int
 
 
-def fill(path: Path, size: Size) -> None:
-    """Add so many of each, with the sessions, consents and events that go with them."""
-    raw = apsw.Connection(str(path))
-    raw.pragma("journal_mode", "OFF")
-    raw.pragma("synchronous", "OFF")
-    raw.pragma("cache_size", -1_000_000)
-    # Built once at the end, an index costs a tenth of what it costs row by row.
-    found = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
-    indexes = raw.execute(found).fetchall()
-    with raw:
-        for name, _ in indexes:
-            raw.execute(f"DROP INDEX {name}")
-        for table, which, count, columns in _plan(size, int(time.time())):
-            _copy(raw, table, which, count, columns)
-        for _, sql in indexes:
-            raw.execute(str(sql))
-    raw.pragma("journal_mode", "WAL")
-    raw.close()
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What the two engines spell differently.
 
-
-def expire(path: Path, per_second: int, seconds: int) -> int:
-    """Add rows of which so many expire in each of the next seconds, from the third on; how many.
-
-    The server may be at work: others write in between.
+    `fingerprint` is an expression for 43 letters by chance, `chance` for 22; `padded` writes a
+    number with 22 digits, `hexed` a text in hexadecimal digits.
     """
-    raw = apsw.Connection(str(path))
-    raw.set_busy_timeout(10_000)
-    begins = int(time.time()) + 3
-    each = per_second * seconds // len(_EXPIRING)
-    for table, (late, columns) in _EXPIRING.items():
-        for first in range(0, each, _CHUNK):
-            ends = f"{begins - late} + (i + {first}) * {seconds} / {each}"
-            with raw:
-                _copy(raw, table, "1", min(_CHUNK, each - first), {**columns, "expires_at": ends})
-            time.sleep(0.02)
-    raw.close()
-    return each * len(_EXPIRING)
+
+    fingerprint: str
+    chance: str
+    padded: Callable[[str], str]
+    hexed: Callable[[str], str]
+
+    @property
+    def id(self) -> str:
+        """An id of the kind that the original has."""
+        return f"substr(t.id, 1, 3) || {self.chance}"
 
 
-def expired(path: Path) -> int:
-    """How many rows of those tables have expired and are still there."""
-    raw = apsw.Connection(str(path))
-    now = int(time.time())
-    count = 0
-    for table, (late, _) in _EXPIRING.items():
-        sql = f"SELECT count(*) FROM {table} WHERE expires_at <= ?"
-        count += cast("int", raw.execute(sql, (now - late,)).fetchall()[0][0])
-    raw.close()
-    return count
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """So many of one table's rows.
+
+    `of` is the condition that finds the original; "" where every column is made anew.
+    """
+
+    table: str
+    of: str
+    count: int
+    columns: Columns
 
 
-# Seconds for which the server remembers what expired, and what tells the rows apart.
-_EXPIRING: Mapping[str, tuple[int, Columns]] = {
-    "vouchers": (3_600, {"fingerprint": _PRINT}),
-    "access_tokens": (0, {"fingerprint": _PRINT, "id": _ID}),
-    "grants": (3 * _DAY, {"id": _ID, "refresh_print": _PRINT}),
-    "sessions": (0, {"id": _ID, "fingerprint": _PRINT}),
-}
+@dataclass(frozen=True, slots=True)
+class Expiring:
+    """A table that is swept: `late` seconds after a row has expired it is deleted."""
+
+    table: str
+    late: int
+    columns: Columns
 
 
-def _plan(size: Size, now: int) -> Iterator[tuple[str, str, int, Columns]]:
-    """Table, which of its rows is copied, how often, and the columns that are told anew."""
+def expiring(speaks: Dialect) -> tuple[Expiring, ...]:
+    """The tables of which rows expire as people and apps go about their day."""
+    return (
+        Expiring("vouchers", 3_600, {"fingerprint": speaks.fingerprint}),
+        Expiring("access_tokens", 0, {"fingerprint": speaks.fingerprint, "id": speaks.id}),
+        Expiring("grants", 3 * DAY, {"id": speaks.id, "refresh_print": speaks.fingerprint}),
+        Expiring("sessions", 0, {"id": speaks.id, "fingerprint": speaks.fingerprint}),
+    )
+
+
+def plan(size: Size, now: int, speaks: Dialect) -> Iterator[Copies]:
+    """Everything that many grants, users and clients leave in the database until `now`."""
     users, clients = max(1, size.users), max(1, size.clients)
-    uid = "(i * 9007199254 + 1)"
     user = f"(i % {users})"
-    of_user = f"({user} * 9007199254 + 1)"
     of_client = f"'client-' || (({user} * 7 + i / {users}) % {clients})"
-    session = "'se_' || printf('%022d', {})"
-    past = f"{now} - {170 * _DAY} + i * {169 * _DAY} / {max(1, size.grants)}"
-    names = {"username": "'user' || i", "username_key": "'user' || i"}
-    mails = {"email": "'user' || i || '@example.com'", "email_key": "'user' || i || '@example.com'"}
-    yield "uids", "1", size.users, {"uid": uid}
-    yield "users", "1", size.users, {"uid": uid, **names, **mails}
-    yield "credentials", "kind = 'password'", size.users, {"id": _ID, "uid": uid}
-    yield (
-        "sessions",
-        "1",
-        size.users,
-        {"id": session.format("i"), "fingerprint": _PRINT, "uid": uid},
-    )
-    yield "clients", "id = 'phone'", size.clients, {"id": "'client-' || i"}
-    yield (
-        "client_secrets",
-        "1",
-        size.clients,
-        {"id": _ID, "client_id": "'client-' || i", "fingerprint": _PRINT},
-    )
-    owned = {"uid": of_user, "client_id": of_client}
-    yield "consents", "1", size.grants, owned
-    dated = {"created_at": past, "last_used_at": past, "expires_at": f"{past} + {180 * _DAY}"}
-    prints = {"refresh_print": _PRINT, "sid": session.format(user)}
-    yield "grants", "1", size.grants, {"id": _ID, **owned, **dated, **prints}
-    yield "events", "uid IS NOT NULL", size.grants, {"id": _ID, **owned, "at": past}
-    some_client = f"'client-' || (i % {clients})"
-    told = {"session_id": session.format("i"), "client_id": some_client}
-    yield "participants", "1", size.users, told
-    later = {"expires_at": f"{now + _DAY}"}
-    tokens = {"fingerprint": _PRINT, "id": _ID, **later}
-    yield "access_tokens", "1", size.grants // 10, tokens
-    yield "vouchers", "1", size.grants // 100, {"fingerprint": _PRINT, **later}
+    owned = {"uid": _uid(user), "client_id": of_client}
+    past = f"{now} - {170 * DAY} + i * {169 * DAY} / {max(1, size.grants)}"
+    yield from _people(size, speaks)
+    yield Copies("clients", "id = 'phone'", size.clients, {"id": "'client-' || i"})
+    secret = {"id": speaks.id, "client_id": "'client-' || i", "fingerprint": speaks.fingerprint}
+    yield Copies("client_secrets", "1 = 1", size.clients, secret)
+    yield Copies("consents", "1 = 1", size.grants, owned)
+    dated = {"created_at": past, "last_used_at": past, "expires_at": f"{past} + {180 * DAY}"}
+    session = {"session_id": f"'se_' || {speaks.padded(user)}"}
+    told = {"id": speaks.id, "refresh_print": speaks.fingerprint}
+    yield Copies("grants", "1 = 1", size.grants, {**owned, **dated, **session, **told})
+    yield Copies("events", "uid IS NOT NULL", size.grants, {"id": speaks.id, **owned, "at": past})
+    lately = {"last_day": f"({past}) / {DAY}"}
+    yield Copies("usage_people", "", size.grants, {**owned, **lately})
+    later = {"expires_at": f"{now + DAY}"}
+    token = {"fingerprint": speaks.fingerprint, "id": speaks.id, **later}
+    yield Copies("access_tokens", "1 = 1", size.grants // 10, token)
+    code = {"fingerprint": speaks.fingerprint, **later}
+    yield Copies("vouchers", "1 = 1", size.grants // 100, code)
 
 
-def _copy(raw: apsw.Connection, table: str, which: str, count: int, columns: Columns) -> None:
-    if count <= 0:
-        return
-    names = [str(row[1]) for row in raw.execute(f"PRAGMA table_info({table})")]
-    values = ", ".join(columns.get(name, f"t.{name}") for name in names)
-    raw.execute(
-        f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {count - 1}),"
-        f" t AS MATERIALIZED (SELECT * FROM {table} WHERE {which} LIMIT 1)"
-        f" INSERT INTO {table} ({', '.join(names)}) SELECT {values} FROM n CROSS JOIN t"
+def settle(now: int) -> tuple[str, ...]:
+    """Statements that say of the copies what the server has done with rows that old.
+
+    Events are counted and people can be found: it would else begin with both as it starts.
+    """
+    return (
+        f"UPDATE usage_cursor SET at = {now}, event_id = '' WHERE name = 'events'",
+        "UPDATE turns SET taken = (SELECT max(uid) FROM users) WHERE name = 'people_words'",
     )
+
+
+def _people(size: Size, speaks: Dialect) -> Iterator[Copies]:
+    uid = {"uid": _uid("i")}
+    name, mail = "'user' || i", "'user' || i || '@example.com'"
+    names = {"username": name, "username_key": name, "email": mail, "email_key": mail}
+    yield Copies("uids", "1 = 1", size.users, uid)
+    yield Copies("users", "1 = 1", size.users, {**uid, **names})
+    for word in (name, mail, "'example.com'"):
+        yield Copies("people_words", "", size.users, {**uid, "word": speaks.hexed(word)})
+    password = {"id": speaks.id, **uid}
+    yield Copies("credentials", "kind = 'password'", size.users, password)
+    session = f"'se_' || {speaks.padded('i')}"
+    signed_in = {"id": session, "fingerprint": speaks.fingerprint, **uid}
+    yield Copies("sessions", "1 = 1", size.users, signed_in)
+    app = {"session_id": session, "client_id": f"'client-' || (i % {max(1, size.clients)})"}
+    yield Copies("participants", "1 = 1", size.users if size.clients else 0, app)
+
+
+def _uid(number: str) -> str:
+    """A uid that does not tell how many there are, as the server's do not."""
+    return f"({number} * 9007199254 + 1)"

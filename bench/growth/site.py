@@ -3,30 +3,42 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
+import psycopg
+
 from bench.growth.asks import Flow, machine
-from bench.growth.fill import Size, fill
-from bench.servers import family, start, worked
+from bench.growth.fill import Size
+from bench.growth.on_postgresql import PostgreSQLDatabase
+from bench.growth.on_sqlite import SQLiteFile
+from bench.peers.peer import worked
+from bench.peers.postgres import SETTINGS
+from bench.servers import family, start
 from bench.workloads import CALLBACK, CHALLENGE, PASSWORD, Place
+from tests.support import postgres as cluster
 from valetkey.testing.person import Person
 
 PEOPLE = 32
 """So many sign in, each with a name of their own."""
 
+_DATABASES = ("tokens", "objects")
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """It, while it answers; `cookies` are those of the people who are signed in."""
+    """It, while it answers; `cookies` are those of the people who are signed in.
+
+    `parents` are the processes whose families do its work: those of PostgreSQL, and ours.
+    """
 
     name: str
     url: str
-    parent: int
-    database: Path
+    parents: Sequence[int]
+    database: SQLiteFile | PostgreSQLDatabase
     cookies: tuple[dict[str, str], ...]
 
     @property
@@ -35,29 +47,63 @@ class Site:
         return Place.of(self.url)
 
     def worked(self) -> float:
-        """Seconds of CPU used so far, by all its processes."""
-        return sum(worked(pid) for pid in family(self.parent))
+        """Seconds of CPU used so far, by all its processes and those of its database."""
+        return sum(worked(pid) for parent in self.parents for pid in family(parent))
 
     def memory(self) -> int:
         """Megabytes resident in the process that answers."""
-        for pid in family(self.parent):
+        for pid in family(self.parents[-1]):
             if ".serving.authorization" in Path(f"/proc/{pid}/cmdline").read_text():
                 status = Path(f"/proc/{pid}/status").read_text()
                 return int(status.partition("VmRSS:")[2].split()[0]) // 1_000
-        raise AssertionError(self.parent)
+        raise AssertionError(self.parents)
 
 
 @contextmanager
-def site(here: Path, name: str, size: Size) -> Generator[Site]:
-    """Serve with `size` more of everything than one flow leaves, and `PEOPLE` signed in."""
-    database = here / "valetkey" / "authorization.db"
-    with start(here, workers=1) as began:
-        url = began.auth
-        asyncio.run(_first(Place.of(url), _sign_in(url, "ada")))
-    fill(database, size)
-    with _again(here) as parent:
+def site(here: Path, name: str, size: Size, *, on_postgresql: bool = False) -> Generator[Site]:
+    """Serve with `size` more of everything than one flow leaves, and `PEOPLE` signed in.
+
+    What is in the folder `here` from an earlier time is served as it is.
+    """
+    here.mkdir(exist_ok=True, parents=True)
+    with ExitStack() as stack:
+        parents: list[int] = []
+        urls: list[str] = []
+        database: SQLiteFile | PostgreSQLDatabase
+        if on_postgresql:
+            urls, parent = stack.enter_context(_cluster(here / "pg"))
+            parents.append(parent)
+            database = PostgreSQLDatabase(urls[0])
+        else:
+            database = SQLiteFile(here / "valetkey" / "authorization.db")
+        filled = here / "url"
+        if not filled.exists():
+            with start(here, workers=1, databases=urls) as began:
+                asyncio.run(_first(Place.of(began.auth), _sign_in(began.auth, "ada")))
+            database.fill(size)
+            filled.write_text(began.auth)
+        url = filled.read_text()
+        parents.append(stack.enter_context(_again(here)))
         people = tuple(_sign_in(url, f"user{number}") for number in range(PEOPLE))
-        yield Site(name, url, parent, database, people)
+        yield Site(name, url, parents, database, people)
+
+
+@contextmanager
+def _cluster(folder: Path) -> Generator[tuple[list[str], int]]:
+    """A PostgreSQL of its own, with every commit on disk: two databases, and its process."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / "data").exists():
+        cluster.create(folder)
+    cluster.start(folder / "data", folder, SETTINGS)
+    try:
+        with psycopg.connect(cluster.url(folder, "postgres"), autocommit=True) as raw:
+            for name in _DATABASES:
+                with suppress(psycopg.errors.DuplicateDatabase):
+                    raw.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
+        parent = int((folder / "data/postmaster.pid").read_text().split()[0])
+        yield [cluster.url(folder, name) for name in _DATABASES], parent
+    finally:
+        cluster.stop(folder / "data", mode="fast")
 
 
 @contextmanager
@@ -97,6 +143,8 @@ def _sign_in(url: str, username: str) -> dict[str, str]:
         "code_challenge_method": "S256",
     }
     page = person.open(f"{url}/oauth/authorize?{urlencode(asked)}")
-    page = person.allow(person.sign_in(page, username, PASSWORD))
+    page = person.sign_in(page, username, PASSWORD)
+    if "code" not in page.told:
+        page = person.allow(page)
     assert page.told["code"], page.text
     return dict(person.cookies)

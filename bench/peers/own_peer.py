@@ -27,8 +27,10 @@ _PATHS = Paths(
 
 
 @contextmanager
-def valetkey(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
-    """Both servers with one worker each; all their processes and those of PostgreSQL count."""
+def valetkey(
+    directory: Path, *, on_postgresql: bool = False, workers: int = 1
+) -> Generator[Peer]:
+    """Both servers, so many workers each; all their processes and those of PostgreSQL count."""
     with ExitStack() as stack:
         urls: list[str] = []
         parents: list[int] = []
@@ -36,7 +38,7 @@ def valetkey(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]
         if on_postgresql:
             urls, parent, engine = stack.enter_context(postgres())
             parents.append(parent)
-        servers = stack.enter_context(start(directory, workers=1, databases=urls))
+        servers = stack.enter_context(start(directory, workers=workers, databases=urls))
         parents.append(servers.parent)
         place = Place.of(servers.auth)
         started = first_answer(place, _PATHS.discovery, servers.began)

@@ -1,0 +1,230 @@
+"""`python -m bench.growth.scale`: one, two and four workers on PostgreSQL, on all cores there are.
+
+Each has a PostgreSQL of its own; they are visited in turn. The load takes its part of the same
+cores. So three things are told apart for each operation: the CPU of our workers, that of
+PostgreSQL, that of the load.
+
+With --slice each worker may use so much of a core and no more: what PostgreSQL and the load need is
+then free, as it is where they have cores of their own, and the ratio of two workers to one is that
+of two free cores.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import psycopg
+import uvloop
+
+from bench.growth.slices import sliced
+from bench.load import Worker, measure
+from bench.peers.own_peer import valetkey
+from bench.peers.peer import Peer, worked
+from bench.peers.work import (
+    CALLERS,
+    FLOW,
+    INTROSPECTION,
+    JWT,
+    MIX,
+    REFERENCE,
+    REFRESH,
+    USERINFO,
+    plan,
+)
+
+RESULTS = Path(__file__).parents[1] / "results/scale.json"
+WORKLOADS = (JWT, REFERENCE, INTROSPECTION, USERINFO, REFRESH, FLOW, MIX)
+_COUNTERS = """
+    SELECT (SELECT sum(xact_commit) FROM pg_stat_database),
+           (SELECT wal_sync FROM pg_stat_wal), (SELECT wal_bytes FROM pg_stat_wal),
+           (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
+"""
+_REPORTED = 1.2
+"""Seconds after which PostgreSQL's processes have said what they counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What one visit found, for each operation.
+
+    `rate` is operations a second by the clock; `own`, `database` and `load` microseconds of CPU;
+    `commits`, `syncs` (of the write-ahead log to the disk) and `log` (its bytes) are PostgreSQL's.
+    """
+
+    rate: float
+    own: float
+    database: float
+    load: float
+    commits: float = 0.0
+    syncs: float = 0.0
+    log: float = 0.0
+    connections: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Medians by workload and number of workers; `slice_` is the share of a core, 0 for all."""
+
+    cores: int
+    callers: int
+    rounds: int
+    seconds: float
+    slice_: float
+    visits: dict[str, dict[str, Visit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One number of workers, while they answer."""
+
+    workers: int
+    peer: Peer
+    asked: Mapping[str, Sequence[Worker]]
+
+    def cpu(self) -> tuple[float, float]:
+        """Seconds of CPU of our processes and of PostgreSQL's, so far."""
+        sums = [0.0, 0.0]
+        for pid in self.peer.pids():
+            sums[_is_of_database(pid)] += worked(pid)
+        return sums[0], sums[1]
+
+    def answering(self) -> list[int]:
+        """The processes of the authorization server that answer."""
+        return [pid for pid in self.peer.pids() if ".serving.authorization" in _command(pid)]
+
+    def counters(self) -> tuple[int, int, int, int]:
+        """PostgreSQL's commits, syncs and bytes of its log so far; connections at this moment."""
+        url = _socket(self.peer)
+        if url is None:
+            return 0, 0, 0, 1
+        with psycopg.connect(url) as raw:
+            row = raw.execute(_COUNTERS).fetchone()
+        assert row is not None
+        return int(row[0]), int(row[1]), int(row[2]), int(row[3])
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _is_of_database(pid: int) -> bool:
+    return "postgres" in _command(pid).partition(" ")[0]
+
+
+def _socket(peer: Peer) -> str | None:
+    """The URL of the database server: the postmaster's command line says where it lives."""
+    for pid in peer.pids():
+        words = _command(pid).split("\0")
+        if _is_of_database(pid) and "-D" in words:
+            folder = Path(words[words.index("-D") + 1]).parent
+            return f"postgresql://valetkey@/postgres?host={folder}"
+    return None
+
+
+async def visit(running: Running, workload: str, seconds: float) -> Visit:
+    """Ask for `seconds`, and say what an operation cost whom."""
+    await asyncio.sleep(_REPORTED)
+    counted = running.counters()
+    own, database = running.cpu()
+    load = time.process_time()
+    done = await measure(running.asked[workload], seconds)
+    load = time.process_time() - load
+    own_after, database_after = running.cpu()
+    await asyncio.sleep(_REPORTED)
+    after = running.counters()
+    each = done.operations
+    commits, syncs, log = (b - a for a, b in zip(counted[:3], after[:3], strict=True))
+    return Visit(
+        done.rate,
+        1e6 * (own_after - own) / each,
+        1e6 * (database_after - database) / each,
+        1e6 * load / each,
+        commits / each,
+        syncs / each,
+        log / each,
+        after[3] - 1,
+    )
+
+
+def median(visits: Sequence[Visit]) -> Visit:
+    """The median of each figure."""
+    return Visit(*map(statistics.median, zip(*map(astuple, visits), strict=True)))
+
+
+async def measured(
+    up: Sequence[Running], workloads: Sequence[str], rounds: int, seconds: float
+) -> dict[str, dict[str, Visit]]:
+    """Visit all in turn, once to warm up and then `rounds` times."""
+    found: dict[str, dict[str, Visit]] = {}
+    for workload in workloads:
+        visits: dict[str, list[Visit]] = {str(each.workers): [] for each in up}
+        for turn in range(rounds + 1):
+            for each in up:
+                seen = await visit(each, workload, seconds if turn else seconds / 2)
+                if turn:
+                    visits[str(each.workers)].append(seen)
+        found[workload] = {workers: median(each) for workers, each in visits.items()}
+        _show(workload, found[workload])
+    return found
+
+
+def _show(workload: str, found: Mapping[str, Visit]) -> None:
+    print(workload, flush=True)
+    first = next(iter(found.values()))
+    for workers, each in found.items():
+        print(
+            f"  {workers:>2}{each.rate:9,.0f}{each.rate / first.rate:8.2f}{each.own:8.0f}"
+            f"{each.database:8.0f}{each.load:8.0f}"
+            f"{each.rate * (each.own + each.database + each.load) / 1e6:8.2f}{each.commits:9.2f}"
+            f"{each.syncs:9.2f}{each.log / 1_000:8.1f}{each.connections:8.0f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Start them, visit them, print and perhaps keep what was found."""
+    parser = argparse.ArgumentParser(prog="python -m bench.growth.scale", description=__doc__)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--sqlite", action="store_true", help="on SQLite instead")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.5, help="for each visit")
+    parser.add_argument("--slice", type=float, default=0.0, help="of a core, for each worker")
+    parser.add_argument("--only", nargs="+", default=list(WORKLOADS), choices=WORKLOADS)
+    parser.add_argument("--keep", action="store_true", help=f"write {RESULTS.name}")
+    chosen = parser.parse_args()
+    cores = len(os.sched_getaffinity(0))
+    with ExitStack() as stack:
+        runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+        up: list[Running] = []
+        for workers in chosen.workers:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            peer = stack.enter_context(
+                valetkey(folder, on_postgresql=not chosen.sqlite, workers=workers)
+            )
+            up.append(Running(workers, peer, runner.run(plan(peer))))
+        if chosen.slice:
+            for each in up:
+                stack.enter_context(sliced(each.answering(), chosen.slice))
+        print(
+            f"{'workers':>4}{'per s':>6}{'times':>8}{'own us':>8}{'PG us':>8}{'load us':>8}"
+            f"{'cores':>8}{'commits':>9}{'syncs':>9}{'WAL kB':>8}{'conns':>8}"
+        )
+        found = runner.run(measured(up, chosen.only, chosen.rounds, chosen.seconds))
+    if chosen.keep:
+        told = Scale(cores, CALLERS, chosen.rounds, chosen.seconds, chosen.slice, found)
+        RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+
+
+if __name__ == "__main__":
+    main()
