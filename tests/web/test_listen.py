@@ -29,9 +29,10 @@ from tests.web import (
     statuses,
 )
 from valetkey.kernel.refusal import Mistake
-from valetkey.web.connection.exchange import Message
+from valetkey.web.connection.asked import Message
+from valetkey.web.connection.bind import bind
 from valetkey.web.exchange import Request, Response
-from valetkey.web.listen import RunningServer, bind, run, serve, tls_context
+from valetkey.web.listen import RunningServer, run, serve, tls_context
 from valetkey.web.router import App, Route
 
 GET_LAST = b"GET /none HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n"
@@ -247,7 +248,8 @@ def test_readiness_is_announced_when_connections_are_answered() -> None:
 
 PROGRAM = """
 from tests.web import small_app
-from valetkey.web.listen import bind, run, serve
+from valetkey.web.connection.bind import bind
+from valetkey.web.listen import run, serve
 sock = bind("127.0.0.1", 0)
 ready = lambda: print(sock.getsockname()[1], flush=True)
 run(serve(small_app(), sockets=[sock], on_ready=ready))

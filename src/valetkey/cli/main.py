@@ -11,7 +11,7 @@ import click
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
-from valetkey.config.load import environment
+from valetkey.config.environment import environment
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake, Refused
 

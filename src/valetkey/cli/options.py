@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from valetkey.config.load import USUAL_FILE, environment, find_file, load
+from valetkey.config.environment import environment
+from valetkey.config.load import USUAL_FILE, find_file, load
 from valetkey.config.settings import Settings
 
 config_file = click.option(

@@ -1,6 +1,5 @@
 """Loading: one TOML file, then the environment, then every problem at once."""
 
-import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,11 +31,6 @@ class Mistakes(Mistake):
         lines = "".join(f"\n  {problem}" for problem in problems)
         super().__init__(f"{source} has {count}:{lines}")
         self.problems = tuple(problems)
-
-
-def environment() -> Mapping[str, str]:
-    """The environment of this process, read here and nowhere else."""
-    return dict(os.environ)
 
 
 def load(path: Path | None, environment: Mapping[str, str]) -> Settings:

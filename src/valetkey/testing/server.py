@@ -30,7 +30,8 @@ from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 from valetkey.resource import app as resource
 from valetkey.resource.scopes import scopes_of
-from valetkey.web.listen import RunningServer, bind
+from valetkey.web.connection.bind import bind
+from valetkey.web.listen import RunningServer
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Sockets, TLS and the life of a server: bind, serve, and a server in a thread for tests."""
+"""TLS and the life of a server: serve, and a server in a thread for tests."""
 
 import asyncio
 import contextlib
@@ -16,34 +16,15 @@ import uvicorn
 import uvloop
 
 from valetkey.kernel.refusal import Mistake
+from valetkey.web.connection.bind import BACKLOG, bind
 from valetkey.web.connection.gate import Gate, Limits
 from valetkey.web.protocol import HttpProtocol
 from valetkey.web.router import App
 
-_BACKLOG = 2_048
 _GRACE_SECONDS = 10
 # Authenticated encryption with forward secrecy only; TLS 1.3 has nothing else (RFC 9325).
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _DEFAULTS = Limits()
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A socket that waits for connections at `host`, at a free port if `port` is 0.
-
-    A server that restarts need not wait until the connections of the last one are forgotten.
-    Raises Mistake if the address is not to be had.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        sock.listen(_BACKLOG)
-        sock.setblocking(False)
-    except OSError as error:
-        sock.close()
-        raise Mistake(f"cannot listen on {host}:{port}: {error.strerror}", "listen") from error
-    return sock
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
@@ -158,7 +139,7 @@ class _Server(uvicorn.Server):
                 lambda: HttpProtocol(self._app, self._gate, self.server_state, loop),
                 sock=sock,
                 ssl=self._tls,
-                backlog=_BACKLOG,
+                backlog=BACKLOG,
                 ssl_handshake_timeout=timeout,
                 ssl_shutdown_timeout=timeout,
             )

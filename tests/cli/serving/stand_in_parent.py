@@ -1,6 +1,5 @@
 """A supervisor over stand-in children. Arguments: the log, then server=behaviour=workers each."""
 
-import asyncio
 import socket
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ def server(log: str, described: str) -> Server:
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     command = (sys.executable, str(CHILD), behaviour, log)
-    return Server(name, command, listening, int(workers), {"PATH": "/bin"})
+    return Server(name, command, listening.detach(), int(workers), {"PATH": "/bin"})
 
 
 def announce() -> None:
@@ -30,4 +29,4 @@ if __name__ == "__main__":
         grace=0.5,
         first_delay=0.01,
     )
-    sys.exit(asyncio.run(supervisor.run()))
+    sys.exit(supervisor.run())

@@ -76,14 +76,14 @@ def test_one_child_prepares_before_any_other_begins(tmp_path: Path) -> None:
     with supervising(log, "authorization=good=2", "resource=fine=2") as parent:
         ready_line(parent)
     told = [(line[0], line[2]) for line in lines(log) if line[2].startswith("go")]
-    assert told[0] == ("good", "go prepare")
+    assert told[0] == ("good", "go 0 prepare")
     assert sorted(told) == [
-        ("fine", "go"),
-        ("fine", "go prepare"),
-        ("good", "go"),
-        ("good", "go prepare"),
+        ("fine", "go 0 prepare"),
+        ("fine", "go 1"),
+        ("good", "go 0 prepare"),
+        ("good", "go 1"),
     ]
-    assert told.index(("fine", "go prepare")) < told.index(("fine", "go"))
+    assert told.index(("fine", "go 0 prepare")) < told.index(("fine", "go 1"))
 
 
 def test_a_child_that_dies_is_replaced_and_ready_is_not_said_again(tmp_path: Path) -> None:

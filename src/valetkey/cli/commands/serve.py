@@ -1,26 +1,26 @@
 """`valetkey serve`: both servers, or one of them, supervised."""
 
-import asyncio
 import socket
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from stat import S_IWOTH
+from tempfile import mkdtemp
 from urllib.parse import urlsplit
 
 import click
 
-from valetkey.cli import options, say
-from valetkey.cli.serving.supervise import Server, Supervisor
-from valetkey.config.agreement import missing_files, servers
-from valetkey.config.load import Mistakes, environment
+from valetkey.cli import options
+from valetkey.cli.serving.plan import Answering, Plan
+from valetkey.config.agreement import Problem, missing_files, servers
+from valetkey.config.load import Mistakes
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
-from valetkey.resource.objects.declared.directory import read_directory
 from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
-from valetkey.web import log
-from valetkey.web.listen import bind
+from valetkey.web.connection.bind import bind
 
+_DECLARED = "valetkey.resource.objects.declared.directory"
+_LEDGER = "ledger"
 _NOT_FOR_RESOURCE = "VALETKEY__AUTHORIZATION__KEYRING_TEXT"
 
 
@@ -40,54 +40,50 @@ def command(server: str | None, config: Path | None) -> int:
     """
     settings = options.settings_of(config)
     names = (server,) if server else ("authorization", "resource")
-    log.set_up(settings.log.level, settings.log.format)
-    if problems := (*missing_files(settings, names), *read_directory(settings)[1]):
+    if problems := (*missing_files(settings, names), *_wrong_objects(settings)):
         raise Mistakes(str(settings.source.file or "the configuration"), problems)
     chosen = [(name, part) for name, part in servers(settings) if name in names]
     sockets = {name: _bound(name, part) for name, part in chosen}
     urls = {name: _url(part, sockets[name]) for name, part in chosen}
-    with TemporaryDirectory(prefix="valetkey-") as folder:
-        ledger = Path(folder) / "ledger"
-        SharedLedger.begin(ledger)
-        supervisor = Supervisor(
-            [
-                Server(
-                    name,
-                    _worker(name, settings),
-                    sockets[name],
-                    part.workers,
-                    _environment(name, urls, sockets, ledger),
-                )
-                for name, part in chosen
-            ],
-            announce=lambda: _announce(urls),
-        )
-        return asyncio.run(supervisor.run())
+    folder = Path(mkdtemp(prefix="valetkey-"))
+    SharedLedger.begin(folder / _LEDGER)
+    Plan(
+        servers=tuple(
+            Answering(
+                name, sockets[name].fileno(), part.workers, *_words(name, urls, sockets, folder)
+            )
+            for name, part in chosen
+        ),
+        ready=" ".join(["ready", *(f"{name}={url}" for name, url in urls.items())]),
+        file=str(settings.source.file or ""),
+        folder=str(folder),
+        level=settings.log.level,
+        style=settings.log.format,
+    ).take_over()
 
 
-def _announce(urls: Mapping[str, str]) -> None:
-    say.line(" ".join(["ready", *(f"{name}={url}" for name, url in urls.items())]))
-    sys.stdout.flush()
+def _wrong_objects(settings: Settings) -> Sequence[Problem]:
+    """What is wrong with the objects that are declared; what reads them is loaded if any are."""
+    if not settings.resource.objects:
+        return ()
+    folder = settings.source.directory / settings.resource.objects
+    if folder.is_dir() and not folder.stat().st_mode & S_IWOTH and not any(folder.iterdir()):
+        return ()
+    problems: Sequence[Problem] = import_module(_DECLARED).read_directory(settings)[1]
+    return problems
 
 
-def _worker(name: str, settings: Settings) -> tuple[str, ...]:
-    file = str(settings.source.file or "")
-    # -P: what lies in the working directory is nobody's module.
-    return (sys.executable, "-P", "-m", f"valetkey.cli.serving.{name}", file)
-
-
-def _environment(
-    name: str, urls: Mapping[str, str], sockets: Mapping[str, socket.socket], ledger: Path
-) -> Mapping[str, str]:
+def _words(
+    name: str, urls: Mapping[str, str], sockets: Mapping[str, socket.socket], folder: Path
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """What a child is given: not the other server's secrets, but the ports that were found."""
-    given = dict(environment())
-    if name == "resource":
-        given.pop(_NOT_FOR_RESOURCE, None)
-        given[VARIABLE] = str(ledger)
+    given: dict[str, str] = {}
     for other, url in urls.items():
         given[f"VALETKEY__{other.upper()}__URL"] = url
         given[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other])
-    return given
+    if name != "resource":
+        return given, ()
+    return {**given, VARIABLE: str(folder / _LEDGER)}, (_NOT_FOR_RESOURCE,)
 
 
 def _bound(name: str, server: ServerSettings) -> socket.socket:

@@ -3,7 +3,6 @@
 Addresses are the usual ones if they are free, else what the system gives.
 """
 
-import asyncio
 import contextlib
 import shutil
 import signal
@@ -20,10 +19,10 @@ from valetkey.cli.demo.site import PRINTER, Site, furnish, known_secrets
 from valetkey.cli.demo.wire import Unanswered
 from valetkey.cli.say import Exit
 from valetkey.cli.serving.supervise import Server, Supervisor
-from valetkey.config.load import environment
+from valetkey.config.environment import environment
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
-from valetkey.web.listen import bind
+from valetkey.web.connection.bind import bind
 
 _HOST = "127.0.0.1"
 # Passkeys belong to a name, and a number has none. The app is on another host then, as in life.
@@ -69,41 +68,48 @@ def run(keep: Path | None, work: Work) -> int:
         servers = [_server(name, site, sock) for name, sock in sockets.items()]
         with _answering(app):
             try:
-                return asyncio.run(_supervised(site, servers, work))
+                return _supervised(site, servers, work)
             finally:
                 _ignore_signals()
 
 
-async def _supervised(site: Site, servers: list[Server], work: Work) -> int:
+def _supervised(site: Site, servers: list[Server], work: Work) -> int:
     running = Running(site, threading.Event())
-    tasks: list[asyncio.Task[None]] = []
     codes: list[int] = []
+    failures: list[BaseException] = []
 
-    async def do() -> None:
+    def do() -> None:
         try:
-            codes.append(await asyncio.to_thread(work, running))
-        except (Stopped, Unanswered):
-            if not running.stopping.is_set():
-                raise
-            codes.append(Exit.INTERRUPTED)
+            codes.append(work(running))
+        except (Stopped, Unanswered) as failure:
+            if running.stopping.is_set():
+                codes.append(Exit.INTERRUPTED)
+            else:
+                failures.append(failure)
+        except BaseException as failure:  # noqa: BLE001 - raised again in the thread that waits
+            failures.append(failure)
         finally:
             stop()
 
-    def stop() -> None:
+    def stop(*_: object) -> None:
         # Told first, so that nobody wonders why the servers no longer answer.
         running.stopping.set()
         supervisor.stop()
 
+    working = threading.Thread(target=do, name="demo")
+
     def begin() -> None:
         for number in _SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(number, stop)
-        tasks.append(asyncio.create_task(do()))
+            signal.signal(number, stop)
+        working.start()
 
-    supervisor = Supervisor(servers, announce=begin)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.stop)
-    code = await supervisor.run()
-    for task in tasks:
-        await task
+    supervisor = Supervisor(servers, announce=begin, level="error")
+    signal.signal(signal.SIGHUP, supervisor.stop)
+    code = supervisor.run()
+    if working.ident is not None:
+        working.join()
+    if failures:
+        raise failures[0]
     return code or (codes[0] if codes else Exit.INTERRUPTED)
 
 
@@ -111,7 +117,7 @@ def _server(name: str, site: Site, listening: socket.socket) -> Server:
     module = f"valetkey.cli.serving.{name}"
     given = {key: value for key, value in environment().items() if not key.startswith(_OURS)}
     command = (sys.executable, "-P", "-m", module, str(site.configuration.absolute()))
-    return Server(name, command, listening, 1, given)
+    return Server(name, command, listening.fileno(), 1, given)
 
 
 @contextlib.contextmanager

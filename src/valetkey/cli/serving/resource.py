@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from valetkey.cli.serving import worker
-from valetkey.config.load import environment
+from valetkey.config.environment import environment
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import build, prepare

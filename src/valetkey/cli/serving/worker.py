@@ -15,7 +15,8 @@ from resource import RLIMIT_CORE, setrlimit
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
-from valetkey.config.load import environment, load
+from valetkey.config.environment import environment
+from valetkey.config.load import load
 from valetkey.config.paths import certificate_files
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import DatabaseUnavailable
@@ -46,10 +47,16 @@ def work(
     try:
         settings = load(Path(file) if file else None, environment())
         log.set_up(settings.log.level, settings.log.format)
-        if channel.wait_to_go():
+        worker, prepares = channel.wait_to_go()
+        if prepares:
             listen.run(_prepare(settings, channel, prepare))
         server = settings.authorization if name == "authorization" else settings.resource
-        listen.run(_answer(settings, server, int(listening), channel, build))
+
+        def ready() -> None:
+            log.info("worker.ready", server=name, worker=worker)
+            channel.say(b"ready\n")
+
+        listen.run(_answer(settings, server, int(listening), ready, build))
     except Mistake as mistake:
         # It ends anyway; told to end because another did not start, it would seem all right.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -83,7 +90,7 @@ async def _answer(
     settings: Settings,
     server: ServerSettings,
     listening: int,
-    channel: "Channel",
+    ready: Callable[[], None],
     build: Callable[[Settings], Awaitable[App]],
 ) -> None:
     files = certificate_files(settings, server)
@@ -97,7 +104,7 @@ async def _answer(
             connections_per_address=settings.limits.connections_per_address,
             requests=settings.limits.requests,
         ),
-        on_ready=lambda: channel.say(b"ready\n"),
+        on_ready=ready,
     )
 
 
@@ -107,16 +114,17 @@ class Channel:
 
     socket: socket.socket
     _go: threading.Event = field(default_factory=threading.Event)
-    _prepares: bool = False
+    _told: bytes = b""
 
     def watch(self) -> None:
         """Listen from now on, and end this process when the parent is gone."""
         threading.Thread(target=self._listen, name="parent", daemon=True).start()
 
-    def wait_to_go(self) -> bool:
-        """Wait for the parent's word; whether this child is to prepare."""
+    def wait_to_go(self) -> tuple[int, bool]:
+        """Wait for the parent's word: this child's number, and whether it is to prepare."""
         self._go.wait()
-        return self._prepares
+        _, number, *prepare = self._told.split()
+        return int(number), bool(prepare)
 
     def say(self, word: bytes) -> None:
         """Tell the parent."""
@@ -129,7 +137,7 @@ class Channel:
     def _listen(self) -> None:
         # A thread, because a stuck event loop must not keep an orphan alive.
         while said := _received(self.socket):
-            self._prepares = b"prepare" in said
+            self._told = said
             self._go.set()
         os.kill(os.getpid(), signal.SIGTERM)
         threading.Event().wait(_LAST_RESORT)

@@ -1,0 +1,57 @@
+"""The process that supervises. It took the place of `valetkey serve` once all was checked.
+
+Like `supervise` it imports next to nothing: it is there for as long as the servers are.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from valetkey.cli.serving.supervise import Server, Supervisor
+from valetkey.config.environment import environment
+
+
+def main(descriptor: int) -> int:
+    """Read the plan that comes by this descriptor, and carry it out. For the shell: how it went."""
+    with os.fdopen(descriptor, "rb") as pipe:
+        # Any: it was a Plan in this very process, a moment ago.
+        plan: dict[str, Any] = json.load(pipe)
+
+    def announce() -> None:
+        sys.stdout.write(f"{plan['ready']}\n")
+        sys.stdout.flush()
+
+    supervisor = Supervisor(
+        [_server(plan["file"], told) for told in plan["servers"]],
+        announce,
+        level=plan["level"],
+        style=plan["style"],
+    )
+    try:
+        return supervisor.run()
+    finally:
+        folder = Path(plan["folder"])
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+
+
+def _server(file: str, told: Mapping[str, Any]) -> Server:
+    """`told` is an Answering of the plan."""
+    name = told["name"]
+    given = {**environment(), **told["given"]}
+    for withheld in told["withheld"]:
+        given.pop(withheld, None)
+    listening: int = told["listening"]
+    # The supervisor passes it on to those whose it is, and to nobody else.
+    os.set_inheritable(listening, False)
+    # -P: what lies in the working directory is nobody's module.
+    command = (sys.executable, "-P", "-m", f"valetkey.cli.serving.{name}", file)
+    return Server(name, command, listening, told["workers"], given)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

@@ -1,0 +1,59 @@
+"""What the process that supervises is told: all that was found out before it takes over."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import NoReturn
+
+from valetkey.cli.serving.supervise import STOPS
+from valetkey.config.environment import environment
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """One server: its name, the descriptor of its socket, and its number of workers.
+
+    They are given the variables in `given`, and none of those that `withheld` names.
+    """
+
+    name: str
+    listening: int
+    workers: int
+    given: Mapping[str, str]
+    withheld: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The servers, in the order in which they start, and what all of them have in common.
+
+    `ready` is the line that says that they are, `file` the configuration or "", `folder` what is to
+    be gone when they are; `level` and `style` are those of the log.
+    """
+
+    servers: tuple[Answering, ...]
+    ready: str
+    file: str
+    folder: str
+    level: str
+    style: str
+
+    def take_over(self) -> NoReturn:
+        """Have another program take the place of this one, with this plan; its sockets stay open.
+
+        What it takes to read a configuration would else be in memory for as long as servers run.
+        """
+        reading, writing = os.pipe()
+        with os.fdopen(writing, "wb") as pipe:
+            # A few hundred bytes, and paths: less than any pipe holds before somebody reads.
+            pipe.write(json.dumps(asdict(self)).encode())
+        for descriptor in (reading, *(server.listening for server in self.servers)):
+            os.set_inheritable(descriptor, True)
+        # Held back until the other program can hear them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        # -P: what lies in the working directory is nobody's module.
+        program = [sys.executable, "-P", "-m", "valetkey.cli.serving.parent", str(reading)]
+        os.execve(sys.executable, program, environment())

@@ -1,0 +1,35 @@
+"""The process that supervises: small, because it is there for as long as the servers are."""
+
+import subprocess
+import sys
+
+LISTED = "import sys, valetkey.cli.serving.parent; print(*sys.modules)"
+SERVE = "import sys, valetkey.cli.commands.serve; print(*sys.modules)"
+
+
+def loaded_by(program: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_it_loads_three_files_of_ours_and_nothing_of_others() -> None:
+    modules = loaded_by(LISTED)
+    ours = {name for name in modules if name.startswith("valetkey.")}
+    assert ours == {
+        "valetkey.cli",
+        "valetkey.cli.serving",
+        "valetkey.cli.serving.parent",
+        "valetkey.cli.serving.supervise",
+        "valetkey.config",
+        "valetkey.config.environment",
+    }
+    folded = {name.partition(".")[0] for name in modules}
+    assert folded.isdisjoint({"apsw", "click", "cryptography", "httpx2", "jinja2", "msgspec"})
+    assert folded.isdisjoint({"asyncio", "dataclasses", "inspect", "logging", "ssl", "structlog"})
+
+
+def test_what_checks_before_it_loads_no_server() -> None:
+    folded = {name.partition(".")[0] for name in loaded_by(SERVE)}
+    assert folded.isdisjoint({"apsw", "asyncio", "cryptography", "httpx2", "jinja2", "structlog"})
