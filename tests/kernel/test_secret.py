@@ -15,6 +15,7 @@ from valetkey.kernel.secret import (
     fresh_reference,
     fresh_secret,
     from_base64url,
+    ordered_id,
     same,
     to_base64url,
     well_formed,
@@ -139,3 +140,11 @@ def test_a_reference_can_be_read_out_and_says_sixty_bits() -> None:
     assert fresh_reference(bytes) == "VK-0000-0000-0000"
     assert fresh_reference(lambda count: b"\xff" * count) == "VK-ZZZZ-ZZZZ-ZZZZ"
     assert fresh_reference(SYSTEM.random) != fresh_reference(SYSTEM.random)
+
+
+def test_an_ordered_id_is_as_long_and_begins_with_its_second() -> None:
+    first, second, later = (ordered_id("ev", at, SYSTEM.random) for at in (7, 7, 1_800_000_000))
+    assert len(first) == len(fresh_id("ev", SYSTEM.random)) == len(later)
+    assert first != second
+    assert first[:9] == second[:9]
+    assert first[:9] != later[:9]

@@ -20,6 +20,7 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _BODY = 43  # base62 digits of 32 bytes
 _CHECKSUM = 6  # base62 digits of a CRC-32
 _KEY_SIZE = 32
+_SECONDS = 1 << 40  # five bytes of them last for 34,000 years
 
 
 class Prefix(StrEnum):
@@ -117,6 +118,15 @@ def well_formed(prefix: Prefix, text: str) -> bool:
 def fresh_id(prefix: str, random: Callable[[int], bytes]) -> str:
     """A new identifier of 128 bits: `<prefix>_<22 characters of base64url>`. Not a secret."""
     return f"{prefix}_{to_base64url(random(16))}"
+
+
+def ordered_id(prefix: str, second: int, random: Callable[[int], bytes]) -> str:
+    """A new identifier as long as those of `fresh_id`: 88 bits of chance behind its `second`.
+
+    Rows that are written together then lie together in an index, so that a log of any length costs
+    the same to add to.
+    """
+    return f"{prefix}_{to_base64url((second % _SECONDS).to_bytes(5, 'big') + random(11))}"
 
 
 def fresh_reference(random: Callable[[int], bytes]) -> str:

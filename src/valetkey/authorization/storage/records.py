@@ -11,7 +11,7 @@ from valetkey.authorization.model.server.decision import Decision
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant, days, hours, later
 from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.secret import fresh_id, fresh_reference
+from valetkey.kernel.secret import fresh_reference, ordered_id
 from valetkey.web.rate_limit import Buckets
 
 DECISION_LIFETIME = days(7)
@@ -53,7 +53,7 @@ class Events:
         self.db.send(
             "INSERT INTO events (id, at, name, client_id, uid, grant_id, data, done_by)"
             " VALUES (:id, :at, :name, :client_id, :uid, :grant_id, :data, :done_by)",
-            id=fresh_id("ev", self.random),
+            id=ordered_id("ev", now, self.random),
             at=now,
             name=event.name,
             client_id=getattr(event, "client_id", None),
