@@ -49,25 +49,29 @@ class Checkpoints:
         self._due = threading.Event()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._copied = 0
+        self._asked = 0
         self._rest = False
 
-    def committed(self, raw: apsw.Connection, _: str, pages: int) -> int:
-        """SQLite's hook after a commit: the log has so many pages now."""
-        if pages < self._copied:
-            # It has begun anew.
-            self._copied = 0
+    def committed(self, raw: apsw.Connection) -> None:
+        """The writer's connection `raw` has committed. On its thread, when everybody was told."""
+        # Asked for here: a hook of SQLite's would take Python's lock once more in every commit.
+        try:
+            written = raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
+        except apsw.ConnectionClosedError:
+            # An earlier failure took it; the next one counts from the beginning.
+            self._asked = 0
+            return
         if self._rest:
             self._rest = False
             self._copy(raw)
-        elif pages - self._copied >= self._pages:
+        elif written - self._asked >= self._pages:
+            self._asked = written
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="valetkey-checkpoint", daemon=True
                 )
                 self._thread.start()
             self._due.set()
-        return apsw.SQLITE_OK
 
     def close(self) -> None:
         """End the thread; its connection is closed when this returns."""
@@ -96,8 +100,7 @@ class Checkpoints:
     def _copy(self, raw: apsw.Connection) -> int:
         """Copy what there is; pages of the log. Where another process is at it, nothing is done."""
         with contextlib.suppress(apsw.Error):
-            pages, self._copied = raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            return pages
+            return raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)[0]
         return 0
 
 
@@ -160,12 +163,13 @@ class Writer:
             if batch:
                 self._transact(batch)
                 tell(batch)
+                self._checkpoints.committed(self._raw)
         self._checkpoints.close()
         self._raw.close()
 
     def _opened(self) -> apsw.Connection:
         raw = open_writer(self._path, patience=_PATIENCE)
-        raw.set_wal_hook(self._checkpoints.committed)
+        raw.wal_autocheckpoint(0)
         return raw
 
     def _waiting(self) -> tuple[list[Asked], bool]:
