@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.web.exchange import Headers, Request, html_response, json_response, redirect, wire
+from valetkey.web.exchange import Headers, Request, html_response, json_response, redirect
 
 
 def with_cookies(*fields: str) -> Request:
@@ -89,10 +89,3 @@ def test_json_is_compact() -> None:
     assert response.status == 201
     assert response.body == '{"a":[1,"ü"]}'.encode()
     assert ("etag", '"1"') in response.headers
-
-
-def test_the_wire_form_of_an_answer() -> None:
-    assert wire(200, [(b"a", b"b")], b"c") == b"HTTP/1.1 200 OK\r\na: b\r\n\r\nc"
-    assert wire(421, [], b"", last=True) == (
-        b"HTTP/1.1 421 Misdirected Request\r\nconnection: close\r\n\r\n"
-    )

@@ -25,7 +25,7 @@ from tests.web import (
     statuses,
 )
 from valetkey.web import log
-from valetkey.web.connection.exchange import Message, Receive, Send
+from valetkey.web.connection.asked import Asked
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Body, Route
@@ -276,10 +276,8 @@ def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
 
 def test_an_application_that_fails_altogether_is_answered_for() -> None:
     class Broken(App):
-        async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http":
-                raise RuntimeError("canary")
-            await super().__call__(scope, receive, send)
+        async def answer(self, asked: Asked) -> None:
+            raise RuntimeError("canary")
 
     app = Broken((), runtime=RUNTIME, refuse=refuse, hosts=())
     told = io.StringIO()

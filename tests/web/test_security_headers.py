@@ -3,7 +3,8 @@
 import pytest
 
 from tests.web import SECURITY
-from valetkey.web.security_headers import harden
+from valetkey.web.exchange import Pairs
+from valetkey.web.security_headers import harden, head
 
 
 def test_an_answer_without_headers_gets_all_of_them() -> None:
@@ -39,3 +40,30 @@ def test_what_an_answer_sets_to_nothing_is_left_out() -> None:
 def test_no_value_can_begin_another_header(value: str) -> None:
     with pytest.raises(ValueError, match="location"):
         harden((("location", value),), hsts=False)
+
+
+HEADERS: list[Pairs] = [
+    (),
+    (("content-type", "application/json"),),
+    (("cache-control", "public, max-age=300"), ("content-type", "text/css")),
+    (("Location", "https://app.example/?code=1"), ("cache-control", "no-store")),
+    (("x-frame-options", ""), ("set-cookie", "a=b"), ("set-cookie", "c=d")),
+    (("strict-transport-security", ""), ("etag", '"1"')),
+]
+
+
+@pytest.mark.parametrize("hsts", [False, True])
+@pytest.mark.parametrize("headers", HEADERS)
+def test_a_head_has_the_same_fields(headers: Pairs, hsts: bool) -> None:
+    for _ in range(2):
+        lines = head(200, headers, hsts=hsts).split(b"\r\n")
+        assert lines[0] == b"HTTP/1.1 200 OK"
+        assert lines[-1] == b""
+        assert lines[1:-1] == [b"%b: %b" % each for each in harden(headers, hsts=hsts)]
+
+
+@pytest.mark.parametrize("name", ["location", "content-type", "cache-control"])
+@pytest.mark.parametrize("value", ["a\r\nb: c", "\x00", "\u2028", "é"])
+def test_no_value_begins_a_line_of_a_head(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match="printable"):
+        head(200, ((name, value),), hsts=False)

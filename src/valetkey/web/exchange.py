@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
+from types import MappingProxyType
 
 import msgspec
 
@@ -34,13 +35,23 @@ class Headers:
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Keep `pairs` as ASGI gives them: names in lower case, everything in bytes."""
         self._pairs = tuple(pairs)
-        # Reversed, so that the first field of a name is the one that stays.
-        self._first = dict(reversed(self._pairs))
+        self._first = dict(self._pairs)
+        if len(self._first) != len(self._pairs):
+            # Reversed, so that the first field of a name is the one that stays.
+            self._first = dict(reversed(self._pairs))
 
     def get(self, name: str) -> str | None:
         """The first value of `name`, or None. Values are never joined."""
         value = self._first.get(name.encode("latin-1"))
         return None if value is None else value.decode("latin-1")
+
+    def raw(self, name: bytes) -> bytes | None:
+        """The first value of `name` as it came."""
+        return self._first.get(name)
+
+    def last(self) -> Mapping[bytes, bytes]:
+        """The last value of each name; not to be changed."""
+        return self._first if len(self._first) == len(self._pairs) else dict(self._pairs)
 
     def all(self, name: str) -> tuple[str, ...]:
         """Every value of `name`, in the order sent."""
@@ -72,10 +83,10 @@ class Headers:
 
 
 NO_HEADERS = Headers()
+NO_ARGUMENTS: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request, read completely. Its repr shows method and path; the rest may be secret."""
 
     method: str
@@ -93,7 +104,7 @@ class Request:
     """The client reached us by TLS, ours or a trusted proxy's."""
     at: Instant = _MIDNIGHT
     """When it came; the one instant that every rule about this request uses."""
-    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+    arguments: Mapping[str, str] = NO_ARGUMENTS
     """The segments of the path that the route names, as sent."""
 
     def cookie(self, name: str) -> str | None:
@@ -122,14 +133,16 @@ class Request:
         return f"Request({self.method} {self.path})"
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, which would cost four times as much as all else about making one.
+@dataclass(slots=True)
 class Response:
-    """One answer. The App adds security headers, Content-Length and `no-store` if nothing else.
+    """One answer, not to be changed once it is made.
 
-    With a `stream` the pieces follow the body as they come, without Content-Length, each when the
-    client has room for it. The stream is closed when it ends, when the client goes, and when the
-    server stops; a client that takes nothing for 30 seconds is gone. Only an answer whose stream
-    came to its own end looks complete.
+    The App adds security headers, Content-Length and `no-store` if nothing else. With
+    a `stream` the pieces follow the body as they come, without Content-Length, each when the client
+    has room for it. The stream is closed when it ends, when the client goes, and when the server
+    stops; a client that takes nothing for 30 seconds is gone. Only an answer whose stream came to
+    its own end looks complete.
     """
 
     status: int
@@ -169,16 +182,5 @@ def redirect(url: str, headers: Pairs = ()) -> Response:
     return Response(303, b"", (("location", url), _NO_STORE, *headers))
 
 
-_STATUS_LINE = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
-
-
-def wire(
-    status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes, last: bool = False
-) -> bytes:
-    """An answer as HTTP/1.1 writes it (RFC 9112); after the `last` one the connection closes."""
-    parts = [_STATUS_LINE[status]]
-    for name, value in headers:
-        parts += (name, b": ", value, b"\r\n")
-    parts.append(b"connection: close\r\n\r\n" if last else b"\r\n")
-    parts.append(body)
-    return b"".join(parts)
+STATUS_LINE = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
+"""How an answer of each status begins (RFC 9112 section 4)."""

@@ -14,15 +14,16 @@ from uvicorn.server import ServerState
 
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.web import log
-from valetkey.web.connection.exchange import Exchange, Left, scope_of
+from valetkey.web.connection.exchange import UNREAD, Exchange, Left
 from valetkey.web.connection.gate import Gate, objection
-from valetkey.web.connection.refusal import BUSY, Unreadable, busy, refusal
-from valetkey.web.exchange import wire
+from valetkey.web.connection.refusal import COME_AGAIN, Unreadable, busy, refusal
+from valetkey.web.connection.tap import Tap
+from valetkey.web.connection.wording import Wording
+from valetkey.web.exchange import Headers
 from valetkey.web.router import TARGET_BYTES, App
-from valetkey.web.security_headers import RawPairs
+from valetkey.web.security_headers import head
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_UNREAD = 64 * 1024
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -39,16 +40,16 @@ class HttpProtocol(asyncio.Protocol):
         self._gate = gate
         self._limits = gate.limits
         self._state = state
+        self._wording = Wording(state)
         self._transport = cast("asyncio.Transport", None)
+        self._tap = cast("Tap", None)
         self._parser = httptools.HttpRequestParser(self)
-        self._peer: tuple[str, int] | None = None
         self._tls = False
         self._pending: deque[Exchange] = deque()
         self._current: Exchange | None = None  # the one being answered
         self._incoming: Exchange | None = None  # the one whose body is being received
         self._last_words = b""
         self._idle = True
-        self._paused = False  # we do not read
         self._stuck = False  # the client does not read
         self._stopping = False  # nothing after what was already asked
         self._over = False  # the server stops
@@ -60,13 +61,14 @@ class HttpProtocol(asyncio.Protocol):
         self._fields = 0  # bytes of the header that are parsed
         self._unparsed = 0  # bytes that came for it
         self._mixed = False
-        self._feeding = False
+        self._again_at = -inf  # until then it was told to wait
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Let it in, if there is room."""
         self._transport = cast("asyncio.Transport", transport)
-        self._peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
-        self.address = self._peer[0] if self._peer else ""
+        self._tap = Tap(self._transport, self.loop)
+        peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
+        self.address = peer[0] if peer else ""
         self._tls = transport.get_extra_info("sslcontext") is not None
         if not self._gate.admit(self):
             self._deaf = True
@@ -91,9 +93,7 @@ class HttpProtocol(asyncio.Protocol):
         """Whether to stay open: only for the answer to what was asked completely."""
         self._stopping = True
         current = self._current
-        if current is None or current.streaming:
-            return False
-        return not current.more and not self._tls
+        return current is not None and not (current.streaming or current.more or self._tls)
 
     def pause_writing(self) -> None:
         """From now on the client has a deadline to read."""
@@ -121,14 +121,11 @@ class HttpProtocol(asyncio.Protocol):
         """Do what follows from a deadline that has passed."""
         if self._stuck or self._transport.is_closing():
             self._transport.abort()
-        elif self._deaf:
+        elif self._deaf or self._idle:
             self._close()
-        elif self._current is not None:
-            self._break(ErrorCode.REQUEST_TIMEOUT, "the body took too long to arrive")
-        elif not self._idle:
-            self._break(ErrorCode.REQUEST_TIMEOUT, "the header took too long to arrive")
         else:
-            self._close()
+            late = "header" if self._current is None else "body"
+            self._break(ErrorCode.REQUEST_TIMEOUT, f"the {late} took too long to arrive")
 
     def _set_deadline(self, seconds: float) -> None:
         self.deadline = self.loop.time() + seconds
@@ -137,29 +134,29 @@ class HttpProtocol(asyncio.Protocol):
         """Parse it; the parser calls the methods named `on_...`."""
         if self._deaf:
             return
-        if self._idle:
-            self._idle = False
-            self._set_deadline(self._limits.header)
+        rested, self._idle = self._idle, False
         # While a body is being read, or after it, most of `data` may not belong to a header.
         self._mixed = self._incoming is not None
         self._unparsed = self._unparsed + len(data) if self._in_header else len(data)
-        self._feeding = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             # We stay with HTTP/1.1, but the parser is of no use any more.
             self._stopping = True
-            self._pause_reading()
+            self._tap.shut()
         except httptools.HttpParserError as error:
             self._misread(error)
         else:
             if self._in_header and self._unparsed > self._limits.header_bytes:
                 self._break(ErrorCode.HEADERS_TOO_LARGE, "the header is too large")
-        self._feeding = False
-        if self._current is not None and not self._current.begun:
-            self._begin(self._current)
+        current = self._current
+        if current is not None and not current.begun:
+            self._time(current)
+            self._begin(current)
+        elif current is None and rested and not self._deaf:
+            self._set_deadline(self._limits.header)
         if self._pending:
-            self._pause_reading()
+            self._tap.shut()
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -190,59 +187,57 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """The header is complete: the application may start."""
-        version = self._parser.get_http_version()
-        first = dict(self._headers)
-        complaint = objection(version, self._url, first)
-        if complaint:
+        parser, url = self._parser, self._url
+        version = parser.get_http_version()
+        headers = Headers(self._headers)
+        fields = headers.last()
+        if complaint := objection(version, url, fields, known=url in self._app.paths):
             raise Unreadable(complaint)
-        has_body = b"transfer-encoding" in first or first.get(b"content-length", b"0") != b"0"
-        if has_body and self._parser.should_upgrade():
+        has_body = b"transfer-encoding" in fields or fields.get(b"content-length", b"0") != b"0"
+        if has_body and parser.should_upgrade():
             raise Unreadable("a request with a body cannot ask for an upgrade")
         self._in_header = False
-        method, scheme = self._parser.get_method().decode(), "https" if self._tls else "http"
-        scope = scope_of(version, method, scheme, self._url, self._headers, self._peer)
-        keep_alive = version == "1.1" and self._parser.should_keep_alive()
-        expects = has_body and first.get(b"expect", b"").lower() == b"100-continue"
-        self._incoming = Exchange(self, scope, keep_alive, expects)
-        self._pending.append(self._incoming)
-        self._advance()
+        method, keep = parser.get_method().decode(), parser.should_keep_alive()
+        exchange = Exchange(self, method, url, headers, self.address, self._tls, keep)
+        if version != "1.1":
+            exchange.old, exchange.keep_alive = True, False
+        if has_body and fields.get(b"expect", b"").lower() == b"100-continue":
+            exchange.expects = True
+        self._incoming = exchange
+        if self._current is None and not self._pending and not self._stuck:
+            # It is begun when all of `data` is read: mostly its body is in there.
+            self._current = exchange
+        else:
+            self._pending.append(exchange)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        if cast("Exchange", self._incoming).feed(body) > _UNREAD:
-            self._pause_reading()
+        if cast("Exchange", self._incoming).feed(body) > UNREAD:
+            self._tap.shut()
 
     def on_message_complete(self) -> None:
         """The body is complete."""
         exchange, self._incoming = cast("Exchange", self._incoming), None
         exchange.finish()
-        if exchange is self._current:
+        if exchange.begun and exchange is self._current:
             self._time(exchange)
-            if not exchange.begun:
-                self._begin(exchange)
 
     def _misread(self, error: httptools.HttpParserError) -> None:
         last = self._pending[-1] if self._pending else self._current
         if last is not None and not last.more and not last.keep_alive:
             # What follows a request that closes the connection is not one.
             self._in_header = False
-            self._pause_reading()
+            self._tap.shut()
             return
         cause = error.__context__
         if not isinstance(cause, Unreadable):
             cause = Unreadable("this is not a valid HTTP/1.1 request")
         self._break(cause.code, str(cause))
 
-    def _pause_reading(self) -> None:
-        if not self._paused and not self._transport.is_closing():
-            self._paused = True
-            self._transport.pause_reading()
-
     def resume_reading(self) -> None:
         """Read on, if nothing waits to be answered first."""
-        if self._paused and not self._pending and not self._transport.is_closing():
-            self._paused = False
-            self._transport.resume_reading()
+        if self._tap.is_shut and not self._pending:
+            self._tap.open()
 
     def _advance(self) -> None:
         # Answers the next request, or says the last words, or waits.
@@ -251,9 +246,8 @@ class HttpProtocol(asyncio.Protocol):
         if self._pending:
             self._current = self._pending.popleft()
             self._time(self._current)
-            # Mostly its body is in what is being read: then it is begun when it is complete.
-            if not (self._feeding and self._current.more):
-                self._begin(self._current)
+            # Not from within the answer before it: a pipeline may be thousands of requests deep.
+            self.loop.call_soon(self._begin, self._current)
         elif self._last_words:
             words, self._last_words = self._last_words, b""
             self._transport.write(words)
@@ -266,22 +260,33 @@ class HttpProtocol(asyncio.Protocol):
             self.resume_reading()
 
     def _begin(self, exchange: Exchange) -> None:
+        if exchange.begun or exchange is not self._current:
+            return
         exchange.begun = True
         # Who is slow to send takes nobody's place: only complete requests are counted.
         if not exchange.more:
-            vital = cast("bytes", exchange.scope["raw_path"]) in self._app.vital
-            if not self._gate.enter(vital=vital):
-                headers, body = busy(tls=self._tls)
-                bare = exchange.scope["method"] == "HEAD"
-                self.answered(exchange, BUSY, headers, b"" if bare else body)
+            if not self._gate.enter(exchange.path, self._app.vital):
+                self._turn_away(exchange)
                 return
             exchange.counted = True
-        task = exchange.start(self._app)
-        self._state.tasks.add(task)
-        task.add_done_callback(self._state.tasks.discard)
-        task.add_done_callback(lambda _: self._leave(exchange))
+        exchange.task = self.loop.create_task(exchange.run(self._app))
+        self._state.tasks.add(exchange.task)
 
-    def _leave(self, exchange: Exchange) -> None:
+    def _turn_away(self, exchange: Exchange) -> None:
+        top, body = busy(tls=self._tls)
+        self.answered(exchange, top, len(body), b"" if exchange.method == "HEAD" else body)
+        now = self.loop.time()
+        # Who asks again without waiting waits here; those behind a proxy do not know of each other.
+        if now < self._again_at and not self._app.proxies.trusts(self.address):
+            self._tap.rest(COME_AGAIN)
+        self._again_at = now + COME_AGAIN
+
+    def leave(self, exchange: Exchange) -> None:
+        """Nobody is at work on `exchange` any more."""
+        self._state.tasks.discard(cast("asyncio.Task[None]", exchange.task))
+        self._uncount(exchange)
+
+    def _uncount(self, exchange: Exchange) -> None:
         if exchange.counted:
             exchange.counted = False
             self._gate.leave()
@@ -290,40 +295,34 @@ class HttpProtocol(asyncio.Protocol):
         # Once the request is complete, it is we who take the time.
         self.deadline = self.loop.time() + self._limits.body if exchange.more else inf
 
-    def answered(self, exchange: Exchange, status: int, headers: RawPairs, body: bytes) -> None:
+    def answered(self, exchange: Exchange, top: bytes, length: int | None, body: bytes) -> None:
         """Write the answer to `exchange` and go on to what comes next."""
         if exchange is not self._current:
             return
         last = self._is_last(exchange)
-        self._transport.write(wire(status, (*self._state.default_headers, *headers), body, last))
+        self._transport.write(self._wording.whole(top, length, body, last=last))
         self._go_on(exchange, last)
 
-    def begin(self, exchange: Exchange, status: int, headers: RawPairs) -> None:
+    def begin(self, exchange: Exchange, top: bytes) -> None:
         """Write the head of an answer whose length nobody knows."""
         if exchange is not self._current:
             raise Left
         exchange.streaming = True
         # A stream may last for hours, and costs little while nothing comes.
-        self._leave(exchange)
+        self._uncount(exchange)
         if self._over:
             self._cut(exchange)
             raise Left
-        framing: RawPairs = [(b"transfer-encoding", b"chunked")]
-        if exchange.scope["http_version"] == "1.0":
-            # The end of such an answer is the end of the connection.
-            framing = []
-        last = self._is_last(exchange)
-        exchange.keep_alive = not last
-        head = (*self._state.default_headers, *headers, *framing)
-        self._transport.write(wire(status, head, b"", last))
+        # The end of an answer to HTTP/1.0 is the end of the connection.
+        exchange.keep_alive = keep = not self._is_last(exchange)
+        self._transport.write(self._wording.start(top, chunked=not exchange.old, last=not keep))
 
     async def pour(self, exchange: Exchange, piece: bytes) -> None:
         """Write a piece of the body, and wait until the client has room for more."""
         if exchange is not self._current:
             raise Left
         if piece:
-            whole = exchange.scope["http_version"] == "1.0"
-            self._transport.write(piece if whole else b"%x\r\n%b\r\n" % (len(piece), piece))
+            self._transport.write(piece if exchange.old else b"%x\r\n%b\r\n" % (len(piece), piece))
         if self._stuck:
             self._room = self.loop.create_future()
             try:
@@ -334,7 +333,7 @@ class HttpProtocol(asyncio.Protocol):
     def end(self, exchange: Exchange) -> None:
         """Say that the pieces were all, and go on to what comes next."""
         exchange.streaming = False
-        if exchange.scope["http_version"] != "1.0":
+        if not exchange.old:
             self._transport.write(b"0\r\n\r\n")
         self._go_on(exchange, not exchange.keep_alive)
 
@@ -344,8 +343,8 @@ class HttpProtocol(asyncio.Protocol):
     def _go_on(self, exchange: Exchange, last: bool) -> None:
         self._state.total_requests += 1
         self._current = None
-        self._leave(exchange)
-        if exchange.more or (last and self._paused):
+        self._uncount(exchange)
+        if exchange.more or (last and self._tap.is_shut):
             self._linger()
         elif last:
             self._close()
@@ -373,9 +372,10 @@ class HttpProtocol(asyncio.Protocol):
 
     def _break(self, code: ErrorCode, description: str) -> None:
         # Answers what was asked completely, then refuses the rest and hangs up.
-        status, headers, body = refusal(code, description, tls=self._tls)
-        log.info("connection.refused", status=status, reason=description, address=self.address)
-        self._last_words = wire(status, (*headers, *self._state.default_headers), body, True)
+        said = refusal(code, description)
+        log.info("connection.refused", status=said.status, reason=description, address=self.address)
+        top = head(said.status, said.headers, hsts=self._tls)
+        self._last_words = self._wording.whole(top, len(said.body), said.body, last=True)
         self._deaf = True
         if self._current is not None and (self._current.more or code is ErrorCode.SERVER_ERROR):
             self._current.abandon()

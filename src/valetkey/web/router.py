@@ -15,8 +15,6 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from time import perf_counter
-from types import MappingProxyType
-from typing import cast
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -24,9 +22,9 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
 from valetkey.web import log
 from valetkey.web.client_address import Network, Proxies
-from valetkey.web.connection.body import Gone, Room, read_body
-from valetkey.web.connection.exchange import Message, Receive, Send
-from valetkey.web.exchange import Endpoint, Headers, Refuse, Request, Response
+from valetkey.web.connection.asked import AsgiAsked, Asked, Message, Receive, Send
+from valetkey.web.connection.body import Gone, Room, read_body, take_body
+from valetkey.web.exchange import NO_ARGUMENTS, Endpoint, Headers, Refuse, Request, Response
 from valetkey.web.security_headers import harden
 
 TARGET_BYTES = 8 * 1024
@@ -49,6 +47,7 @@ class Body(Enum):
 _LIMIT = {Body.NONE: 64 * KIB, Body.FORM: 64 * KIB, Body.JSON: KIB * KIB, Body.ANY: KIB * KIB}
 _CHARSET = r'(?:[ \t]*;[ \t]*charset="?utf-8"?)?'
 _FORM_TYPE = re.compile(r"application/x-www-form-urlencoded" + _CHARSET, re.IGNORECASE)
+_USUAL_TYPE = {Body.FORM: b"application/x-www-form-urlencoded", Body.JSON: b"application/json"}
 _JSON_TYPE = re.compile(r"application/(?:merge-patch\+)?json" + _CHARSET, re.IGNORECASE)
 
 
@@ -73,11 +72,9 @@ class Route:
 
 
 _Arguments = Mapping[str, str]
-_NO_ARGUMENTS: _Arguments = MappingProxyType({})
-_NO_ROUTE: tuple[None, _Arguments] = (None, _NO_ARGUMENTS)
+_NO_ROUTE: tuple[None, _Arguments] = (None, NO_ARGUMENTS)
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
-_FRAMING = ("content-length", "transfer-encoding")
-_BARE = frozenset((204, 304))
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 _MISDIRECTED = Refusal(
     ErrorCode.INVALID_REQUEST, "this server does not answer for that Host", "http.host"
 )
@@ -131,7 +128,7 @@ class App:
             raise ValueError("two routes have the same path")
         self._runtime = runtime
         self._refuse = refuse
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._hosts = frozenset(host.lower().encode("latin-1") for host in hosts)
         self._unavailable = unavailable
         self.proxies = Proxies(trusted_proxies)
         self._tls_proxy = tls_proxy
@@ -140,13 +137,16 @@ class App:
         self._on_close = on_close
         self._observe = observe
         self._room = Room()
-        self.vital = frozenset(path.encode("ascii") for path, r in self._exact.items() if r.quiet)
+        self.vital = frozenset(path for path, r in self._exact.items() if r.quiet)
+        self.paths = frozenset(path.encode("ascii") for path in self._exact)
         self._access_log = log.AccessLog()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or live one lifespan."""
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            asked = AsgiAsked(scope, receive, send)
+            await self.answer(asked)
+            await asked.finish()
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
@@ -173,54 +173,58 @@ class App:
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
-        started = perf_counter()
-        query = cast("bytes", scope["query_string"]).decode("latin-1")
-        # From here on nothing that looks at the scope can see, keep or log a query.
-        scope["query_string"] = b""
-        method = cast("str", scope["method"])
-        path = cast("bytes", scope["raw_path"]).decode("latin-1")
-        headers = Headers(cast("list[tuple[bytes, bytes]]", scope["headers"]))
-        client = cast("tuple[str, int] | None", scope.get("client"))
-        peer = client[0] if client else ""
-        route, arguments = self._find(path)
-        body = b""
-        refusal = self._judge(route, headers, peer, len(path) + len(query))
-        if refusal is None:
-            try:
-                body = await _admit(route, method, headers, receive, self._room)
-            except Refused as refused:
-                refusal = refused.refusal
-            except Gone:
-                return
+    async def answer(self, asked: Asked) -> None:
+        """Answer one request; what its client does not wait for is left unsaid."""
+        started = admitted = perf_counter()
+        method, path, query, headers = asked.method, asked.path, asked.query, asked.headers
+        route, arguments = self._exact.get(path), NO_ARGUMENTS
+        if route is None:
+            route, arguments = self._find(path)
+        body, refusal = b"", None
+        try:
+            found = self._judge(route, method, headers, asked.peer, len(path) + len(query))
+            if method not in _WITHOUT_BODY or headers.has_any(_FRAMING):
+                limit = _LIMIT[found.body]
+                if asked.more:
+                    body = await read_body(headers, asked.receive, limit, self._room)
+                    admitted = perf_counter()
+                else:
+                    body = take_body(headers, asked.whole(), limit, self._room)
+                body = _of_type(found.body, headers, body)
+        except Refused as refused:
+            refusal = refused.refusal
+        except Gone:
+            return
+        hides = route is None or route.hides_query
+        address, secure = self._origin(asked)
         request = Request(
             method,
             path,
-            "" if route is None or route.hides_query else query,
-            query if route is not None and route.hides_query else "",
+            "" if hides else query,
+            query if hides and route is not None else "",
             headers,
             body,
-            self.proxies.client(peer, headers.get("x-forwarded-for")),
-            scope["scheme"] == "https" or self._arrived_by_tls(headers, peer),
+            address,
+            secure,
             self._runtime.now(),
             arguments,
         )
-        admitted = perf_counter()
         response = await self._answer(route, request, refusal)
         quiet = route is None or route.quiet or response.stream is not None
         if self._observe is not None and not quiet:
             self._observe(request.at, response.status, perf_counter() - admitted)
+        hsts, bare = self._hsts and secure, method == "HEAD"
         try:
-            raw = harden(response.headers, hsts=self._hsts and request.secure)
+            if response.stream is None:
+                asked.say(response, hsts=hsts, bare=bare)
+            else:
+                harden(response.headers, hsts=hsts)  # before a word of it is said
         except ValueError as failure:
             response = self._failed(route, request, failure)
-            raw = harden(response.headers, hsts=self._hsts and request.secure)
-        if response.status not in _BARE and response.stream is None:
-            raw.append((b"content-length", b"%d" % len(response.body)))
-        start: Message = {"type": "http.response.start", "status": response.status, "headers": raw}
-        await send(start)
+            asked.say(response, hsts=hsts, bare=bare)
         try:
-            await _send_body(response, send, bare=method == "HEAD")
+            if response.stream is not None:
+                await _pour(asked, response, response.stream, hsts=hsts, bare=bare)
         finally:
             self._tell(route, request, response.status, perf_counter() - started)
 
@@ -232,9 +236,6 @@ class App:
             self._access_log.add(line)
 
     def _find(self, path: str) -> tuple[Route | None, _Arguments]:
-        route = self._exact.get(path)
-        if route is not None:
-            return route, _NO_ARGUMENTS
         folder, _, last = path.rpartition("/")
         found = self._below.get(folder)
         if found is not None and last:
@@ -246,26 +247,37 @@ class App:
         return _NO_ROUTE
 
     def _judge(
-        self, route: Route | None, headers: Headers, peer: str, target: int
-    ) -> Refusal | None:
+        self, route: Route | None, method: str, headers: Headers, peer: str, target: int
+    ) -> Route:
+        # The route, or Refused: all that can be said without the body.
         if headers.repeats():
-            return _bad("a header was sent more than once that must be unique", "http.repeated")
+            raise Refused(
+                _bad("a header was sent more than once that must be unique", "http.repeated")
+            )
         if target >= TARGET_BYTES:
             description = "the request target has more than 8 KiB"
-            return Refusal(ErrorCode.URI_TOO_LONG, description, "http.target")
-        host = headers.get("host") or ""
+            raise Refused(Refusal(ErrorCode.URI_TOO_LONG, description, "http.target"))
+        host = headers.raw(b"host") or b""
         known = host in self._hosts or host.lower() in self._hosts
         if not known and (route is None or not route.any_host):
-            return _MISDIRECTED
+            raise Refused(_MISDIRECTED)
         if self._hsts and headers.get("x-forwarded-proto") == "http" and self.proxies.trusts(peer):
-            return _CLEARTEXT
-        return None
+            raise Refused(_CLEARTEXT)
+        if route is None:
+            raise Refused(_NOT_FOUND)
+        if method not in route.methods:
+            description = "this address does not take that method"
+            raise Refused(Refusal(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method"))
+        return route
 
-    def _arrived_by_tls(self, headers: Headers, peer: str) -> bool:
-        if not self.proxies.trusts(peer):
-            return self._tls_proxy
+    def _origin(self, asked: Asked) -> tuple[str, bool]:
+        # Whose request it is, and whether it left there by TLS.
+        headers, peer = asked.headers, asked.peer
+        address = self.proxies.client(peer, headers.get("x-forwarded-for"))
+        if asked.tls or not self.proxies.trusts(peer):
+            return address, asked.tls or self._tls_proxy
         # Proxies are trusted on the promise that they speak TLS; they may say otherwise.
-        return headers.get("x-forwarded-proto") in (None, "https")
+        return address, headers.get("x-forwarded-proto") in (None, "https")
 
     async def _answer(
         self, route: Route | None, request: Request, refusal: Refusal | None
@@ -314,35 +326,24 @@ def _bad(description: str, check: str) -> Refusal:
 _NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path")
 
 
-async def _admit(
-    route: Route | None, method: str, headers: Headers, receive: Receive, room: Room
-) -> bytes:
-    """The body that `route` takes, read within its limits; raises Refused and Gone."""
-    if route is None:
-        raise Refused(_NOT_FOUND)
-    if method not in route.methods:
-        description = "this address does not take that method"
-        raise Refused(Refusal(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method"))
-    if method in _WITHOUT_BODY and not any(headers.get(name) is not None for name in _FRAMING):
+def _of_type(wanted: Body, headers: Headers, body: bytes) -> bytes:
+    if not body or wanted is Body.NONE:
         return b""
-    body = await read_body(headers, receive, _LIMIT[route.body], room)
-    if not body or route.body is Body.NONE:
-        return b""
-    _check_type(route.body, headers.get("content-type") or "")
+    given = headers.raw(b"content-type") or b""
+    if given != _USUAL_TYPE.get(wanted):
+        _check_type(wanted, given.decode("latin-1"))
     return body
 
 
-async def _send_body(response: Response, send: Send, *, bare: bool) -> None:
-    body = b"" if bare else response.body
-    if response.stream is not None:
-        # Closed in any case, so that whoever waits in it for news of no one stops.
-        async with aclosing(response.stream) as stream:
-            if not bare:
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-                body = b""
-                async for piece in stream:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": body})
+async def _pour(
+    asked: Asked, response: Response, stream: AsyncGenerator[bytes], *, hsts: bool, bare: bool
+) -> None:
+    # Closed in any case, so that whoever waits in it for news of no one stops.
+    async with aclosing(stream) as pieces:
+        if bare:
+            asked.say(response, hsts=hsts, bare=True)
+        else:
+            await asked.pour(response, pieces, hsts=hsts)
 
 
 def _check_type(body: Body, given: str) -> None:

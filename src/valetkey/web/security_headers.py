@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from valetkey.web.exchange import Pairs
+from valetkey.web.exchange import STATUS_LINE, Pairs
 
 RawPairs = list[tuple[bytes, bytes]]
 
@@ -27,6 +27,7 @@ _BASE: tuple[tuple[bytes, bytes], ...] = (
 _HSTS = (b"strict-transport-security", b"max-age=63072000")
 _SECURE = (*_BASE, _HSTS)
 _NAMES = frozenset(name for name, _ in _SECURE)
+_TEXT_NAMES = frozenset(name.decode() for name in _NAMES)
 # Fields that many answers share: what is made of them is remembered. Others may be secret.
 _ALIKE = frozenset(("access-control-allow-origin", "cache-control", "content-type"))
 
@@ -41,6 +42,35 @@ def harden(headers: Pairs, *, hsts: bool) -> RawPairs:
         if name not in _ALIKE:
             return _hardened(headers, hsts)
     return [*_remembered(headers, hsts)]
+
+
+def head(status: int, headers: Pairs, *, hsts: bool) -> bytes:
+    """The same as HTTP/1.1 writes it: status line and fields, each with its line end."""
+    for name, _ in headers:
+        if name not in _ALIKE:
+            return _head(status, headers, hsts)
+    return _remembered_head(status, headers, hsts)
+
+
+def _head(status: int, headers: Pairs, hsts: bool) -> bytes:
+    lines: list[str] = []
+    given: tuple[str, ...] = ()
+    for name, value in headers:
+        if not (value.isascii() and value.isprintable()):
+            raise ValueError(f"the header {name} must be printable ASCII")
+        lowered = name.lower()
+        if lowered in _TEXT_NAMES:
+            given = (*given, lowered)
+            if not value:
+                continue
+        lines.append(f"{lowered}: {value}\r\n")
+    return b"%b%b%b" % (STATUS_LINE[status], "".join(lines).encode("ascii"), _rest(given, hsts))
+
+
+@lru_cache(maxsize=64)
+def _rest(given: tuple[str, ...], hsts: bool) -> bytes:
+    base = _SECURE if hsts else _BASE
+    return b"".join(b"%b: %b\r\n" % each for each in base if each[0].decode() not in given)
 
 
 def _hardened(headers: Pairs, hsts: bool) -> RawPairs:
@@ -62,3 +92,6 @@ def _hardened(headers: Pairs, hsts: bool) -> RawPairs:
 @lru_cache(maxsize=64)
 def _remembered(headers: Pairs, hsts: bool) -> tuple[tuple[bytes, bytes], ...]:
     return tuple(_hardened(headers, hsts))
+
+
+_remembered_head = lru_cache(maxsize=128)(_head)

@@ -6,10 +6,12 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from ipaddress import ip_network
 
 import pytest
 
 from tests.web import QUICK, RUNTIME, read_all, refuse, statuses
+from valetkey.web.client_address import Network
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Body, Route
@@ -41,7 +43,7 @@ class Slow:
 
         return Response(200, b"", stream=pieces())
 
-    def app(self) -> App:
+    def app(self, *trusted: Network) -> App:
         routes = (
             Route("/slow", {"GET": self.wait, "HEAD": self.wait}, refuse),
             Route("/form", {"POST": self.wait}, refuse, Body.FORM),
@@ -49,13 +51,21 @@ class Slow:
             Route("/fast", {"GET": self.at_once}, refuse),
             Route("/health/live", {"GET": self.at_once}, refuse, quiet=True),
         )
-        return App(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
+        return App(
+            routes,
+            runtime=RUNTIME,
+            refuse=refuse,
+            hosts=("h.example",),
+            trusted_proxies=trusted,
+        )
 
 
 @contextmanager
-def served() -> Generator[tuple[Slow, int]]:
+def served(*trusted: Network) -> Generator[tuple[Slow, int]]:
     slow = Slow()
-    with RunningServer(slow.app(), limits=replace(QUICK, idle=5.0, requests=AT_WORK)) as running:
+    with RunningServer(
+        slow.app(*trusted), limits=replace(QUICK, idle=5.0, requests=AT_WORK)
+    ) as running:
         try:
             yield slow, running.port
         finally:
@@ -186,3 +196,73 @@ def test_a_pipeline_beyond_the_limit_is_answered_in_order(count: int) -> None:
             assert statuses(read_all(connection)) == [503] * (count + 1)
         for each in busy:
             each.close()
+
+
+def test_a_pipeline_of_thousands_beyond_the_limit_is_answered_as_well() -> None:
+    with served() as (slow, port):
+        busy = full(slow, port)
+        asked = b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n" * 3_000
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(asked + b"GET /fast HTTP/1.0\r\nHost: h.example\r\n\r\n")
+            assert statuses(read_all(connection)) == [503] * 3_001
+        for each in busy:
+            each.close()
+
+
+def _time_to_answer(connection: socket.socket, line: str = "GET /fast") -> tuple[float, list[int]]:
+    began = time.monotonic()
+    connection.sendall(f"{line} HTTP/1.1\r\nHost: h.example\r\n\r\n".encode())
+    heard = hears(connection)
+    return time.monotonic() - began, statuses(heard)
+
+
+def test_who_does_not_wait_as_told_waits_for_the_third_answer() -> None:
+    with served() as (slow, port):
+        busy = full(slow, port)
+        with asks(port, "GET /fast") as hasty:
+            assert statuses(hears(hasty)) == [503]
+            soon, status = _time_to_answer(hasty)
+            assert (soon < 0.5, status) == (True, [503])
+            late, status = _time_to_answer(hasty)
+            assert (late > 0.5, status) == (True, [503])
+        for each in busy:
+            each.close()
+
+
+def test_who_waits_as_told_is_answered_at_once_every_time() -> None:
+    with served() as (slow, port):
+        busy = full(slow, port)
+        with asks(port, "GET /fast") as patient:
+            assert statuses(hears(patient)) == [503]
+            for _ in range(2):
+                time.sleep(1.05)
+                soon, status = _time_to_answer(patient)
+                assert (soon < 0.5, status) == (True, [503])
+        for each in busy:
+            each.close()
+
+
+def test_behind_a_proxy_nobody_waits_because_of_another() -> None:
+    with served(ip_network("127.0.0.0/8")) as (slow, port):
+        busy = full(slow, port)
+        with asks(port, "GET /fast") as proxy:
+            assert statuses(hears(proxy)) == [503]
+            for _ in range(5):
+                soon, status = _time_to_answer(proxy)
+                assert (soon < 0.5, status) == (True, [503])
+            assert _time_to_answer(proxy, "GET /health/live")[1] == [200]
+        for each in busy:
+            each.close()
+
+
+def test_a_server_that_stops_does_not_wait_for_who_has_to_wait() -> None:
+    with served() as (slow, port):
+        busy = full(slow, port)
+        hasty = asks(port, "GET /fast")
+        assert statuses(hears(hasty)) == [503]
+        assert _time_to_answer(hasty)[1] == [503]
+        slow.free = True
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    for each in (*busy, hasty):
+        each.close()

@@ -3,7 +3,7 @@
 from typing import cast
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.web.connection.exchange import Receive
+from valetkey.web.connection.asked import Receive
 from valetkey.web.exchange import Headers
 
 _KIB = 1024
@@ -37,16 +37,21 @@ class Gone(Exception):
     """The client went away before its request was complete."""
 
 
+def take_body(headers: Headers, body: bytes, limit: int, room: Room) -> bytes:
+    """`body`, which came as a whole: at most `limit` bytes. Raises Refused (413, 415, 503)."""
+    if headers.raw(b"content-encoding") is not None:
+        _check_encoding(headers)
+    if len(body) > limit:
+        raise Refused(_too_large(limit))
+    # Nobody waits for the rest of it: the room is taken for no time at all, but it must be there.
+    if len(body) - SMALL > room.left:
+        raise Refused(_NO_ROOM)
+    return body
+
+
 async def read_body(headers: Headers, receive: Receive, limit: int, room: Room) -> bytes:
     """All of it, at most `limit` bytes. Raises Refused (400, 413, 415, 503) and Gone."""
-    if (headers.get("content-encoding") or "identity").lower() != "identity":
-        raise Refused(
-            Refusal(
-                ErrorCode.UNSUPPORTED_MEDIA_TYPE,
-                "a body must not have a Content-Encoding",
-                "http.content_encoding",
-            )
-        )
+    _check_encoding(headers)
     length = headers.get("content-length")
     if length is not None:
         if not (length.isascii() and length.isdigit()):
@@ -56,6 +61,17 @@ async def read_body(headers: Headers, receive: Receive, limit: int, room: Room) 
         if len(length) > len(str(limit)) or int(length) > limit:
             raise Refused(_too_large(limit))
     return await _read(receive, limit, room)
+
+
+def _check_encoding(headers: Headers) -> None:
+    if (headers.get("content-encoding") or "identity").lower() != "identity":
+        raise Refused(
+            Refusal(
+                ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+                "a body must not have a Content-Encoding",
+                "http.content_encoding",
+            )
+        )
 
 
 async def _read(receive: Receive, limit: int, room: Room) -> bytes:

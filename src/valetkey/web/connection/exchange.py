@@ -1,44 +1,24 @@
-"""One request and its answer on a connection, as an ASGI application sees them."""
+"""One request and its answer on a connection of ours."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
-from typing import Protocol, cast
+from collections.abc import AsyncGenerator
+from typing import Protocol
 
 from valetkey.web import log
-from valetkey.web.security_headers import RawPairs
+from valetkey.web.connection.asked import Asked, Message, length_of
+from valetkey.web.exchange import Headers, Response
+from valetkey.web.security_headers import head
 
-Message = MutableMapping[str, object]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
-
-
-_ASGI = {"version": "3.0", "spec_version": "2.3"}
+UNREAD = 64 * 1024
+"""Bytes of a body that may wait to be taken; beyond them nothing more is read."""
 
 
-def scope_of(
-    version: str,
-    method: str,
-    scheme: str,
-    target: bytes,
-    headers: list[tuple[bytes, bytes]],
-    peer: tuple[str, int] | None,
-) -> Message:
-    """The header of a request as ASGI says it."""
-    raw_path, _, query = target.partition(b"?")
-    return {
-        "type": "http",
-        "asgi": _ASGI,
-        "http_version": version,
-        "method": method,
-        "scheme": scheme,
-        "path": raw_path.decode(),
-        "raw_path": raw_path,
-        "query_string": query,
-        "headers": headers,
-        "client": peer,
-    }
+class Answering(Protocol):
+    """Whoever answers."""
+
+    async def answer(self, asked: Asked) -> None:
+        """Answer one request."""
+        ...
 
 
 class Left(Exception):
@@ -58,11 +38,11 @@ class Wire(Protocol):
         """Read on, if nothing waits to be answered first."""
         ...
 
-    def answered(self, exchange: "Exchange", status: int, headers: RawPairs, body: bytes) -> None:
-        """Write a whole answer."""
+    def answered(self, exchange: "Exchange", top: bytes, length: int | None, body: bytes) -> None:
+        """Write a whole answer: status line and fields, Content-Length if it has one, body."""
         ...
 
-    def begin(self, exchange: "Exchange", status: int, headers: RawPairs) -> None:
+    def begin(self, exchange: "Exchange", top: bytes) -> None:
         """Write the head of an answer whose body comes piece by piece. Raises Left."""
         ...
 
@@ -78,34 +58,59 @@ class Wire(Protocol):
         """Say that nothing answered."""
         ...
 
+    def leave(self, exchange: "Exchange") -> None:
+        """Nobody is at work on it any more."""
+        ...
 
-@dataclass(slots=True, eq=False)
+
 class Exchange:
-    """One request and its answer."""
+    """One request and its answer; what most of them never need is not set in each of them."""
 
-    connection: Wire
-    scope: Message
-    keep_alive: bool
-    expects: bool
-    """The client waits to be asked for the body."""
-    more: bool = True
+    more = True
     """The body is not complete."""
-    streaming: bool = False
+    streaming = False
     """The head of the answer is written, its body is not complete."""
-    begun: bool = False
+    begun = False
     """The application has it, or it was turned away."""
-    counted: bool = False
+    counted = False
     """It is one of those at work."""
-    _task: asyncio.Task[None] | None = None
-    _body: bytearray = field(default_factory=bytearray)
-    _taken: bool = False
-    _gone: bool = False
+    expects = False
+    """The client waits to be asked for the body."""
+    old = False
+    """It is HTTP/1.0."""
+    task: asyncio.Task[None] | None = None
+    _body: bytes | bytearray = b""
+    _taken = False
+    _gone = False
     _waiter: asyncio.Future[None] | None = None
-    _start: Message | None = None
+
+    def __init__(
+        self,
+        connection: Wire,
+        method: str,
+        target: bytes,
+        headers: Headers,
+        peer: str,
+        tls: bool,
+        keep_alive: bool,
+    ) -> None:
+        """The header of a request came, with `target` in ASCII."""
+        self._connection = connection
+        self.method = method
+        self.path, _, self.query = target.decode().partition("?")
+        self.headers = headers
+        self.peer = peer
+        self.tls = tls
+        self.keep_alive = keep_alive
 
     def feed(self, body: bytes) -> int:
         """A piece of the request's body came; how much of it waits to be taken."""
-        self._body += body
+        if not self._body:
+            self._body = body
+        elif isinstance(self._body, bytearray):
+            self._body += body
+        else:
+            self._body = bytearray(self._body) + body
         self._wake()
         return len(self._body)
 
@@ -118,54 +123,59 @@ class Exchange:
         """The client is gone. What streams to it is cancelled; anything else ends by itself."""
         self._gone = True
         self._wake()
-        if self.streaming and self._task is not None:
-            self._task.cancel()
+        if self.streaming and self.task is not None:
+            self.task.cancel()
 
-    def start(self, app: Application) -> asyncio.Task[None]:
+    async def run(self, app: Answering) -> None:
         """Let `app` answer."""
-        self._task = self.connection.loop.create_task(self._run(app))
-        return self._task
-
-    async def _run(self, app: Application) -> None:
         try:
-            await app(self.scope, self._receive, self._send)
+            await app.answer(self)
         except Left:
             pass  # nothing failed
         except Exception as failure:  # noqa: BLE001 - whatever failed, the client is not left waiting
             log.error("application.failed", failure)
-        self.connection.fail(self)
+        finally:
+            self._connection.leave(self)
+        self._connection.fail(self)
 
-    async def _receive(self) -> Message:
+    def whole(self) -> bytes:
+        """The body, once it is complete; it is given once."""
+        body, self._body = bytes(self._body), b""
+        self._taken = True
+        if len(body) > UNREAD:
+            self._connection.resume_reading()
+        return body
+
+    async def receive(self) -> Message:
+        """The next piece of the body, as ASGI says it."""
         if self.expects and self.more and not self._body:
             self.expects = False
-            self.connection.proceed()
+            self._connection.proceed()
         while self.more and not self._body and not self._gone:
-            self._waiter = self.connection.loop.create_future()
+            self._waiter = self._connection.loop.create_future()
             await self._waiter
         if self._gone or self._taken:
             return {"type": "http.disconnect"}
-        body = bytes(self._body)
-        self._body.clear()
+        body, self._body = bytes(self._body), b""
         self._taken = not self.more
-        self.connection.resume_reading()
+        self._connection.resume_reading()
         return {"type": "http.request", "body": body, "more_body": self.more}
 
-    async def _send(self, message: Message) -> None:
-        if self._start is None:
-            self._start = message
-            return
-        body = cast("bytes", message["body"])
-        more = message.get("more_body")
-        if not self.streaming:
-            headers = cast("RawPairs", self._start["headers"])
-            status = cast("int", self._start["status"])
-            if not more:
-                self.connection.answered(self, status, headers, body)
-                return
-            self.connection.begin(self, status, headers)
-        await self.connection.pour(self, body)
-        if not more:
-            self.connection.end(self)
+    def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
+        """Write the answer, if the client still waits for it."""
+        top = head(response.status, response.headers, hsts=hsts)
+        body = b"" if bare else response.body
+        self._connection.answered(self, top, length_of(response), body)
+
+    async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
+        """Write the answer as its pieces come. Raises Left when nobody is there for them."""
+        connection = self._connection
+        connection.begin(self, head(response.status, response.headers, hsts=hsts))
+        await connection.pour(self, response.body)
+        async for piece in pieces:
+            await connection.pour(self, piece)
+        await connection.pour(self, b"")
+        connection.end(self)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

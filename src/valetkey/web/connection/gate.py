@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -89,13 +89,13 @@ class Gate:
             if self._by_address[address] <= 0:
                 del self._by_address[address]
 
-    def enter(self, *, vital: bool) -> bool:
+    def enter(self, path: str, vital: Collection[str]) -> bool:
         """Whether there is time for one more request; then it counts until `leave`.
 
-        One that is `vital` is always let in: who looks whether we live must not hear that we are
-        busy, or what can still be done would be sent elsewhere as well.
+        One of a path that is `vital` is always let in: who looks whether we live must not hear that
+        we are busy, or what can still be done would be sent elsewhere as well.
         """
-        if self._at_work >= self.limits.requests and not vital:
+        if self._at_work >= self.limits.requests and path not in vital:
             return False
         self._at_work += 1
         return True
@@ -116,13 +116,18 @@ class Gate:
         self._timer = loop.call_later(self._pause, self._sweep, loop) if self._open else None
 
 
-def objection(version: str, target: bytes, fields: Mapping[bytes, bytes]) -> str:
-    """What is wrong with a request that the parser could read (RFC 9112); empty if nothing is."""
+def objection(
+    version: str, target: bytes, fields: Mapping[bytes, bytes], *, known: bool = False
+) -> str:
+    """What is wrong with a request that the parser could read (RFC 9112); empty if nothing is.
+
+    A target that is `known` to be well-formed is not looked at again.
+    """
     if version not in {"1.1", "1.0"}:
         return "only HTTP/1.1 and HTTP/1.0 are spoken here"
     if version == "1.1" and b"host" not in fields:
         return "the header has no Host"
-    if not _TARGET.fullmatch(target):
+    if not known and not _TARGET.fullmatch(target):
         return "the request target must be a path, percent-encoded"
     coding = fields.get(b"transfer-encoding")
     if coding is not None and (version == "1.0" or coding.lower() != b"chunked"):

@@ -1,11 +1,13 @@
 """What a connection answers by itself: it is no HTTP, or it is too much."""
 
-from valetkey.kernel.refusal import STATUS, ErrorCode
-from valetkey.web.exchange import json_response
-from valetkey.web.security_headers import RawPairs, harden
+from functools import lru_cache
 
-BUSY = 503
-"""The status of a request that came when too many others were at work."""
+from valetkey.kernel.refusal import STATUS, ErrorCode
+from valetkey.web.exchange import Response, json_response
+from valetkey.web.security_headers import head
+
+COME_AGAIN = 1
+"""Seconds that who is turned away is told to wait."""
 
 
 class Unreadable(Exception):
@@ -17,28 +19,20 @@ class Unreadable(Exception):
         self.code = code
 
 
-def refusal(code: ErrorCode, description: str, *, tls: bool) -> tuple[int, RawPairs, bytes]:
-    """Status, header fields and body of a no in JSON."""
-    response = json_response({"error": code, "error_description": description}, STATUS[code])
-    headers = harden(response.headers, hsts=tls)
-    headers.append((b"content-length", b"%d" % len(response.body)))
-    return response.status, headers, response.body
+def refusal(code: ErrorCode, description: str) -> Response:
+    """A no in JSON."""
+    return json_response({"error": code, "error_description": description}, STATUS[code])
 
 
-def _busy(*, tls: bool) -> tuple[RawPairs, bytes]:
-    _, headers, body = refusal(
-        ErrorCode.TEMPORARILY_UNAVAILABLE,
-        "the server has more to do than it can; try again in a moment",
-        tls=tls,
-    )
-    # A page of any origin may read it: else a script could not tell "later" from "never".
-    said = ((b"retry-after", b"1"), (b"access-control-allow-origin", b"*"))
-    return [*headers, *said], body
+_BUSY = refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "the server has more to do than it can; try again in a moment",
+)
+# A page of any origin may read it: else a script could not tell "later" from "never".
+_SAID = (("retry-after", str(COME_AGAIN)), ("access-control-allow-origin", "*"))
 
 
-_IN_CLEAR, _BY_TLS = _busy(tls=False), _busy(tls=True)
-
-
-def busy(*, tls: bool) -> tuple[RawPairs, bytes]:
-    """Header fields and body of a 503, made beforehand: it must cost next to nothing."""
-    return _BY_TLS if tls else _IN_CLEAR
+@lru_cache(maxsize=2)
+def busy(*, tls: bool) -> tuple[bytes, bytes]:
+    """Head and body of a 503, made beforehand: it must cost next to nothing."""
+    return head(_BUSY.status, (*_BUSY.headers, *_SAID), hsts=tls), _BUSY.body

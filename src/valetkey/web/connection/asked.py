@@ -1,0 +1,110 @@
+"""What the App needs of whoever brings it a request: our own connections, or an ASGI server."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from typing import Protocol, cast
+
+from valetkey.web.exchange import Headers, Response
+from valetkey.web.security_headers import harden
+
+Message = MutableMapping[str, object]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Asked(Protocol):
+    """One request, and the way back for its answer."""
+
+    method: str
+    path: str
+    """As sent."""
+    query: str
+    headers: Headers
+    peer: str
+    """The address at the other end of the connection; empty if unknown."""
+    tls: bool
+    """Whether the connection itself is TLS."""
+    more: bool
+    """Whether the body is not complete."""
+
+    def whole(self) -> bytes:
+        """The body, once it is complete; it is given once."""
+        ...
+
+    async def receive(self) -> Message:
+        """The next piece of a body that is not complete, as ASGI says it."""
+        ...
+
+    def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
+        """Answer, without the body if it is to be `bare`.
+
+        Raises ValueError, with nothing said, for a header field that is not printable ASCII.
+        """
+        ...
+
+    async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
+        """Answer with the body and then piece by piece. Raises ValueError as `say` does."""
+        ...
+
+
+_WITHOUT_LENGTH = frozenset((204, 304))
+
+
+def length_of(response: Response) -> int | None:
+    """Its Content-Length, if it has one (RFC 9110 section 8.6)."""
+    if response.stream is not None or response.status in _WITHOUT_LENGTH:
+        return None
+    return len(response.body)
+
+
+class AsgiAsked:
+    """A request as an ASGI server brings it; `finish` sends what was said."""
+
+    def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Take the query out of `scope`: from here on nothing can see, keep or log it there."""
+        self.method = cast("str", scope["method"])
+        self.path = cast("bytes", scope["raw_path"]).decode("latin-1")
+        self.query = cast("bytes", scope["query_string"]).decode("latin-1")
+        scope["query_string"] = b""
+        self.headers = Headers(cast("list[tuple[bytes, bytes]]", scope["headers"]))
+        client = cast("tuple[str, int] | None", scope.get("client"))
+        self.peer = client[0] if client else ""
+        self.tls = scope["scheme"] == "https"
+        self.more = True
+        self._receive = receive
+        self._send = send
+        self._said: tuple[Message, bytes] | None = None
+
+    def whole(self) -> bytes:
+        """Nothing is known before it is received."""
+        return b""
+
+    async def receive(self) -> Message:
+        """As the server gives it."""
+        return await self._receive()
+
+    def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
+        """Keep the answer for `finish`."""
+        self._said = (_start(response, hsts=hsts), b"" if bare else response.body)
+
+    async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
+        """Send each piece as it comes."""
+        await self._send(_start(response, hsts=hsts))
+        await self._send({"type": "http.response.body", "body": response.body, "more_body": True})
+        async for piece in pieces:
+            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def finish(self) -> None:
+        """Send what was said, if anything was."""
+        if self._said is not None:
+            start, body = self._said
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": body})
+
+
+def _start(response: Response, *, hsts: bool) -> Message:
+    headers = harden(response.headers, hsts=hsts)
+    length = length_of(response)
+    if length is not None:
+        headers.append((b"content-length", b"%d" % length))
+    return {"type": "http.response.start", "status": response.status, "headers": headers}

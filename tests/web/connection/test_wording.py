@@ -1,0 +1,43 @@
+"""Answers as they are written on the wire."""
+
+from uvicorn.server import ServerState
+
+from valetkey.web.connection.wording import Wording
+
+
+def wording() -> tuple[Wording, ServerState]:
+    state = ServerState()
+    state.default_headers = [(b"date", b"now")]
+    return Wording(state), state
+
+
+def test_an_answer_says_how_long_it_is() -> None:
+    words, _ = wording()
+    top = b"HTTP/1.1 200 OK\r\na: b\r\n"
+    expected = top + b"date: now\r\ncontent-length: 1\r\n"
+    assert words.whole(top, 1, b"c", last=False) == expected + b"\r\nc"
+    assert words.whole(top, 1, b"c", last=True) == expected + b"connection: close\r\n\r\nc"
+
+
+def test_an_answer_that_has_no_length_says_none() -> None:
+    words, _ = wording()
+    top = b"HTTP/1.1 304 Not Modified\r\n"
+    assert words.whole(top, None, b"", last=False) == top + b"date: now\r\n\r\n"
+    closed = top + b"date: now\r\nconnection: close\r\n\r\n"
+    assert words.whole(top, None, b"", last=True) == closed
+
+
+def test_what_comes_in_pieces_says_so() -> None:
+    words, _ = wording()
+    top = b"HTTP/1.1 200 OK\r\n"
+    chunked = b"transfer-encoding: chunked\r\n"
+    expected = top + chunked + b"date: now\r\n\r\n"
+    assert words.start(top, chunked=True, last=False) == expected
+    assert chunked not in words.start(top, chunked=False, last=True)
+
+
+def test_the_date_is_that_of_the_second() -> None:
+    words, state = wording()
+    assert b"date: now\r\n" in words.whole(b"", 0, b"", last=False)
+    state.default_headers = [(b"date", b"later")]
+    assert b"date: later\r\n" in words.whole(b"", 0, b"", last=False)
