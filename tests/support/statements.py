@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "src" / "valetkey"
-_VERBS = frozenset({"rows", "row", "run", "send"})
+_VERBS = frozenset({"rows", "row", "once", "run", "send"})
 # The layers that hand on statements or make their own tables, and keep none of the program's.
 _NOT_SEARCHED = frozenset({"database", "testing"})
 

@@ -57,6 +57,14 @@ class Connection(Protocol):
         """The first row of the answer, if there is one."""
         ...
 
+    def once(self, sql: str, /) -> Row | None:
+        """The same for a statement that reads nothing but table `revision`.
+
+        It is asked once for all transactions that are committed together, and again after one of
+        them wrote to that table.
+        """
+        ...
+
     def run(self, sql: str, /, **params: object) -> int:
         """Execute, and return how many rows were inserted, updated or deleted."""
         ...

@@ -124,12 +124,16 @@ class PostgresConnection:
 
     `error` is what the database first complained about; `failure` the same in our words, or
     an unstorable value, which the database never saw. `wrote`: it ran anything but SELECT;
-    `revised`: and that named table `revision`.
+    `revised`: and that named table `revision`. `known` is what `once` found, for all that are
+    committed together.
     """
 
-    __slots__ = ("_pipeline", "_raw", "_reading", "error", "failure", "revised", "wrote")
+    __slots__ = ("_known", "_pipeline", "_raw", "_reading", "error", "failure", "revised", "wrote")
 
-    def __init__(self, raw: Raw, pipeline: psycopg.Pipeline, *, reading: bool) -> None:
+    def __init__(
+        self, raw: Raw, pipeline: psycopg.Pipeline, known: dict[str, Row | None], *, reading: bool
+    ) -> None:
+        self._known = known
         self._raw: Raw | None = raw
         self._pipeline = pipeline
         self._reading = reading
@@ -147,6 +151,12 @@ class PostgresConnection:
         """See `Connection.row`."""
         found = self.rows(sql, **params)
         return found[0] if found else None
+
+    def once(self, sql: str, /) -> Row | None:
+        """See `Connection.once`."""
+        if sql not in self._known:
+            self._known[sql] = self.row(sql)
+        return self._known[sql]
 
     def run(self, sql: str, /, **params: object) -> int:
         """See `Connection.run`."""
@@ -169,7 +179,9 @@ class PostgresConnection:
         values = self._storable(params)
         text, writes, revises = _translated(sql)
         self.wrote |= writes
-        self.revised |= revises
+        if revises:
+            self.revised = True
+            self._known.clear()
         try:
             cursor = self._raw.execute(text, values)
             if wait:

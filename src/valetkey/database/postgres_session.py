@@ -168,33 +168,32 @@ class Session:
         """Everything from BEGIN to COMMIT; the answer to the last is still to come."""
         for statement in kind.begin:
             raw.execute(statement)
+        known: dict[str, Row | None] = {}
         if len(batch) == 1:
-            self._one(raw, pipeline, kind, batch[0], grouped=False)
+            self._one(PostgresConnection(raw, pipeline, known, reading=kind.reading), batch[0])
             keep = batch[0].problem is None
         else:
             keep = True
             if not kind.reading:
                 raw.execute(_IMPATIENT)
             for asked in batch:
-                self._one(raw, pipeline, kind, asked, grouped=True)
+                connection = PostgresConnection(raw, pipeline, known, reading=kind.reading)
+                self._one(connection, asked)
+                if asked.problem is not None and connection.wrote:
+                    raise _OneByOne
         if kind.reading or not keep:
             return raw.execute(b"ROLLBACK")
         self._committing = True
         return raw.execute(b"COMMIT")
 
-    def _one(
-        self, raw: Raw, pipeline: psycopg.Pipeline, kind: Kind, asked: Asked, *, grouped: bool
-    ) -> None:
+    def _one(self, connection: PostgresConnection, asked: Asked) -> None:
         """Run one function. Raises when the database complained: the transaction is lost."""
-        connection = PostgresConnection(raw, pipeline, reading=kind.reading)
         try:
             asked.result = run_work(connection, asked.work)
         except BaseException as problem:  # noqa: BLE001 - it belongs to the caller, not here
             asked.problem = problem
         if connection.error is not None:
             raise connection.error
-        if asked.problem is not None and connection.wrote and grouped:
-            raise _OneByOne
         self._wrote_revision |= connection.revised
 
     def _recover(self, raw: Raw, kind: Kind, error: psycopg.Error) -> bool:

@@ -144,7 +144,7 @@ class SQLite:
         except apsw.Error as problem:
             raise in_our_words(problem) from problem
         try:
-            return run_work(SQLiteConnection(raw), work)
+            return run_work(SQLiteConnection(raw, {}), work)
         finally:
             if raw.in_transaction:
                 raw.execute("ROLLBACK")

@@ -195,13 +195,15 @@ def in_our_words(problem: apsw.Error) -> Exception:
 class SQLiteConnection:
     """What `work` is given: see `engine.Connection`. One object serves one transaction.
 
-    `wrote`: it ran anything but SELECT, whatever came of it.
+    `wrote`: it ran anything but SELECT, whatever came of it. `known` is what `once` found, for all
+    that are committed together.
     """
 
-    __slots__ = ("_raw", "failure", "wrote")
+    __slots__ = ("_known", "_raw", "failure", "wrote")
 
-    def __init__(self, raw: apsw.Connection) -> None:
+    def __init__(self, raw: apsw.Connection, known: dict[str, Row | None]) -> None:
         self._raw: apsw.Connection | None = raw
+        self._known = known
         self.failure: Exception | None = None
         self.wrote = False
 
@@ -214,6 +216,12 @@ class SQLiteConnection:
         # All rows, not one: a statement that returns what it wrote has to be run to its end.
         found = self._ask(sql, params)
         return found[0] if found else None
+
+    def once(self, sql: str, /) -> Row | None:
+        """See `Connection.once`."""
+        if sql not in self._known:
+            self._known[sql] = self.row(sql)
+        return self._known[sql]
 
     def run(self, sql: str, /, **params: object) -> int:
         """See `Connection.run`."""
@@ -233,6 +241,8 @@ class SQLiteConnection:
             raw = self._open_raw()
         if not sql.startswith("SELECT"):
             self.wrote = True
+            if "revision" in sql:
+                self._known.clear()
         try:
             return raw.execute(sql, storable(params)).fetchall()
         except UnstorableValue as problem:

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from valetkey.database.asked import Asked, Work, tell
-from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.database.engine import DatabaseUnavailable, Overloaded, Row
 from valetkey.database.sqlite_connection import (
     SQLiteConnection,
     in_our_words,
@@ -118,6 +118,8 @@ class Writer:
         self._raw = self._opened()
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._queue_turn = threading.Lock()
+        # What `once` found in the transaction that runs.
+        self._known: dict[str, Row | None] = {}
         self._coming: dict[asyncio.AbstractEventLoop, list[Asked]] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="valetkey-sqlite", daemon=True)
@@ -217,6 +219,7 @@ class Writer:
         SQLITE_BUSY_SNAPSHOT, whatever the timeout.
         """
         deadline = time.monotonic() + _PATIENCE
+        self._known.clear()
         self._raw.set_busy_timeout(0)
         while True:
             try:
@@ -249,12 +252,13 @@ class Writer:
         self._run_one(asked)
         if asked.problem is not None:
             self._raw.execute("ROLLBACK TO work" if grouped else "ROLLBACK")
+            self._known.clear()
         if grouped:
             self._raw.execute("RELEASE work")
 
     def _run_one(self, asked: Asked) -> bool:
         """Run one function; whether it raised after it wrote."""
-        connection = SQLiteConnection(self._raw)
+        connection = SQLiteConnection(self._raw, self._known)
         try:
             asked.result = run_work(connection, asked.work)
         except BaseException as problem:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from valetkey.database.engine import Engine, ReadOnly, UnstorableValue
+from valetkey.database.engine import Connection, Engine, ReadOnly, UnstorableValue
 from valetkey.testing.engine_process import order, other_process
 from valetkey.testing.engine_story import adding, check, look, notes, raises, same, tell_story
 
@@ -89,5 +89,36 @@ class EngineLookConformance:
                 await raises(UnstorableValue, asking(found, value), look)
             await raises(ReadOnly, asking("UPDATE notes SET text = 'x' WHERE id = :id", 1), look)
             same(await notes(engine), 1)
+
+        tell_story(engine_url, story)
+
+    def test_what_was_asked_once_is_never_older_than_the_last_write(self, engine_url: str) -> None:
+        """Whoever shares a commit sees the number as those before it, who stayed, left it."""
+        number = "SELECT number FROM revision WHERE name = 'directory'"
+
+        def looking(db: Connection) -> tuple[object, object]:
+            return db.once(number), db.row(number)
+
+        def raising(amount: int, *, stays: bool) -> Callable[[Connection], tuple[object, object]]:
+            def work(db: Connection) -> tuple[object, object]:
+                db.once(number)
+                db.run("UPDATE revision SET number = number + :amount", amount=amount)
+                seen = looking(db)
+                if not stays:
+                    raise KeyError
+                return seen
+
+            return work
+
+        async def story(engine: Engine) -> None:
+            works = [looking, raising(1, stays=True), looking, raising(10, stays=False), looking]
+            for _ in range(3):
+                asked = [engine.write(work) for work in works * 6]
+                for seen in await asyncio.gather(*asked, return_exceptions=True):
+                    if isinstance(seen, tuple):
+                        same(seen[0], seen[1])
+                    else:
+                        check(isinstance(seen, KeyError), f"{seen!r}")
+            same(await engine.read(looking), ((18,), (18,)))
 
         tell_story(engine_url, story)

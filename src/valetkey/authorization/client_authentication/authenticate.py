@@ -102,6 +102,13 @@ class ClientAuthentication:
             raise Refused(told if client is None else replace(told, about=client.id))
         return Authenticated(client, method.name, verdict)
 
+    def is_on(self, tx: Transaction, client: Client) -> bool:
+        """Whether a client that was authenticated is still registered and switched on.
+
+        Mostly nobody changed the register since, and one look says so of everybody.
+        """
+        return self._directory.is_current(tx, client) or tx.clients.is_on(client.id)
+
     async def _judge(
         self, method: Method, presented: Presented, client: Client, after: Refusal | None = None
     ) -> Voucher | Refusal | None:

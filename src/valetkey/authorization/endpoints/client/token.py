@@ -76,7 +76,7 @@ class TokenEndpoint:
         def work(tx: Transaction) -> Granted | Refusal:
             # Other processes hear of a client that was switched off a moment later, and a password
             # takes a while to judge: what counts is the register at the moment of issuing.
-            if not tx.clients.is_on(client.id):
+            if not self.door.authentication.is_on(tx, client):
                 return not_proven("disabled", "a client that is switched on", "a disabled one")
             granted = grant_type.redeem(tx, token_request)
             if not isinstance(granted, Refusal):

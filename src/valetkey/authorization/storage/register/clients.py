@@ -287,7 +287,7 @@ class Clients:
 
 def revision(db: Connection) -> int:
     """The number that every change of the register increases."""
-    row = db.row("SELECT number FROM revision WHERE name = 'directory'")
+    row = db.once("SELECT number FROM revision WHERE name = 'directory'")
     return 0 if row is None else int(row[0])
 
 
