@@ -1,8 +1,8 @@
 """`python -m bench.growth.scale`: one, two and four workers on PostgreSQL, on all cores there are.
 
-Each has a PostgreSQL of its own; they are visited in turn. The load takes its part of the same
-cores. So three things are told apart for each operation: the CPU of our workers, that of
-PostgreSQL, that of the load.
+Each has a PostgreSQL of its own and 32 callers for each worker; they are visited in turn. The load
+takes its part of the same cores. So three things are told apart for each operation: the CPU of our
+workers, that of PostgreSQL, that of the load.
 
 With --slice each worker may use so much of a core and no more: what PostgreSQL and the load need is
 then free, as it is where they have cores of their own, and the ratio of two workers to one is that
@@ -16,7 +16,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -79,6 +79,19 @@ class Scale:
     seconds: float
     slice_: float
     visits: dict[str, dict[str, Visit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The committed runs: with all of every core, and with a slice of one for each worker."""
+
+    whole: Scale | None = None
+    sliced: Scale | None = None
+
+
+def read() -> Kept:
+    """The committed runs."""
+    return msgspec.json.decode(RESULTS.read_bytes(), type=Kept) if RESULTS.exists() else Kept()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +205,12 @@ def _show(workload: str, found: Mapping[str, Visit]) -> None:
         )
 
 
+async def _planned(peer: Peer, workers: int) -> Mapping[str, Sequence[Worker]]:
+    """So many callers for each worker: with as many for two as for one, each would have half."""
+    plans = [await plan(peer) for _ in range(workers)]
+    return {work: [caller for each in plans for caller in each[work]] for work in WORKLOADS}
+
+
 def main() -> None:
     """Start them, visit them, print and perhaps keep what was found."""
     parser = argparse.ArgumentParser(prog="python -m bench.growth.scale", description=__doc__)
@@ -212,7 +231,7 @@ def main() -> None:
             peer = stack.enter_context(
                 valetkey(folder, on_postgresql=not chosen.sqlite, workers=workers)
             )
-            up.append(Running(workers, peer, runner.run(plan(peer))))
+            up.append(Running(workers, peer, runner.run(_planned(peer, workers))))
         if chosen.slice:
             for each in up:
                 stack.enter_context(sliced(each.answering(), chosen.slice))
@@ -223,7 +242,8 @@ def main() -> None:
         found = runner.run(measured(up, chosen.only, chosen.rounds, chosen.seconds))
     if chosen.keep:
         told = Scale(cores, CALLERS, chosen.rounds, chosen.seconds, chosen.slice, found)
-        RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+        kept = replace(read(), **{"sliced" if chosen.slice else "whole": told})
+        RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(asdict(kept))) + b"\n")
 
 
 if __name__ == "__main__":

@@ -78,14 +78,20 @@ def site(here: Path, name: str, size: Size, *, on_postgresql: bool = False) -> G
             database = SQLiteFile(here / "valetkey" / "authorization.db")
         filled = here / "url"
         if not filled.exists():
-            with start(here, workers=1, databases=urls) as began:
-                asyncio.run(_first(Place.of(began.auth), _sign_in(began.auth, "ada")))
+            url = begin(here, urls)
             database.fill(size)
-            filled.write_text(began.auth)
+            filled.write_text(url)
         url = filled.read_text()
         parents.append(stack.enter_context(_again(here)))
         people = tuple(_sign_in(url, f"user{number}") for number in range(PEOPLE))
         yield Site(name, url, parents, database, people)
+
+
+def begin(here: Path, databases: Sequence[str] = ()) -> str:
+    """Serve until there is one of every row that is copied; the URL at which it answered."""
+    with start(here, workers=1, databases=databases) as began:
+        asyncio.run(_first(Place.of(began.auth), _sign_in(began.auth, "ada")))
+    return began.auth
 
 
 @contextmanager
@@ -127,7 +133,6 @@ def _again(here: Path) -> Generator[int]:
 
 
 async def _first(place: Place, cookies: dict[str, str]) -> None:
-    """One of every row that is copied."""
     await Flow(place, cookies).step()
     await machine(place, "reference").step()
 
