@@ -1,8 +1,12 @@
-"""The machine's clock and dice."""
+"""The machine's clock and dice, and modules that wait until they are used."""
 
+import subprocess
+import sys
 import time
 
-from valetkey.kernel.runtime import SYSTEM
+import pytest
+
+from valetkey.kernel.runtime import SYSTEM, lazily
 
 
 def test_the_clock_counts_whole_seconds_of_now() -> None:
@@ -15,3 +19,19 @@ def test_the_clock_counts_whole_seconds_of_now() -> None:
 def test_the_dice_give_as_many_bytes_as_asked_and_never_the_same() -> None:
     assert [len(SYSTEM.random(size)) for size in (0, 1, 32)] == [0, 1, 32]
     assert len({SYSTEM.random(16) for _ in range(100)}) == 100
+
+
+def test_a_module_is_loaded_when_it_is_first_used() -> None:
+    program = (
+        "import sys; from valetkey.kernel.runtime import lazily; calendar = lazily('calendar');"
+        "print('calendar' in sys.modules, calendar.isleap(2000), 'calendar' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False True True\n"
+
+
+def test_what_such_a_module_does_not_have_is_missing_as_ever() -> None:
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = lazily("calendar").nothing

@@ -6,17 +6,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlencode
-
-import httpx2
 
 from valetkey.fetch.address import Address, Network, is_in, may_be_reached, read_address
 from valetkey.fetch.resolve import Lookups, Resolve, resolve_by_system
 from valetkey.fetch.turns import Turns
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import lazily
 from valetkey.kernel.url import Web, take_apart
+
+if TYPE_CHECKING:
+    import httpx2
+else:
+    httpx2 = lazily("httpx2")
 
 CONNECT_WITHIN = 3.0
 """Seconds to reach an address."""
@@ -254,7 +258,7 @@ def trust(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-async def _answer(response: httpx2.Response) -> Fetched:
+async def _answer(response: "httpx2.Response") -> Fetched:
     try:
         # Nothing may grow while it is being read.
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":

@@ -5,14 +5,19 @@ import ssl
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 from urllib.parse import quote_plus, urlencode
 
-import httpx2
-
+from valetkey.kernel.runtime import lazily
 from valetkey.kernel.secret import Secret
+
+if TYPE_CHECKING:
+    import httpx2
+else:
+    httpx2 = lazily("httpx2")
 
 CONNECT_WITHIN = 3.0
 """Seconds to reach the issuer."""
@@ -26,7 +31,6 @@ SILENT_FOR = 2.5
 LARGEST_ANSWER = 1_048_576
 """Bytes of an answer; a page of the revocation feed is the largest we expect."""
 
-_LIMITS = httpx2.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=20.0)
 # Identity: nothing may grow while it is being read.
 _HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "valetkey"}
 
@@ -90,9 +94,11 @@ class Fetcher:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         """Trust what `tls` trusts; without it, the certificates that the web trusts."""
         self._client = httpx2.AsyncClient(
-            verify=True if tls is None else tls,
+            verify=_the_webs() if tls is None else tls,
             timeout=httpx2.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
-            limits=_LIMITS,
+            limits=httpx2.Limits(
+                max_connections=32, max_keepalive_connections=8, keepalive_expiry=20.0
+            ),
             headers=_HEADERS,
             follow_redirects=False,
             trust_env=False,
@@ -193,7 +199,13 @@ class Fetcher:
             raise Unreachable(f"no answer from the issuer: {type(error).__name__}") from error
 
 
-async def _lines(response: httpx2.Response) -> AsyncGenerator[bytes]:
+@cache
+def _the_webs() -> ssl.SSLContext:
+    # Read once for all: they are many, and take a megabyte.
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+async def _lines(response: "httpx2.Response") -> AsyncGenerator[bytes]:
     rest = bytearray()
     async for chunk in response.aiter_raw():
         rest += chunk
@@ -205,7 +217,7 @@ async def _lines(response: httpx2.Response) -> AsyncGenerator[bytes]:
             raise Unreachable(f"a line of the stream is above {LARGEST_ANSWER} bytes")
 
 
-async def _read(response: httpx2.Response) -> bytes:
+async def _read(response: "httpx2.Response") -> bytes:
     body = bytearray()
     async for chunk in response.aiter_raw():
         body += chunk

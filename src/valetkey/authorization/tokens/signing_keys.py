@@ -305,8 +305,12 @@ class SigningKeyRing:
         self, algorithms: Iterable[Algorithm]
     ) -> Mapping[Algorithm, tuple["_Draft", "_Draft"]]:
         """Two keys for each: as many as a database without any needs."""
-        made = {each: (await _make(each), await _make(each)) for each in algorithms}
-        return {each: (self._seal(one), self._seal(two)) for each, (one, two) in made.items()}
+        wanted = tuple(algorithms)
+        # All at once: the slow ones are made outside of the interpreter, on every core there is.
+        made = await asyncio.gather(*(_make(each) for each in (*wanted, *wanted)))
+        drafts = tuple(self._seal(key) for key in made)
+        pairs = zip(drafts[: len(wanted)], drafts[len(wanted) :], strict=True)
+        return dict(zip(wanted, pairs, strict=True))
 
     def _seal(self, key: SigningKey) -> "_Draft":
         return _Draft(

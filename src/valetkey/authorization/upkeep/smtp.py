@@ -6,13 +6,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import aiosmtplib
 
 from valetkey.config.sections.mail import MailTls
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import lazily
+
+if TYPE_CHECKING:
+    import aiosmtplib
+else:
+    aiosmtplib = lazily("aiosmtplib")
 
 _STEP = 20.0
 """Seconds for each answer of the mail server."""
@@ -87,7 +92,7 @@ class MailServer:
         except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
             raise Unsent(why(error)) from error
 
-    async def _connect(self) -> aiosmtplib.SMTP:
+    async def _connect(self) -> "aiosmtplib.SMTP":
         mail = self.settings.mail
         server = aiosmtplib.SMTP(
             hostname=mail.host,
@@ -124,7 +129,7 @@ def why(error: BaseException) -> str:
     return "the connection ended" if isinstance(error, aiosmtplib.SMTPException) else "address"
 
 
-async def _leave(server: aiosmtplib.SMTP) -> None:
+async def _leave(server: "aiosmtplib.SMTP") -> None:
     with suppress(aiosmtplib.SMTPException, OSError):
         await server.quit()
     server.close()

@@ -4,6 +4,7 @@ Each server has processes of its own, so that who breaks into one holds neither 
 nor its database.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -94,8 +95,11 @@ async def _answer(
     build: Callable[[Settings], Awaitable[App]],
 ) -> None:
     files = certificate_files(settings, server)
+    app = await build(settings)
+    # What is here now stays: nobody needs to look through it again for what could go.
+    gc.freeze()
     await listen.serve(
-        await build(settings),
+        app,
         sockets=[socket.socket(fileno=listening)],
         tls_certificate=files[0] if files else None,
         tls_key=files[1] if files else None,

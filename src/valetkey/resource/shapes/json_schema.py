@@ -7,10 +7,9 @@ ever fetched: references are local, and in place before the validator sees them.
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import jsonschema_rs
-
+from valetkey.kernel.runtime import lazily
 from valetkey.resource.shapes.inline import NotLocal, inlined, inside
 from valetkey.resource.shapes.shape import (
     MOST_ERRORS,
@@ -20,6 +19,11 @@ from valetkey.resource.shapes.shape import (
     pointer,
     unknown,
 )
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+else:
+    jsonschema_rs = lazily("jsonschema_rs")
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -119,12 +123,12 @@ def _is_small(value: object) -> bool:
     return True
 
 
-def _detail(error: jsonschema_rs.ValidationError) -> str:
+def _detail(error: "jsonschema_rs.ValidationError") -> str:
     """The validator's sentence, which begins with a stand-in for the value."""
     return error.message.replace('"', "").replace("\n", " ")[:300]
 
 
-def _validator(schema: Document) -> jsonschema_rs.Draft202012Validator:
+def _validator(schema: Document) -> "jsonschema_rs.Draft202012Validator":
     try:
         return jsonschema_rs.Draft202012Validator(
             dict(schema),

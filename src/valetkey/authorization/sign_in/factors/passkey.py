@@ -9,23 +9,10 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from fido2.server import Fido2Server
-from fido2.webauthn import (
-    AttestationConveyancePreference,
-    AttestedCredentialData,
-    AuthenticatorData,
-    PublicKeyCredentialDescriptor,
-    PublicKeyCredentialParameters,
-    PublicKeyCredentialRpEntity,
-    PublicKeyCredentialType,
-    PublicKeyCredentialUserEntity,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
 
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import User
@@ -33,6 +20,7 @@ from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.runtime import lazily
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import (
     FingerprintKey,
@@ -42,6 +30,13 @@ from valetkey.kernel.secret import (
 )
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import origin
+
+if TYPE_CHECKING:
+    import fido2.server as fido2_server
+    from fido2 import webauthn
+else:
+    fido2_server = lazily("fido2.server")
+    webauthn = lazily("fido2.webauthn")
 
 LIFETIME = minutes(10)
 """How long a challenge is good for."""
@@ -138,14 +133,14 @@ class Passkeys:
     ) -> str:
         """What the browser needs to make a passkey, as JSON; of each device at most one."""
         options, _ = self._server().register_begin(  # pyright: ignore[reportUnknownMemberType]
-            PublicKeyCredentialUserEntity(
+            webauthn.PublicKeyCredentialUserEntity(
                 id=self._user_handle(user.uid),
                 name=user.username,
                 display_name=user.name or user.username,
             ),
             credentials=_descriptors(present),
-            resident_key_requirement=ResidentKeyRequirement.REQUIRED,
-            user_verification=UserVerificationRequirement.REQUIRED,
+            resident_key_requirement=webauthn.ResidentKeyRequirement.REQUIRED,
+            user_verification=webauthn.UserVerificationRequirement.REQUIRED,
             challenge=self._challenge("register", user.uid, browser, now),
         )
         return json.dumps(dict(options.public_key))
@@ -166,7 +161,7 @@ class Passkeys:
                 return None
         except _BROKEN:
             return None
-        synced = bool(data.flags & AuthenticatorData.FLAG.BE)
+        synced = bool(data.flags & webauthn.AuthenticatorData.FLAG.BE)
         return NewPasskey(answer.handle, bytes(made), synced, data.counter, once)
 
     def ask(
@@ -184,7 +179,7 @@ class Passkeys:
         """
         options, _ = self._server().authenticate_begin(  # pyright: ignore[reportUnknownMemberType]
             credentials=_descriptors(of) or None,
-            user_verification=UserVerificationRequirement.REQUIRED,
+            user_verification=webauthn.UserVerificationRequirement.REQUIRED,
             challenge=self._challenge(purpose, uid, browser, now),
         )
         return json.dumps(dict(options.public_key))
@@ -206,29 +201,31 @@ class Passkeys:
         if once is None or (handle and not same(handle, expected)):
             return None
         try:
-            known = AttestedCredentialData(passkey.public)
+            known = webauthn.AttestedCredentialData(passkey.public)
             complete = self._server().authenticate_complete  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             complete(_state(answer), [known], answer.as_json())
-            data = AuthenticatorData(_decoded(answer.response["authenticatorData"]))
+            data = webauthn.AuthenticatorData(_decoded(answer.response["authenticatorData"]))
         except _BROKEN:
             return None
-        kept_there = not data.flags & AuthenticatorData.FLAG.BE
+        kept_there = not data.flags & webauthn.AuthenticatorData.FLAG.BE
         key = Method.HARDWARE_KEY if kept_there else Method.SOFTWARE_KEY
         # Zero from a device that counts nothing; otherwise each use counts.
         fell = bool(passkey.counter or data.counter) and data.counter <= passkey.counter
         methods = (key.value, Method.USER_VERIFIED.value, Method.SEVERAL.value)
         return Proved(methods, data.counter, fell, once)
 
-    def _server(self) -> Fido2Server:
+    def _server(self) -> "fido2_server.Fido2Server":
         own = origin(self.issuer)
-        server = Fido2Server(
-            PublicKeyCredentialRpEntity(id=self.domain, name=self.name),
-            attestation=AttestationConveyancePreference.NONE,
+        server = fido2_server.Fido2Server(
+            webauthn.PublicKeyCredentialRpEntity(id=self.domain, name=self.name),
+            attestation=webauthn.AttestationConveyancePreference.NONE,
             # The library would take any subdomain.
             verify_origin=lambda seen: seen == own,
         )
         server.allowed_algorithms = [
-            PublicKeyCredentialParameters(type=PublicKeyCredentialType.PUBLIC_KEY, alg=each)
+            webauthn.PublicKeyCredentialParameters(
+                type=webauthn.PublicKeyCredentialType.PUBLIC_KEY, alg=each
+            )
             for each in _ALGORITHMS
         ]
         return server
@@ -300,10 +297,13 @@ def _decoded(text: str) -> bytes:
 def _state(answer: Answer) -> dict[str, object]:
     # That the challenge is ours is known: it opened.
     challenge = to_base64url(answer.challenge.encode("ascii"))
-    return {"challenge": challenge, "user_verification": UserVerificationRequirement.REQUIRED}
+    return {
+        "challenge": challenge,
+        "user_verification": webauthn.UserVerificationRequirement.REQUIRED,
+    }
 
 
-def _is_sound(made: AttestedCredentialData) -> bool:
+def _is_sound(made: "webauthn.AttestedCredentialData") -> bool:
     """Whether the key is of a kind we asked for and a signature can be held against it at all."""
     algorithm: object = made.public_key.get(_ALGORITHM)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if algorithm not in _ALGORITHMS:
@@ -317,10 +317,10 @@ def _is_sound(made: AttestedCredentialData) -> bool:
     return False
 
 
-def _descriptors(passkeys: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
+def _descriptors(passkeys: Sequence[Passkey]) -> "list[webauthn.PublicKeyCredentialDescriptor]":
     return [
-        PublicKeyCredentialDescriptor(
-            type=PublicKeyCredentialType.PUBLIC_KEY, id=_decoded(each.handle)
+        webauthn.PublicKeyCredentialDescriptor(
+            type=webauthn.PublicKeyCredentialType.PUBLIC_KEY, id=_decoded(each.handle)
         )
         for each in passkeys
     ]

@@ -1,8 +1,7 @@
 """/account/security/authenticator: an app that shows codes is set up, or removed."""
 
 from dataclasses import dataclass
-
-import segno
+from typing import TYPE_CHECKING
 
 from valetkey.authorization.deeds.account.factors import (
     FreshCodes,
@@ -32,8 +31,14 @@ from valetkey.authorization.sign_in.factors import totp
 from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
+from valetkey.kernel.runtime import lazily
 from valetkey.kernel.secret import fresh_id
 from valetkey.web.exchange import Request, Response
+
+if TYPE_CHECKING:
+    import segno
+else:
+    segno = lazily("segno")
 
 _SETUP = minutes(15)
 _PURPOSE = "authenticator"
