@@ -93,6 +93,11 @@ class Line:
         finally:
             self._used = time.monotonic()
 
+    def close(self) -> None:
+        """Hang up, if it ever asked."""
+        if self._connection is not None:
+            self._connection.close()
+
 
 async def connect(host: str, port: int) -> Connection:
     """A new connection."""

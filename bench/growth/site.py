@@ -133,8 +133,13 @@ def _again(here: Path) -> Generator[int]:
 
 
 async def _first(place: Place, cookies: dict[str, str]) -> None:
-    await Flow(place, cookies).step()
-    await machine(place, "reference").step()
+    flow, fetch = Flow(place, cookies), machine(place, "reference")
+    await flow.step()
+    await fetch.step()
+    for each in (flow.line, fetch.connection):
+        each.close()
+    # Who closes a connection is heard in the next turn of the loop.
+    await asyncio.sleep(0)
 
 
 def _sign_in(url: str, username: str) -> dict[str, str]:
