@@ -24,6 +24,7 @@ from bench.workloads import SECRET, Place
 
 _AT_EASE = 32
 _LATER = 503
+_TO_BEGIN = 1.0
 _PER_NETWORK = 50
 """Callers from each /24 of loopback: neither they nor their failures are too many for one."""
 
@@ -60,17 +61,21 @@ def _address(number: int) -> tuple[str, int]:
 
 
 async def crowd(
-    place: Place, requests: Sequence[bytes], seconds: float, *, right: int = 200
+    place: Place, requests: Sequence[bytes], seconds: float, *, patient: bool = True
 ) -> Told:
     """Each caller asks its own again and again; who is hung up on comes back after a moment.
 
-    Who is told to come again in a second does.
+    Who is told to come again in a second does, if all are `patient`. They begin one after another
+    within a second, so that they do not come back all at once either, and what they hear counts
+    from then on.
     """
-    told = Told(right)
-    end = time.perf_counter() + seconds
+    told = Told()
+    counts = time.perf_counter() + _TO_BEGIN
+    end = counts + seconds
     loop = asyncio.get_running_loop()
 
     async def one(number: int, request: bytes) -> None:
+        await asyncio.sleep(_TO_BEGIN * number / len(requests))
         while time.perf_counter() < end:
             with suppress(ConnectionError):
                 _, line = await loop.create_connection(
@@ -80,8 +85,9 @@ async def crowd(
                     while time.perf_counter() < end:
                         began = time.perf_counter()
                         reply = await line.ask(request)
-                        told.take(reply, time.perf_counter() - began)
-                        if reply.status == _LATER:
+                        if counts < began < end:
+                            told.take(reply, time.perf_counter() - began)
+                        if patient and reply.status == _LATER:
                             await asyncio.sleep(1)
                 finally:
                     line.close()
@@ -126,14 +132,17 @@ async def overload(place: Place, times: Sequence[int], seconds: float) -> None:
         request = place.request("POST", "/token", urlencode({**form, "client_id": client_id}))
         await crowd(place, [request] * _AT_EASE, 1.0)
         peak = 0.0
-        for many in times:
-            told = await crowd(place, [request] * many * _AT_EASE, seconds)
+        hasty = [(many, False) for many in times[-1:]]
+        for many, patient in [*((each, True) for each in times), *hasty]:
+            told = await crowd(place, [request] * many * _AT_EASE, seconds, patient=patient)
             goodput = len(told.good) / seconds
             peak = max(peak, goodput)
             print(
-                f"{name:22} {many * _AT_EASE:5} callers: {goodput:6,.0f} good a second "
+                f"{name:22} {many * _AT_EASE:5} callers{'' if patient else ' who do not wait'}: "
+                f"{goodput:6,.0f} good a second "
                 f"({100 * goodput / peak:3.0f} % of the peak), {shown(told.good)}; "
-                f"{len(told.refused):,} refused, {shown(told.refused)}; {told.cut} hung up on",
+                f"{len(told.refused) / seconds:,.0f} refused, {shown(told.refused)}; "
+                f"{told.cut} hung up on",
                 flush=True,
             )
 

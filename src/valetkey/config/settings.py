@@ -304,9 +304,11 @@ class LimitSettings:
     connections_per_address: Annotated[int, whole(4, 100_000, "connections")] = 500
     """The same for one address; trusted proxies are not counted."""
 
-    requests: Annotated[int, whole(16, 100_000, "requests")] = 256
+    requests: Annotated[int, whole(16, 100_000, "requests")] = 128
     """Complete requests that wait for their answers in each worker. The next is answered at once
-    with 503 and `Retry-After`: a queue that grows makes everybody late and serves nobody more."""
+    with 503 and `Retry-After`: a queue that grows makes everybody late and serves nobody more. A
+    connection that asks again within half a second, and in vain, is read no further for a second;
+    not so those of trusted proxies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class HttpProtocol(asyncio.Protocol):
         self._fields = 0  # bytes of the header that are parsed
         self._unparsed = 0  # bytes that came for it
         self._mixed = False
-        self._again_at = -inf  # until then it was told to wait
+        self._hasty_until = -inf  # whoever was turned away and asks again before is in haste
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Let it in, if there is room."""
@@ -277,9 +277,9 @@ class HttpProtocol(asyncio.Protocol):
         self.answered(exchange, top, len(body), b"" if exchange.method == "HEAD" else body)
         now = self.loop.time()
         # Who asks again without waiting waits here; those behind a proxy do not know of each other.
-        if now < self._again_at and not self._app.proxies.trusts(self.address):
+        if now < self._hasty_until and not self._app.proxies.trusts(self.address):
             self._tap.rest(COME_AGAIN)
-        self._again_at = now + COME_AGAIN
+        self._hasty_until = now + COME_AGAIN / 2
 
     def leave(self, exchange: Exchange) -> None:
         """Nobody is at work on `exchange` any more."""

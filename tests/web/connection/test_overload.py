@@ -235,7 +235,7 @@ def test_who_waits_as_told_is_answered_at_once_every_time() -> None:
         with asks(port, "GET /fast") as patient:
             assert statuses(hears(patient)) == [503]
             for _ in range(2):
-                time.sleep(1.05)
+                time.sleep(0.7)
                 soon, status = _time_to_answer(patient)
                 assert (soon < 0.5, status) == (True, [503])
         for each in busy:

@@ -31,7 +31,7 @@ class Limits:
     """To read why it was refused, while what it still sends is thrown away."""
     connections: int = 2_000
     connections_per_address: int = 500
-    requests: int = 256
+    requests: int = 128
     """Complete requests that wait for their answers; the next is told to come again."""
     header_fields: int = 100
     header_bytes: int = 32 * 1024
