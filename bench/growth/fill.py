@@ -89,7 +89,8 @@ def plan(size: Size, now: int, speaks: Dialect) -> Iterator[Copies]:
     told = {"id": speaks.id, "refresh_print": speaks.fingerprint}
     yield Copies("grants", "1 = 1", size.grants, {**owned, **dated, **session, **told})
     yield Copies("events", "uid IS NOT NULL", size.grants, {"id": speaks.id, **owned, "at": past})
-    lately = {"last_day": f"({past}) / {DAY}"}
+    # Who stayed away for longer has been forgotten.
+    lately = {"last_day": f"{now // DAY} - (i % 80)"}
     yield Copies("usage_people", "", size.grants, {**owned, **lately})
     later = {"expires_at": f"{now + DAY}"}
     token = {"fingerprint": speaks.fingerprint, "id": speaks.id, **later}

@@ -209,7 +209,8 @@ class Grants:
         """Delete at most `limit` grants that expired before `before`."""
         return self.db.run(
             "DELETE FROM grants WHERE id IN"
-            " (SELECT id FROM grants WHERE expires_at <= :before LIMIT :limit)",
+            " (SELECT id FROM grants WHERE expires_at <= :before"
+            " ORDER BY expires_at LIMIT :limit)",
             before=before,
             limit=limit,
         )

@@ -241,7 +241,8 @@ class Decisions:
         """Delete at most `limit` records that expired."""
         return self.db.run(
             "DELETE FROM decisions WHERE reference IN"
-            " (SELECT reference FROM decisions WHERE expires_at <= :now LIMIT :limit)",
+            " (SELECT reference FROM decisions WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )

@@ -60,7 +60,8 @@ class Vouchers:
         """Delete at most `limit` vouchers that expired before `before`."""
         return self.db.run(
             "DELETE FROM vouchers WHERE expires_at <= :before AND (kind, fingerprint) IN"
-            " (SELECT kind, fingerprint FROM vouchers WHERE expires_at <= :before LIMIT :limit)",
+            " (SELECT kind, fingerprint FROM vouchers WHERE expires_at <= :before"
+            " ORDER BY expires_at LIMIT :limit)",
             before=before,
             limit=limit,
         )

@@ -150,17 +150,23 @@ def _sweep(sweep: Sweep, now: Instant, tx: Transaction) -> int:
 
 
 async def sweep_all(store: Store, now: Instant, sweeps: Sequence[Sweep]) -> int:
-    """Delete everything that expired, a batch in each transaction; how many it was."""
+    """Delete everything that expired, a batch in each transaction; how many it was.
+
+    The tables take turns: one of which a million rows have expired keeps none waiting.
+    """
     swept = 0
     clock = asyncio.get_running_loop().time
-    for sweep in sweeps:
-        while True:
+    due = list(sweeps)
+    while due:
+        more: list[Sweep] = []
+        for sweep in due:
             began = clock()
             gone = await store.write(partial(_sweep, sweep, now))
             swept += gone
-            if gone < BATCH:
-                break
-            # Others first: half of the time is theirs alone, unless so much is going on that it
-            # would never come to its end.
-            await asyncio.sleep(min(_LONGEST_REST, clock() - began))
+            if gone >= BATCH:
+                more.append(sweep)
+                # Others first: half of the time is theirs alone, unless so much is going on that
+                # it would never come to its end.
+                await asyncio.sleep(min(_LONGEST_REST, clock() - began))
+        due = more
     return swept

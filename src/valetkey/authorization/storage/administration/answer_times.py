@@ -43,7 +43,8 @@ class AnswerTimes:
         """Delete at most `limit` numbers of earlier hours."""
         return self.db.run(
             "DELETE FROM answer_times WHERE (hour, outcome, within) IN"
-            " (SELECT hour, outcome, within FROM answer_times WHERE hour < :hour LIMIT :limit)",
+            " (SELECT hour, outcome, within FROM answer_times WHERE hour < :hour"
+            " ORDER BY hour LIMIT :limit)",
             hour=before_hour,
             limit=limit,
         )

@@ -110,7 +110,8 @@ class ApiTokens:
         """Delete at most `limit` that were over 90 days ago."""
         return self.db.run(
             "DELETE FROM api_tokens WHERE id IN"
-            " (SELECT id FROM api_tokens WHERE expires_at <= :before LIMIT :limit)",
+            " (SELECT id FROM api_tokens WHERE expires_at <= :before"
+            " ORDER BY expires_at LIMIT :limit)",
             before=now - _KEPT,
             limit=limit,
         )

@@ -94,7 +94,8 @@ class Mails:
         """Delete at most `limit` that expired before `before`."""
         return self.db.run(
             "DELETE FROM mails WHERE expires_at <= :before AND id IN"
-            " (SELECT id FROM mails WHERE expires_at <= :before LIMIT :limit)",
+            " (SELECT id FROM mails WHERE expires_at <= :before"
+            " ORDER BY expires_at LIMIT :limit)",
             before=before,
             limit=limit,
         )

@@ -266,7 +266,8 @@ class Clients:
         """Delete at most `limit` secrets that ended."""
         return self.db.run(
             "DELETE FROM client_secrets WHERE id IN"
-            " (SELECT id FROM client_secrets WHERE expires_at <= :now LIMIT :limit)",
+            " (SELECT id FROM client_secrets WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )

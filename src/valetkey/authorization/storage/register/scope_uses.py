@@ -84,7 +84,8 @@ class ScopeUses:
         """Delete at most `limit` of grants whose life is over."""
         return self.db.run(
             "DELETE FROM scope_uses WHERE expires_at <= :now AND (grant_id, scope) IN"
-            " (SELECT grant_id, scope FROM scope_uses WHERE expires_at <= :now LIMIT :limit)",
+            " (SELECT grant_id, scope FROM scope_uses WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )

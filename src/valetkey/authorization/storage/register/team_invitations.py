@@ -101,7 +101,8 @@ class TeamInvitations:
         """Delete at most `limit` whose time is over."""
         return self.db.run(
             "DELETE FROM team_invitations WHERE id IN"
-            " (SELECT id FROM team_invitations WHERE expires_at <= :now LIMIT :limit)",
+            " (SELECT id FROM team_invitations WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )

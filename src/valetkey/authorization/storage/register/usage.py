@@ -153,7 +153,8 @@ class Usage:
         """Delete at most `limit` numbers of earlier days."""
         return self.db.run(
             "DELETE FROM usage_counts WHERE (client_id, day, kind) IN"
-            " (SELECT client_id, day, kind FROM usage_counts WHERE day < :day LIMIT :limit)",
+            " (SELECT client_id, day, kind FROM usage_counts WHERE day < :day"
+            " ORDER BY day LIMIT :limit)",
             day=before_day,
             limit=limit,
         )
@@ -162,7 +163,8 @@ class Usage:
         """Forget at most `limit` people who were not active since that day."""
         return self.db.run(
             "DELETE FROM usage_people WHERE (client_id, uid) IN"
-            " (SELECT client_id, uid FROM usage_people WHERE last_day < :day LIMIT :limit)",
+            " (SELECT client_id, uid FROM usage_people WHERE last_day < :day"
+            " ORDER BY last_day LIMIT :limit)",
             day=before_day,
             limit=limit,
         )

@@ -66,7 +66,8 @@ class Administrations:
         """Delete at most `limit` that are over."""
         return self.db.run(
             "DELETE FROM administrations WHERE session_id IN (SELECT session_id"
-            " FROM administrations WHERE expires_at <= :now LIMIT :limit)",
+            " FROM administrations WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )

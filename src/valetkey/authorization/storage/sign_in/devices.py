@@ -81,7 +81,8 @@ class RememberedDevices:
         """Delete at most `limit` that have expired."""
         return self.db.run(
             "DELETE FROM remembered_devices WHERE id IN"
-            " (SELECT id FROM remembered_devices WHERE expires_at <= :now LIMIT :limit)",
+            " (SELECT id FROM remembered_devices WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )

@@ -60,7 +60,7 @@ class Participants:
         return self.db.run(
             "DELETE FROM participants WHERE (session_id, client_id) IN"
             " (SELECT session_id, client_id FROM participants WHERE expires_at <= :now"
-            " LIMIT :limit)",
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )

@@ -113,7 +113,8 @@ class Sessions:
         """Delete at most `limit` sessions whose life is over, ended or not."""
         return self.db.run(
             "DELETE FROM sessions WHERE id IN"
-            " (SELECT id FROM sessions WHERE expires_at <= :now LIMIT :limit)",
+            " (SELECT id FROM sessions WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )

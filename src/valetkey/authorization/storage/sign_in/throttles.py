@@ -78,7 +78,8 @@ class Throttles:
         """Delete at most `limit` buckets that nobody touched since `before`."""
         return self.db.run(
             "DELETE FROM throttles WHERE bucket IN"
-            " (SELECT bucket FROM throttles WHERE changed_at <= :before LIMIT :limit)",
+            " (SELECT bucket FROM throttles WHERE changed_at <= :before"
+            " ORDER BY changed_at LIMIT :limit)",
             before=before,
             limit=limit,
         )

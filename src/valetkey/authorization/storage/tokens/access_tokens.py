@@ -103,7 +103,8 @@ class AccessTokens:
         """Delete at most `limit` tokens that expired."""
         return self.db.run(
             "DELETE FROM access_tokens WHERE fingerprint IN"
-            " (SELECT fingerprint FROM access_tokens WHERE expires_at <= :now LIMIT :limit)",
+            " (SELECT fingerprint FROM access_tokens WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )

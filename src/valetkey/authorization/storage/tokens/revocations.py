@@ -93,7 +93,8 @@ class Revocations:
         """Delete at most `limit` that no longer matter."""
         return self.db.run(
             "DELETE FROM revocations WHERE expires_at <= :now AND (kind, subject) IN"
-            " (SELECT kind, subject FROM revocations WHERE expires_at <= :now LIMIT :limit)",
+            " (SELECT kind, subject FROM revocations WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
             now=now,
             limit=limit,
         )
