@@ -5,7 +5,6 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from bench.growth.site import Site
 from bench.load import Worker
@@ -14,18 +13,28 @@ _INSERTED = 6_000
 """Rows a second that are surely put in: the first of them must not expire before the last is."""
 
 _LONGEST_SWEEP = 60.0
+_SLICE = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Milliseconds that requests took, sorted, and the share of a core that the site used."""
+    """Milliseconds that requests took, as they were due, and the share of a core that was used."""
 
     late: Sequence[float]
     cpu: float
 
     def within(self, share: float) -> float:
         """What this share of the requests stayed below."""
-        return self.late[min(len(self.late) - 1, int(share * len(self.late)))]
+        return _within(share, self.late)
+
+    def slices(self, requests: int, share: float) -> list[float]:
+        """The same for each so many requests: what hit one moment is in one of them."""
+        starts = range(0, len(self.late) - requests + 1, requests)
+        return [_within(share, self.late[start : start + requests]) for start in starts]
+
+
+def _within(share: float, late: Sequence[float]) -> float:
+    return sorted(late)[min(len(late) - 1, int(share * len(late)))]
 
 
 async def paced(workers: Sequence[Worker], rate: float, seconds: float) -> list[float]:
@@ -33,23 +42,23 @@ async def paced(workers: Sequence[Worker], rate: float, seconds: float) -> list[
     free: asyncio.Queue[Worker] = asyncio.Queue()
     for each in workers:
         free.put_nowait(each)
-    late: list[float] = []
+    late = [0.0] * int(rate * seconds)
     running: set[asyncio.Task[None]] = set()
 
-    async def one(worker: Worker, due: float) -> None:
+    async def one(worker: Worker, number: int, due: float) -> None:
         await worker.step()
-        late.append(1_000 * (time.perf_counter() - due))
+        late[number] = 1_000 * (time.perf_counter() - due)
         free.put_nowait(worker)
 
     began = time.perf_counter()
-    for number in range(int(rate * seconds)):
+    for number in range(len(late)):
         due = began + number / rate
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        task = asyncio.create_task(one(await free.get(), due))
+        task = asyncio.create_task(one(await free.get(), number, due))
         running.add(task)
         task.add_done_callback(running.discard)
     await asyncio.gather(*running)
-    return sorted(late)
+    return late
 
 
 async def clean_up(
@@ -93,9 +102,15 @@ async def clean_up(
             f"{name}: {before:.1f} ms without, {with_it:.1f} ms with it; the median of the"
             f" {rounds} differences is {statistics.median(apart):+.1f} ms"
         )
-    together = [sorted(chain.from_iterable(w.late for w in windows)) for windows in (quiet, busy)]
-    p99 = [late[int(0.99 * len(late))] for late in together]
-    print(f"p99 of all requests together: {p99[0]:.1f} ms without, {p99[1]:.1f} ms with it")
+    for told, share in (("median", 0.5), ("third quartile", 0.75)):
+        parts = [
+            _within(share, [p99 for window in windows for p99 in window.slices(_SLICE, 0.99)])
+            for windows in (quiet, busy)
+        ]
+        print(
+            f"p99 of each {_SLICE} requests, {told} of those: {parts[0]:.1f} ms without,"
+            f" {parts[1]:.1f} ms with it"
+        )
 
 
 async def _window(at: Site, workers: Sequence[Worker], rate: float, seconds: int) -> Window:
@@ -115,7 +130,7 @@ async def _swept(at: Site) -> float:
 
 def _show(name: str, window: Window) -> None:
     print(
-        f"{name:28}{window.within(0.5):9.1f}{window.within(0.99):9.1f}{window.late[-1]:9.1f}"
+        f"{name:28}{window.within(0.5):9.1f}{window.within(0.99):9.1f}{max(window.late):9.1f}"
         f"{window.cpu:7.0%}",
         flush=True,
     )
