@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import listen, log
+from valetkey.web.connection.bind import bind
 from valetkey.web.exchange import Request, Response
 from valetkey.web.router import App, Route
 
@@ -82,7 +83,7 @@ def main() -> None:
     assert place.port is not None
     log.set_up("info", "json")
     app = _app(place.netloc, told["path"], response)
-    sockets = [listen.bind(place.hostname, place.port)]
+    sockets = [bind(place.hostname, place.port)]
     listen.run(listen.serve(app, sockets=sockets, on_ready=lambda: print("ready", flush=True)))
 
 

@@ -43,11 +43,20 @@ SECRET = "a-secret-of-the-bench-with-more-than-32-letters"
 CALLBACK = "https://app.example/cb"
 KEY = ECKey.import_key(json.loads(os.environ["PEER_EC_KEY"]))
 
+ON_POSTGRESQL = "PEER_DATABASE_NAME" in os.environ
+if ON_POSTGRESQL:
+    user, host, name = (os.environ[f"PEER_DATABASE_{each}"] for each in ("USER", "HOST", "NAME"))
+    DATABASE = {"SQLALCHEMY_DATABASE_URI": f"postgresql+psycopg://{user}@/{name}?host={host}"}
+else:
+    DATABASE = {
+        "SQLALCHEMY_DATABASE_URI": f"sqlite:///{FOLDER}/authlib.db",
+        "SQLALCHEMY_ENGINE_OPTIONS": {"connect_args": {"timeout": 20}},
+    }
+
 application = Flask(__name__)
 application.config.update(
     SECRET_KEY="only-for-the-bench",
-    SQLALCHEMY_DATABASE_URI=f"sqlite:///{FOLDER}/authlib.db",
-    SQLALCHEMY_ENGINE_OPTIONS={"connect_args": {"timeout": 20}},
+    **DATABASE,
     OAUTH2_REFRESH_TOKEN_GENERATOR=True,
 )
 db = SQLAlchemy(application)
@@ -56,6 +65,8 @@ db = SQLAlchemy(application)
 @event.listens_for(Engine, "connect")
 def durable(connection, record):
     """As durable as the others: an answer comes when the row is on disk."""
+    if ON_POSTGRESQL:
+        return
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
 

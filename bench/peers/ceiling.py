@@ -23,6 +23,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, fresh_reference, same
 from valetkey.web import listen, log
+from valetkey.web.connection.bind import bind
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.form import read_form
 from valetkey.web.router import App, Body, Route
@@ -111,7 +112,7 @@ def main() -> None:
     """Answer at the port that the command line names until SIGTERM."""
     host = f"127.0.0.1:{sys.argv[1]}"
     log.set_up("info", "json")
-    sockets = [listen.bind("127.0.0.1", int(sys.argv[1]))]
+    sockets = [bind("127.0.0.1", int(sys.argv[1]))]
     app = _app(f"http://{host}", host)
     listen.run(listen.serve(app, sockets=sockets, on_ready=lambda: None))
 

@@ -66,8 +66,10 @@ def servers(*, alone: bool = False) -> Generator[tuple[Sequence[Peer], Sequence[
                 up.append(stack.enter_context(oidc_provider(folder(), redis="everysec")))
             else:
                 missing.append("oidc-provider with Redis: there is no redis-server here")
-            up.append(stack.enter_context(django_oauth_toolkit(folder())))
-            up.append(stack.enter_context(authlib(folder())))
+            for peer in (django_oauth_toolkit, authlib):
+                up.append(stack.enter_context(peer(folder())))
+                if postgresql_is_there():
+                    up.append(stack.enter_context(peer(folder(), on_postgresql=True)))
         up.append(stack.enter_context(ceiling()))
         yield up, missing
 

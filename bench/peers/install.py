@@ -42,12 +42,13 @@ def node_version(package: str) -> str:
 def python_packages(name: str, *requirements: str) -> Path:
     """A virtual environment of its own with these packages, made once."""
     folder = FOLDER / name
-    if not (folder / "ready").exists():
+    ready, wanted = folder / "ready", "\n".join(requirements)
+    if not ready.exists() or ready.read_text() != wanted:
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *requirements]
         subprocess.run(pip, check=True)
-        (folder / "ready").touch()
+        ready.write_text(wanted)
     return folder
 
 

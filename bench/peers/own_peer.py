@@ -27,9 +27,7 @@ _PATHS = Paths(
 
 
 @contextmanager
-def valetkey(
-    directory: Path, *, on_postgresql: bool = False, workers: int = 1
-) -> Generator[Peer]:
+def valetkey(directory: Path, *, on_postgresql: bool = False, workers: int = 1) -> Generator[Peer]:
     """Both servers, so many workers each; all their processes and those of PostgreSQL count."""
     with ExitStack() as stack:
         urls: list[str] = []

@@ -3,14 +3,18 @@
 import os
 import subprocess
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
 
+from psycopg.conninfo import conninfo_to_dict
+
 from bench.peers.install import HERE, python_packages, python_version
 from bench.peers.peer import Paths, Peer, first_answer
+from bench.peers.postgres import postgres
 from bench.servers import family, free_port
 from bench.workloads import Place
 from valetkey.kernel.jose.key import SigningKey
@@ -35,20 +39,28 @@ _AUTHLIB = Paths(
 )
 
 
+_GUNICORN = ("gunicorn", "psycopg[binary]")
+
+
 @contextmanager
-def django_oauth_toolkit(directory: Path) -> Generator[Peer]:
-    """It, on SQLite with synchronous=FULL, in one process with four threads."""
-    folder = python_packages("toolkit", "django-oauth-toolkit", "gunicorn")
+def django_oauth_toolkit(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
+    """It, in one process with four threads; on SQLite with synchronous=FULL, or on PostgreSQL."""
+    folder = python_packages("toolkit", "django-oauth-toolkit", *_GUNICORN)
     key = ["openssl", "genrsa", "2048"]
     pem = subprocess.run(key, check=True, capture_output=True, text=True).stdout
     told = {"PEER_FOLDER": str(directory), "PEER_RSA_KEY": pem}
-    with _served(folder, "toolkit_app", free_port(), told, _TOOLKIT) as (process, place, started):
+    with (
+        _database(on_postgresql) as kept,
+        _served(folder, "toolkit_app", free_port(), {**told, **kept.told}, _TOOLKIT) as served,
+    ):
+        process, place, started = served
+        versions = python_version(folder, "django-oauth-toolkit", "django", "gunicorn")
         yield Peer(
-            "django-oauth-toolkit, SQLite FULL",
+            f"django-oauth-toolkit, {kept.name}",
             place,
             _TOOLKIT,
-            lambda: family(process.pid),
-            python_version(folder, "django-oauth-toolkit", "django", "gunicorn"),
+            lambda: [*family(process.pid), *kept.pids()],
+            ", ".join([versions, *kept.version]),
             {"reference": {"client_id": "reference", "scope": "introspection"}},
             _sign_in(place),
             spaced=True,
@@ -57,10 +69,10 @@ def django_oauth_toolkit(directory: Path) -> Generator[Peer]:
 
 
 @contextmanager
-def authlib(directory: Path) -> Generator[Peer]:
-    """Authlib on Flask and SQLAlchemy, SQLite with synchronous=FULL, likewise."""
+def authlib(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
+    """Authlib on Flask and SQLAlchemy, likewise."""
     packages = ("authlib", "flask", "flask-sqlalchemy", "gunicorn")
-    folder = python_packages("authlib", *packages, "cryptography")
+    folder = python_packages("authlib", *packages[:3], *_GUNICORN, "cryptography")
     port = free_port()
     told = {
         "PEER_FOLDER": str(directory),
@@ -69,19 +81,46 @@ def authlib(directory: Path) -> Generator[Peer]:
         # It refuses to speak http without it.
         "AUTHLIB_INSECURE_TRANSPORT": "1",
     }
-    with _served(folder, "authlib_app", port, told, _AUTHLIB) as (process, place, started):
+    with (
+        _database(on_postgresql) as kept,
+        _served(folder, "authlib_app", port, {**told, **kept.told}, _AUTHLIB) as served,
+    ):
+        process, place, started = served
+        versions = python_version(folder, *packages[:3], "sqlalchemy", "gunicorn")
         yield Peer(
-            "Authlib, SQLite FULL",
+            f"Authlib, {kept.name}",
             place,
             _AUTHLIB,
-            lambda: family(process.pid),
-            python_version(folder, *packages[:3], "sqlalchemy", "gunicorn"),
+            lambda: [*family(process.pid), *kept.pids()],
+            ", ".join([versions, *kept.version]),
             {"jwt": {"client_id": "service"}, "reference": {"client_id": "reference"}},
             _sign_in(place),
             posts_secret=True,
             spaced=True,
             started=started,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Where a peer keeps its rows: how it is told so, and the processes that count with it."""
+
+    name: str
+    told: Mapping[str, str] = field(default_factory=dict[str, str])
+    pids: Callable[[], Sequence[int]] = tuple
+    version: tuple[str, ...] = ()
+
+
+@contextmanager
+def _database(on_postgresql: bool) -> Generator[_Kept]:
+    if not on_postgresql:
+        yield _Kept("SQLite FULL")
+        return
+    with postgres() as (urls, parent, version):
+        said = conninfo_to_dict(urls[0])
+        names = {"USER": "user", "HOST": "host", "NAME": "dbname"}
+        told = {f"PEER_DATABASE_{name}": str(said[word]) for name, word in names.items()}
+        yield _Kept("PostgreSQL", told, lambda: family(parent), (version,))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The peer built on Django: django-oauth-toolkit as its documentation sets it up, on SQLite.
+"""The peer built on Django: django-oauth-toolkit as its documentation sets it up.
 
 Run inside the peer's own environment. `python toolkit_app.py prepare` makes the database; gunicorn
 serves `toolkit_app:application`.
@@ -22,20 +22,27 @@ HERE = Path(os.environ["PEER_FOLDER"])
 SECRET = "a-secret-of-the-bench-with-more-than-32-letters"
 CALLBACK = "https://app.example/cb"
 
+ON_SQLITE = {
+    "ENGINE": "django.db.backends.sqlite3",
+    "NAME": HERE / "toolkit.db",
+    "CONN_MAX_AGE": None,
+    "OPTIONS": {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    },
+}
+ON_POSTGRESQL = {
+    "ENGINE": "django.db.backends.postgresql",
+    "USER": os.environ.get("PEER_DATABASE_USER", ""),
+    "HOST": os.environ.get("PEER_DATABASE_HOST", ""),
+    "NAME": os.environ.get("PEER_DATABASE_NAME", ""),
+    "CONN_MAX_AGE": None,
+}
+
 settings.configure(
     ALLOWED_HOSTS=["127.0.0.1"],
-    DATABASES={
-        "default": {
-            "ENGINE": "django.db.backends.sqlite3",
-            "NAME": HERE / "toolkit.db",
-            "CONN_MAX_AGE": None,
-            "OPTIONS": {
-                "transaction_mode": "IMMEDIATE",
-                "timeout": 20,
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
-            },
-        }
-    },
+    DATABASES={"default": ON_POSTGRESQL if "PEER_DATABASE_NAME" in os.environ else ON_SQLITE},
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
     INSTALLED_APPS=[
         "django.contrib.auth",
