@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import uvloop
 
 from bench.load import Connection, Reply
-from bench.servers import start
+from bench.servers import Running, family, start, worked
 from bench.workloads import SECRET, Place
 
 _AT_EASE = 32
@@ -125,8 +125,17 @@ async def paced(
     return told
 
 
-async def overload(place: Place, times: Sequence[int], seconds: float) -> None:
-    """Print what becomes of ever more callers."""
+async def _used(parent: int, seconds: float) -> float:
+    """CPU-seconds of both servers while a crowd is counted."""
+    await asyncio.sleep(_TO_BEGIN)
+    had = sum(worked(pid) for pid in family(parent))
+    await asyncio.sleep(seconds)
+    return sum(worked(pid) for pid in family(parent)) - had
+
+
+async def overload(servers: Running, times: Sequence[int], seconds: float) -> None:
+    """Print what becomes of ever more callers; neighbours take no CPU-seconds from the servers."""
+    place = Place.of(servers.auth)
     form = {"grant_type": "client_credentials", "client_secret": SECRET}
     for name, client_id in (("JWT", "service"), ("by reference, on disk", "reference")):
         request = place.request("POST", "/token", urlencode({**form, "client_id": client_id}))
@@ -134,12 +143,15 @@ async def overload(place: Place, times: Sequence[int], seconds: float) -> None:
         peak = 0.0
         hasty = [(many, False) for many in times[-1:]]
         for many, patient in [*((each, True) for each in times), *hasty]:
-            told = await crowd(place, [request] * many * _AT_EASE, seconds, patient=patient)
-            goodput = len(told.good) / seconds
+            asked = [request] * many * _AT_EASE
+            told, used = await asyncio.gather(
+                crowd(place, asked, seconds, patient=patient), _used(servers.parent, seconds)
+            )
+            goodput = len(told.good) / used
             peak = max(peak, goodput)
             print(
                 f"{name:22} {many * _AT_EASE:5} callers{'' if patient else ' who do not wait'}: "
-                f"{goodput:6,.0f} good a second "
+                f"{len(told.good) / seconds:6,.0f} good a second, {goodput:6,.0f} a CPU-second "
                 f"({100 * goodput / peak:3.0f} % of the peak), {shown(told.good)}; "
                 f"{len(told.refused) / seconds:,.0f} refused, {shown(told.refused)}; "
                 f"{told.cut} hung up on",
@@ -189,7 +201,7 @@ def main() -> None:
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             os.sched_setaffinity(0, others or {first})
-            runner.run(overload(Place.of(servers.auth), chosen.times, chosen.seconds))
+            runner.run(overload(servers, chosen.times, chosen.seconds))
             runner.run(flood(Place.of(servers.auth), chosen.rate, chosen.guesses, chosen.seconds))
 
 
