@@ -136,7 +136,7 @@ class Exchange:
             log.error("application.failed", failure)
         finally:
             self._connection.leave(self)
-        self._connection.fail(self)
+            self._connection.fail(self)
 
     def whole(self) -> bytes:
         """The body, once it is complete; it is given once."""

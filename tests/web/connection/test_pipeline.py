@@ -1,0 +1,79 @@
+"""Requests that come together on one connection: answers in order, whatever each endpoint does."""
+
+import asyncio
+import re
+
+from tests.web import QUICK, RUNTIME, exchange_bytes, refuse
+from valetkey.web.exchange import Request, Response
+from valetkey.web.listen import RunningServer
+from valetkey.web.router import App, Body, Route
+
+
+async def _at_once(request: Request) -> Response:
+    return Response(200, b"[at once]")
+
+
+async def _later(request: Request) -> Response:
+    await asyncio.sleep(0.02)
+    return Response(200, b"[later]")
+
+
+async def _failing(request: Request) -> Response:
+    raise RuntimeError("canary")
+
+
+async def _cancelled(request: Request) -> Response:
+    waiting = asyncio.get_running_loop().create_future()
+    waiting.cancel()
+    await waiting
+    return Response(200)
+
+
+async def _limited(request: Request) -> Response:
+    async with asyncio.timeout(5):
+        await asyncio.sleep(0)
+    return Response(200, b"[limited]" + request.body)
+
+
+def _asked(path: str, *fields: str, body: str = "", method: str = "GET") -> bytes:
+    lines = (f"{method} {path} HTTP/1.1", "Host: h.example", *fields)
+    return ("\r\n".join(lines) + "\r\n\r\n" + body).encode()
+
+
+def _app() -> App:
+    routes = (
+        Route("/at-once", {"GET": _at_once, "HEAD": _at_once}, refuse),
+        Route("/later", {"GET": _later}, refuse),
+        Route("/failing", {"GET": _failing}, refuse),
+        Route("/cancelled", {"GET": _cancelled}, refuse),
+        Route("/limited", {"POST": _limited}, refuse, Body.ANY),
+    )
+    return App(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
+
+
+def test_each_is_answered_in_its_turn() -> None:
+    asked = [
+        _asked("/later"),
+        _asked("/at-once"),
+        _asked("/failing"),
+        _asked("/limited", "Content-Length: 2", body="ab", method="POST"),
+        _asked("/at-once", method="HEAD"),
+        _asked("/nowhere"),
+        _asked("/later", "Connection: close"),
+    ]
+    with RunningServer(_app(), limits=QUICK) as running:
+        for _ in range(2):
+            heard = exchange_bytes(running.port, b"".join(asked))
+            seen = re.findall(rb"HTTP/1\.1 (\d{3}) |(\[[a-z ]+\](?:ab)?)", heard)
+            assert [status or body for status, body in seen] == [
+                *(b"200", b"[later]", b"200", b"[at once]", b"500", b"200", b"[limited]ab"),
+                *(b"200", b"404", b"200", b"[later]"),
+            ]
+            assert b"canary" not in heard
+
+
+def test_one_that_is_cancelled_is_answered_for() -> None:
+    with RunningServer(_app(), limits=QUICK) as running:
+        heard = exchange_bytes(running.port, _asked("/at-once") + _asked("/cancelled"))
+        assert re.findall(rb"HTTP/1\.1 (\d{3}) ", heard) == [b"200", b"500"]
+        assert b" 200 " in exchange_bytes(running.port, _asked("/later", "Connection: close"))
