@@ -12,8 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 import valetkey
-from bench.workloads import CALLBACK, PASSWORD, SECRET
+from bench.peers.peer import first_answer
+from bench.workloads import CALLBACK, PASSWORD, SECRET, Place
 
+DISCOVERY = "/.well-known/openid-configuration"
 NO_OBJECTS: Mapping[str, str] = MappingProxyType({})
 _PROGRAM = Path(sys.executable).with_name("valetkey")
 
@@ -55,12 +57,15 @@ scopes = ["openid", "notes:read"]
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Both servers while they answer; `began` by the monotonic clock."""
+    """Both servers while they answer; `answered` is the seconds from the start to the first answer.
+
+    That is one of the authorization server, to the discovery document.
+    """
 
     auth: str
     api: str
     parent: int
-    began: float
+    answered: float
 
 
 @contextmanager
@@ -108,9 +113,10 @@ def start(
         )
     assert process.stdout is not None
     try:
+        answered = first_answer(Place.of(f"http://{auth}"), DISCOVERY, began)
         ready = process.stdout.readline()
         assert ready.startswith("ready "), (here / "log").read_text()
-        yield Running(f"http://{auth}", f"http://{api}", process.pid, began)
+        yield Running(f"http://{auth}", f"http://{api}", process.pid, answered)
     finally:
         process.terminate()
         process.wait(30)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import apsw
 
-from bench.peers.peer import Paths, Peer, first_answer
+from bench.peers.peer import Paths, Peer
 from bench.peers.postgres import postgres
-from bench.servers import family, start
+from bench.servers import DISCOVERY, family, start
 from bench.workloads import CALLBACK, CHALLENGE, PASSWORD, Place
 from valetkey.testing.person import Person
 
@@ -22,7 +22,7 @@ _PATHS = Paths(
     introspection="/oauth/introspect",
     userinfo="/oauth/userinfo",
     keys="/oauth/jwks",
-    discovery="/.well-known/openid-configuration",
+    discovery=DISCOVERY,
 )
 
 
@@ -39,7 +39,6 @@ def valetkey(directory: Path, *, on_postgresql: bool = False, workers: int = 1) 
         servers = stack.enter_context(start(directory, workers=workers, databases=urls))
         parents.append(servers.parent)
         place = Place.of(servers.auth)
-        started = first_answer(place, _PATHS.discovery, servers.began)
         yield Peer(
             ON_POSTGRESQL if on_postgresql else ON_SQLITE,
             place,
@@ -50,7 +49,7 @@ def valetkey(directory: Path, *, on_postgresql: bool = False, workers: int = 1) 
             {"jwt": {"client_id": "service"}, "reference": {"client_id": "reference"}},
             _allowed(servers.auth),
             api=Place.of(servers.api),
-            started=started,
+            started=servers.answered,
         )
 
 

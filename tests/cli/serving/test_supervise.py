@@ -86,6 +86,21 @@ def test_one_child_prepares_before_any_other_begins(tmp_path: Path) -> None:
     assert told.index(("fine", "go 0 prepare")) < told.index(("fine", "go 1"))
 
 
+def test_on_one_core_the_second_server_is_born_when_the_first_is_ready(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    cores = os.sched_getaffinity(0)
+    # Inherited by the parent, which looks at how many it may use.
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        with supervising(log, "authorization=good=2", "resource=fine=1") as parent:
+            assert ready_line(parent) == "ready\n"
+    finally:
+        os.sched_setaffinity(0, cores)
+    told = [(line[0], line[2]) for line in lines(log)]
+    born = told.index(("fine", "born"))
+    assert told[:born].count(("good", "ready")) == 2
+
+
 def test_a_child_that_dies_is_replaced_and_ready_is_not_said_again(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=good=1") as parent:

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from os import sched_getaffinity
 from selectors import EVENT_READ, DefaultSelector
 from subprocess import DEVNULL, Popen
 from time import monotonic
@@ -81,10 +82,13 @@ class Supervisor:
         first_delay: float = _FIRST_DELAY,
         level: str = "info",
         style: str = "auto",
+        in_turn: bool | None = None,
     ) -> None:
         """Start nothing yet; `grace` and `first_delay` are in seconds.
 
-        Of `level` and in `style` is what the log says of children that ended.
+        Of `level` and in `style` is what the log says of children that ended. `in_turn` has each
+        server wait until those before it are ready, as is best where there is one core: together
+        they take as long, and the first is there in half the time.
         """
         self._servers = servers
         self._announce = announce
@@ -92,6 +96,7 @@ class Supervisor:
         self._first_delay = first_delay
         self._level = level
         self._style = style
+        self._in_turn = len(sched_getaffinity(0)) == 1 if in_turn is None else in_turn
         self._places = [_Place(s, n, first_delay) for s in servers for n in range(s.workers)]
         self._were_ready: set[_Place] = set()
         self._stopping = False
@@ -161,15 +166,21 @@ class Supervisor:
 
     def _patience(self) -> float | None:
         """Seconds until something is due; None while there is nothing to wait for but news."""
-        due = [p.due for p in self._places if p.child is None and not self._stopping]
+        due = [p.due for p in self._places if self._may_start(p)]
         if self._kill_at is not None:
             due.append(self._kill_at)
         return max(0.0, min(due) - monotonic()) if due else None
 
     def _start_what_is_due(self) -> None:
         for place in self._places:
-            if place.child is None and not self._stopping and place.due <= monotonic():
+            if self._may_start(place) and place.due <= monotonic():
                 self._start(place)
+
+    def _may_start(self, place: _Place) -> bool:
+        if place.child is not None or self._stopping:
+            return False
+        before = self._servers[: self._servers.index(place.server)] if self._in_turn else ()
+        return all(p in self._were_ready for p in self._places if p.server in before)
 
     def _start(self, place: _Place) -> None:
         server = place.server
