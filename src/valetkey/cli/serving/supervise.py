@@ -7,12 +7,12 @@ This module is the whole of the process that supervises, which does nothing for 
 well. So it imports next to nothing: what it would need to speak is loaded when it has to.
 """
 
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from os import sched_getaffinity
 from selectors import EVENT_READ, DefaultSelector
 from subprocess import DEVNULL, Popen
 from time import monotonic
@@ -82,13 +82,10 @@ class Supervisor:
         first_delay: float = _FIRST_DELAY,
         level: str = "info",
         style: str = "auto",
-        in_turn: bool | None = None,
     ) -> None:
         """Start nothing yet; `grace` and `first_delay` are in seconds.
 
-        Of `level` and in `style` is what the log says of children that ended. `in_turn` has each
-        server wait until those before it are ready, as is best where there is one core: together
-        they take as long, and the first is there in half the time.
+        Of `level` and in `style` is what the log says of children that ended.
         """
         self._servers = servers
         self._announce = announce
@@ -96,7 +93,9 @@ class Supervisor:
         self._first_delay = first_delay
         self._level = level
         self._style = style
-        self._in_turn = len(sched_getaffinity(0)) == 1 if in_turn is None else in_turn
+        # On one core two take as long together as one after the other, and the first is there in
+        # half the time.
+        self._in_turn = _cores() == 1
         self._places = [_Place(s, n, first_delay) for s in servers for n in range(s.workers)]
         self._were_ready: set[_Place] = set()
         self._stopping = False
@@ -285,6 +284,11 @@ class Supervisor:
         log = import_module("valetkey.web.log")
         log.set_up(self._level, self._style)
         log.error(event, **fields)
+
+
+def _cores() -> int:
+    # Not every system tells which of them a process may use.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _woken(*_: object) -> None:
