@@ -152,6 +152,9 @@ class _Contended:
     def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
         return self._kept
 
+    def once(self, sql: str, /) -> Row | None:
+        return self.row(sql)
+
     def run(self, sql: str, /, **params: object) -> int:
         return 0
 
