@@ -20,7 +20,7 @@ import uvloop
 from bench.peers.compare import Figures, compare, servers
 from bench.peers.own_peer import ON_SQLITE
 from bench.peers.work import JWT, WORKLOADS
-from bench.results import page
+from bench.results import page, plan
 from bench.results.page import Results
 
 _LOSS = 0.15
@@ -60,6 +60,7 @@ def main() -> None:
         page.RESULTS.parent.mkdir(exist_ok=True)
         page.RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(asdict(results))) + b"\n")
         page.write()
+        plan.write()
 
 
 def _machine() -> str:
