@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import Voucher
@@ -14,8 +16,7 @@ from valetkey.kernel.secret import FingerprintKey
 from valetkey.web.form import Form
 
 
-@dataclass(frozen=True, slots=True)
-class Basic:
+class Basic(Struct, frozen=True):
     """What an `Authorization: Basic` header carried: decoded, and the secret as it was sent."""
 
     client_id: str
@@ -23,8 +24,7 @@ class Basic:
     raw_client_secret: str
 
 
-@dataclass(frozen=True, slots=True)
-class Presented:
+class Presented(Struct, frozen=True):
     """What a request shows to prove which client sent it. Holds secrets; never printed."""
 
     parameters: Form
@@ -33,8 +33,7 @@ class Presented:
     now: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
+class Means(Struct, frozen=True):
     """With what a proof is judged: the client's public keys, and how its secrets are compared.
 
     `uses` hears which of them was good for it.
@@ -46,8 +45,7 @@ class Means:
     uses: SecretUses
 
 
-@dataclass(frozen=True, slots=True)
-class Authenticated:
+class Authenticated(Struct, frozen=True):
     """A client that has proven who it is. `mark` counts once: spend it in the transaction."""
 
     client: Client

@@ -1,6 +1,7 @@
 """Refresh: a new access token without the user (RFC 6749 section 6, RFC 9700 section 4.14)."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from valetkey.authorization.grant_types.family import fingerprint_of, spell, take_apart
 from valetkey.authorization.grant_types.grant_type import (
@@ -31,8 +32,7 @@ from valetkey.kernel.seal import open_with, seal_with
 from valetkey.kernel.secret import Fingerprint, Secret, same
 
 
-@dataclass(frozen=True, slots=True)
-class _Presented:
+class _Presented(Struct, frozen=True):
     """A refresh token as it came, what it would be stored as, and whose grant it names."""
 
     text: str

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.grants import GrantRevoked
@@ -41,8 +43,7 @@ _SECOND_FACTORS = frozenset({Method.ONE_TIME_CODE, Method.HARDWARE_KEY, Method.S
 _LONGEST_AGENT = 200
 
 
-@dataclass(frozen=True, slots=True)
-class SignedIn:
+class SignedIn(Struct, frozen=True):
     """A session that lives, and whose it is."""
 
     session: Session
@@ -63,8 +64,7 @@ class SignedIn:
         return not second_factor or not _SECOND_FACTORS.isdisjoint(session.proved_by)
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Struct, frozen=True):
     """Who is signed in, what they allow one client, and whether it was told of their session."""
 
     signed_in: SignedIn

@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.grant import Grant
@@ -18,8 +20,7 @@ from valetkey.kernel.secret import Fingerprint
 _NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
+class Rotation(Struct, frozen=True):
     """One exchange of a refresh token: what is presented, what takes its place, until when.
 
     `sealed` is the successor, sealed so that only who holds `presented` can open it.
@@ -32,8 +33,7 @@ class Rotation:
     expires_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Previous:
+class Previous(Struct, frozen=True):
     """The refresh token before the current one, and its sealed successor."""
 
     fingerprint: Fingerprint
@@ -41,8 +41,7 @@ class Previous:
     rotated_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class StandingGrant:
+class StandingGrant(Struct, frozen=True):
     """A grant and all that its life hangs on."""
 
     grant: Grant
@@ -58,8 +57,7 @@ class Reach:
     authorizations: int
 
 
-@dataclass(frozen=True, slots=True)
-class Grants:
+class Grants(Struct, frozen=True):
     """One row a grant."""
 
     db: Connection

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.server.decision import Decision
@@ -40,8 +41,7 @@ class EventRecord:
     """Who did it, where that is not the person or the client it happened to; else ""."""
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """The audit log: only ever added to, in the transaction that made the change."""
 
     db: Connection

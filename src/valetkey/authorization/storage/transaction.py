@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from valetkey.authorization.storage.administration.answer_times import AnswerTimes
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.brand import BrandChanges
@@ -38,8 +40,7 @@ from valetkey.authorization.storage.vouchers import Vouchers
 from valetkey.database.engine import Connection, Engine, T
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(Struct, frozen=True):
     """What the server remembers, for as long as one `work` runs."""
 
     db: Connection

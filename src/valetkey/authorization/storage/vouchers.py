@@ -1,6 +1,6 @@
 """Strings that can be redeemed once: codes, replay marks, nonces, finished interactions."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.database.engine import Connection
@@ -8,8 +8,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class Vouchers:
+class Vouchers(Struct, frozen=True):
     """Issue, find, redeem; never save."""
 
     db: Connection

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, AccessTokenFormat, Client
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
@@ -36,8 +38,7 @@ class TokenPolicy:
         return client.access_token_lifetime or self.access_token_lifetime
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(Struct, frozen=True):
     """The answer yes: everything a token response says. Strings that must be signed come later.
 
     `user` and `grant_id` are None for a client's own access. `reference` is the token itself where
@@ -58,8 +59,7 @@ class Granted:
     identity: Identity | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(Struct, frozen=True):
     """The random strings one access token needs, drawn before the transaction."""
 
     token_id: str
@@ -80,8 +80,7 @@ class Draw:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Issuing:
+class Issuing(Struct, frozen=True):
     """One access token to issue. It never outlives `ends_at`, the end of its grant."""
 
     client: Client

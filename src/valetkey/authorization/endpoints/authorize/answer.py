@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
+
 from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types.authorization_code import CODE
@@ -105,8 +107,7 @@ class Drawn:
         return Draw.fresh(self._client, self._random)
 
 
-@dataclass(frozen=True, slots=True)
-class Issued:
+class Issued(Struct, frozen=True):
     """The answer yes: the code, what became an access token, and what an ID token will say.
 
     `session_id` is the session that the client is told of, "" where it is told of none.
@@ -119,8 +120,7 @@ class Issued:
     session_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Yes:
+class _Yes(Struct, frozen=True):
     """Who said yes to what, for which client, and whether it was told of their session before."""
 
     asked: AuthorizationRequest

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
+
 from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
     spend_mark,
@@ -20,8 +22,7 @@ from valetkey.web.form import Form, read_form, read_query
 _OPAQUE = ("grant_type", "username", "password", "code_verifier")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A request for a client endpoint, and whether its parameters came in the URL."""
 
     parameters: Form

@@ -1,6 +1,6 @@
 """Who is there: a session, its person, and what they allowed one client, in one look."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.consent import Consent
@@ -12,8 +12,7 @@ from valetkey.database.engine import Connection, Row
 from valetkey.kernel.secret import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class Presence:
+class Presence(Struct, frozen=True):
     """A session, ended or not, and its person, disabled or not.
 
     `consent` is what they allow the client that was asked about, `told` whether it was told of the
@@ -26,8 +25,7 @@ class Presence:
     told: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Presences:
+class Presences(Struct, frozen=True):
     """One statement where the stores of each would take four: every authorization asks twice."""
 
     db: Connection
