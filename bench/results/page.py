@@ -197,7 +197,8 @@ def _owed(figures: Figures) -> Iterator[str]:
         )
     missed = [cell for row in rows for cell in row[1:] if "owed" in cell]
     yield (
-        f"{len(missed)} of the figures above are below what is owed; each says what that is."
+        f"{len(missed)} of the figures above are below what is owed; each says what that is. "
+        "[What was tried](what-was-tried.md)\nsays where the time goes."
         if missed
         else "Nothing that is owed is missed."
     )

@@ -14,7 +14,18 @@ _BAR = 11
 _GAP = 16
 _TOP = 78
 _TITLE = "Operations per CPU-second, database included (logarithmic scale)"
-_COLOURS = ("#2563eb", "#60a5fa", "#d97706", "#fbbf24", "#6b7280", "#a1a1aa", "#c084fc")
+# A pair for each program, on its two databases.
+_COLOURS = (
+    "#2563eb",
+    "#60a5fa",
+    "#d97706",
+    "#fbbf24",
+    "#6b7280",
+    "#a1a1aa",
+    "#9333ea",
+    "#c084fc",
+    "#0f766e",
+)
 _STYLE = """<style>
 text { font: 12px system-ui, sans-serif; fill: #1f2937; }
 .title { font-size: 15px; font-weight: 600; }

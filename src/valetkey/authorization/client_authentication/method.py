@@ -1,7 +1,7 @@
 """What a client authentication method is (RFC 6749 section 2.3)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -16,12 +16,13 @@ from valetkey.kernel.secret import FingerprintKey
 from valetkey.web.form import Form
 
 
-class Basic(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Basic:
     """What an `Authorization: Basic` header carried: decoded, and the secret as it was sent."""
 
     client_id: str
-    client_secret: str
-    raw_client_secret: str
+    client_secret: str = field(repr=False)
+    raw_client_secret: str = field(repr=False)
 
 
 class Presented(Struct, frozen=True):

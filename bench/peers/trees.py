@@ -1,0 +1,73 @@
+"""`python -m bench.peers.trees OLD NEW`: two source trees of Valetkey, visited in turn.
+
+Each tree is a folder with `valetkey` in it, such as `git archive HEAD~9 src` gives. What counts is
+the median of the ratios, visit by visit: on a machine that others use too, that is steadier than
+any of the figures.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import uvloop
+
+from bench.load import measure
+from bench.peers.own_peer import valetkey
+from bench.peers.work import WORKLOADS, plan
+
+
+def main() -> None:
+    """Start both, measure in turn, print a line for each workload."""
+    parser = argparse.ArgumentParser(prog="python -m bench.peers.trees", description=__doc__)
+    parser.add_argument("trees", type=Path, nargs=2, metavar="TREE", help="the old, the new")
+    parser.add_argument("--only", default="", help="workloads whose names hold this")
+    parser.add_argument("--seconds", type=float, default=0.7, help="for each visit")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--postgresql", action="store_true")
+    chosen = parser.parse_args()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    with ExitStack() as stack, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        peers = []
+        for tree in chosen.trees:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            with _imported_from(tree.resolve()):
+                server = valetkey(Path(folder), on_postgresql=chosen.postgresql)
+                peers.append(stack.enter_context(server))
+        plans = [runner.run(plan(peer)) for peer in peers]
+        print(f"{'operations per CPU-second':44}{'old':>9}{'new':>9}{'ratio':>8}")
+        for workload in WORKLOADS:
+            if chosen.only not in workload:
+                continue
+            rates: list[list[float]] = [[], []]
+            for turn in range(chosen.rounds + 1):
+                for peer, planned, found in zip(peers, plans, rates, strict=True):
+                    had = peer.worked()
+                    done = runner.run(measure(planned[workload], chosen.seconds))
+                    if turn:
+                        found.append(done.operations / (peer.worked() - had))
+            ratio = statistics.median(new / old for old, new in zip(*rates, strict=True))
+            old, new = map(statistics.median, rates)
+            print(f"{workload:44}{old:9,.0f}{new:9,.0f}{ratio:8.2f}", flush=True)
+
+
+@contextmanager
+def _imported_from(tree: Path) -> Generator[None]:
+    """Servers that start meanwhile import Valetkey from this tree."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(tree)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+if __name__ == "__main__":
+    main()
