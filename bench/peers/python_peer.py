@@ -39,6 +39,7 @@ _AUTHLIB = Paths(
 )
 
 
+_PROGRAMS = HERE / "programs"
 _GUNICORN = ("gunicorn", "psycopg[binary]")
 
 
@@ -127,9 +128,9 @@ def _database(on_postgresql: bool) -> Generator[_Kept]:
 def _served(
     folder: Path, app: str, port: int, told: Mapping[str, str], paths: Paths
 ) -> Generator[tuple[subprocess.Popen[bytes], Place, float]]:
-    environment = os.environ | told | {"PYTHONPATH": str(HERE)}
+    environment = os.environ | told | {"PYTHONPATH": str(_PROGRAMS)}
     python = str(folder / "bin/python")
-    subprocess.run([python, str(HERE / f"{app}.py"), "prepare"], check=True, env=environment)
+    subprocess.run([python, str(_PROGRAMS / f"{app}.py"), "prepare"], check=True, env=environment)
     began = time.monotonic()
     serve = ["-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--threads", "4", "--workers", "1"]
     quiet = ["--keep-alive", "60", "--graceful-timeout", "1", "--log-level", "error"]

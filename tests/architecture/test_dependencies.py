@@ -35,7 +35,7 @@ OWNERS = {
     "pytest": ("testing/*.py",),
     "segno": ("authorization/endpoints/account/security/authenticator.py",),
     "structlog": ("web/log.py",),
-    "uvicorn": ("web/listen.py", "web/protocol.py"),
+    "uvicorn": ("web/listen.py", "web/protocol.py", "web/connection/wording.py"),
     "uvloop": ("web/listen.py",),
 }
 # What an adapter is for is brought by whoever uses the adapter.

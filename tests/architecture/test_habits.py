@@ -12,6 +12,7 @@ MAY_SAY_ANY = {
     "authorization/protocol/register/self_registration.py": "the same, where JSON comes in",
     "cli/applying/client.py": "TOML comes in untyped and leaves as a client's metadata",
     "cli/register/metadata.py": "the same, where options come in",
+    "cli/serving/parent.py": "a plan that its own process wrote, read without a library",
     "config/catalogue.py": "type hints are looked at as values",
     "config/load.py": "TOML comes in untyped and leaves as settings",
     "database/*.py": "rows are what the driver gives, and a work's answer passes through unseen",

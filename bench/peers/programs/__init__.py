@@ -1,0 +1,1 @@
+"""The programs that peers run in environments of their own."""
