@@ -144,7 +144,7 @@ def _page(results: Results) -> Iterator[str]:
     )
     yield (
         f"Medians of {results.rounds} rounds of {results.seconds:g} s. "
-        f"Machine: {results.machine}.\n{results.note}".strip()
+        f"Machine: {results.machine}.\nCommand: `{_command(results)}`. {results.note}".strip()
     )
     yield "\n".join(f"- {each}" for each in (*figures.versions, *figures.missing))
     yield "## Beside what we owe ourselves"
@@ -212,8 +212,13 @@ def _times(figures: Figures, workload: str, name: str, owed: float = 0.0) -> str
     return f"{ratio:.1f}" + (f" (owed {owed:g})" if ratio < owed else "")
 
 
-def _in_short(figures: Figures) -> str:
+def _command(results: Results) -> str:
+    return f"python -m bench --keep --rounds {results.rounds} --seconds {results.seconds:g}"
+
+
+def _in_short(results: Results) -> str:
     """The ratios as the README states them; of each Python peer, those to its better database."""
+    figures = results.figures
     toolkit, authlib = _PYTHON[:2], _PYTHON[2:]
     columns: Sequence[Sequence[str]] = ((_NODE,), (_REDIS,), toolkit, authlib)
     rows: list[list[str]] = []
@@ -224,7 +229,7 @@ def _in_short(figures: Figures) -> str:
     heads = ["Valetkey on SQLite does, times", _NODE, _REDIS, "django-oauth-toolkit", "Authlib"]
     return (
         "Operations per second of CPU, everything switched on and every write on disk, beside "
-        "others in the same\nrun (`make bench KEEP=1`; [all figures, the method, and what is "
+        f"others in the same\nrun (`{_command(results)}`; [all figures, the method, and what is "
         "unfair about it](docs/explanation/performance.md)):\n\n" + _markdown(heads, rows) + "\n"
     )
 
@@ -256,7 +261,7 @@ def written() -> dict[Path, str]:
     return {
         PAGE: rendered(results),
         PLOT: plot.draw(bars, (ON_SQLITE, ON_POSTGRESQL)),
-        README: f"{before}{_FROM}{_in_short(results.figures)}{_TO}{after}",
+        README: f"{before}{_FROM}{_in_short(results)}{_TO}{after}",
     }
 
 
