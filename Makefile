@@ -61,7 +61,7 @@ bench: .venv/.runtime
 	@$(BIN)/python -m bench $(if $(KEEP),--keep) $(if $(NOTE),--note '$(NOTE)')
 
 bench-quick: .venv/.runtime
-	@$(BIN)/python -m bench --quick --seconds 0.7
+	@$(BIN)/python -m bench --quick --rounds 5 --seconds 0.6 $(if $(KEEP),--keep)
 
 translations: .venv/.dev
 	@$(BIN)/python -m docs.translations

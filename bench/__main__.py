@@ -11,6 +11,7 @@ import asyncio
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,12 +19,11 @@ import msgspec
 import uvloop
 
 from bench.peers.compare import Figures, compare, servers
-from bench.peers.own_peer import ON_SQLITE
-from bench.peers.work import JWT, WORKLOADS
-from bench.results import page, plan
+from bench.peers.work import WORKLOADS
+from bench.results import page, plan, quick
 from bench.results.page import Results
 
-_LOSS = 0.15
+_PACED = 4.0  # seconds of each server at a fixed rate
 _KEY = tuple(workload for workload in WORKLOADS if "sign-in" not in workload)
 
 
@@ -41,18 +41,18 @@ def main() -> None:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         servers(alone=chosen.quick) as (up, missing),
     ):
-        figures = runner.run(
-            compare(
-                up,
-                chosen.rounds,
-                chosen.seconds,
-                only=_KEY if chosen.quick else WORKLOADS,
-                paced=0.0 if chosen.quick else 4.0,
-            )
-        )
+
+        def measure(only: Sequence[str], paced: float = 0.0) -> Figures:
+            asked = compare(up, chosen.rounds, chosen.seconds, only=only, paced=paced)
+            return runner.run(asked)
+
+        if chosen.quick and chosen.keep:
+            quick.keep(measure(_KEY))
+            return
+        if chosen.quick:
+            sys.exit(quick.judge(measure, _KEY))
+        figures = measure(WORKLOADS, _PACED)
     figures.missing.extend(missing)
-    if chosen.quick:
-        sys.exit(_judge(figures))
     results = Results(_machine(), chosen.note, chosen.rounds, chosen.seconds, figures)
     print(page.table(results))
     print("\n".join([*figures.versions, _machine(), *figures.missing]))
@@ -70,24 +70,6 @@ def _machine() -> str:
         f"{model.strip() or platform.machine()}, {os.cpu_count()} cores, {memory} GB; "
         f"Python {platform.python_version()}, Linux {platform.release().partition('-')[0]}"
     )
-
-
-def _judge(figures: Figures) -> int:
-    """Print what Valetkey keeps of the ceiling, then and now; 1 if a share fell too far."""
-    kept = page.read().figures
-    fallen = 0
-    print(f"{'share of the ceiling':44}{'committed':>10}{'now':>10}")
-    for workload in _KEY:
-        then, now = page.share(kept, workload), page.share(figures, workload)
-        if then is None or now is None:
-            continue
-        low = now < then * (1 - _LOSS)
-        fallen += low
-        print(f"{workload:44}{then:10.0%}{now:10.0%}{'  FELL' if low else ''}")
-    ceiling = figures.median(JWT, "ceiling") or 0.0
-    own = figures.median(JWT, ON_SQLITE) or 0.0
-    print(f"per CPU-second: ceiling {ceiling:,.0f}, Valetkey {own:,.0f} ({JWT})")
-    return 1 if fallen else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+"""The guard: what Valetkey keeps of the ceiling, beside what it kept when that was committed.
+
+A share is the median of the ratios of visits that followed each other, so that a slow minute hits
+both. What seems to have fallen is measured again, and has fallen if it is low three times.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.peers.ceiling import NAME as CEILING
+from bench.peers.compare import Figures
+from bench.peers.own_peer import ON_SQLITE
+
+KEPT = Path(__file__).with_name("quick.json")
+_LOSS = 0.15
+_LOOKS = 3
+
+Shares = Mapping[str, float]
+
+
+def shares(figures: Figures) -> Shares:
+    """The share of each workload."""
+    return {
+        workload: statistics.median(
+            own / ceiling for own, ceiling in zip(rates[ON_SQLITE], rates[CEILING], strict=True)
+        )
+        for workload, rates in figures.rates.items()
+        if ON_SQLITE in rates and CEILING in rates
+    }
+
+
+def judge(measure: Callable[[Sequence[str]], Figures], workloads: Sequence[str]) -> int:
+    """Measure, print the shares then and now; 1 if one fell by more than 15 %, each time."""
+    then = read()
+    now = dict(shares(measure(workloads)))
+    for _ in range(_LOOKS - 1):
+        if low := _fallen(then, now):
+            again = shares(measure(low))
+            now |= {workload: max(now[workload], share) for workload, share in again.items()}
+    fallen = _fallen(then, now)
+    print(f"{'share of the ceiling':44}{'committed':>10}{'now':>10}")
+    for workload, share in now.items():
+        committed = f"{then[workload]:10.0%}" if workload in then else f"{'-':>10}"
+        print(f"{workload:44}{committed}{share:10.0%}{'  FELL' if workload in fallen else ''}")
+    return 1 if fallen else 0
+
+
+def read() -> Shares:
+    """The committed shares."""
+    return msgspec.json.decode(KEPT.read_bytes(), type=dict[str, float])
+
+
+def keep(figures: Figures) -> None:
+    """Commit to these."""
+    rounded = {workload: round(share, 3) for workload, share in shares(figures).items()}
+    KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(rounded)) + b"\n")
+
+
+def _fallen(then: Shares, now: Shares) -> Sequence[str]:
+    return [w for w, share in now.items() if share < then.get(w, 0.0) * (1 - _LOSS)]
