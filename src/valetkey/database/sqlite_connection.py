@@ -65,7 +65,8 @@ def open_writer(path: Path, *, patience: float) -> apsw.Connection:
     # FULL: a commit is on disk before anybody hears of it. NORMAL would lose the last ones.
     raw.pragma("synchronous", "FULL")
     raw.pragma("foreign_keys", "ON")
-    raw.pragma("wal_autocheckpoint", 1000)
+    # Who writes does not stop to copy the log into the file: `Checkpoints` does.
+    raw.pragma("wal_autocheckpoint", 0)
     raw.pragma("journal_size_limit", _LOG_KEPT)
     return raw
 

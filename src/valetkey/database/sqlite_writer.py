@@ -115,7 +115,7 @@ class Writer:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._checkpoints = Checkpoints(path)
-        self._raw = self._opened()
+        self._raw = open_writer(path, patience=_PATIENCE)
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._queue_turn = threading.Lock()
         # What `once` found in the transaction that runs.
@@ -169,11 +169,6 @@ class Writer:
         self._checkpoints.close()
         self._raw.close()
 
-    def _opened(self) -> apsw.Connection:
-        raw = open_writer(self._path, patience=_PATIENCE)
-        raw.wal_autocheckpoint(0)
-        return raw
-
     def _waiting(self) -> tuple[list[Asked], bool]:
         """Everything that waits, at least one; and whether it is the last of all."""
         batch: list[Asked] = []
@@ -226,7 +221,7 @@ class Writer:
                 self._raw.execute("BEGIN IMMEDIATE")
             except apsw.ConnectionClosedError:
                 # An earlier failure took the connection with it.
-                self._raw = self._opened()
+                self._raw = open_writer(self._path, patience=_PATIENCE)
             except apsw.BusyError:
                 if time.monotonic() > deadline:
                     raise

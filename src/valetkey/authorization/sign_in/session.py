@@ -87,14 +87,6 @@ class NewSession:
         return NewSession(fresh_id("se", random), fresh_secret(Prefix.SESSION, random), shown)
 
 
-def find_signed_in(
-    tx: Transaction, cookie: str, key: FingerprintKey, settings: SessionSettings, now: Instant
-) -> SignedIn | None:
-    """Who is signed in with this cookie: the session has not ended, the account is open."""
-    present = find_present(tx, cookie, "", key, settings, now)
-    return None if present is None else present.signed_in
-
-
 def find_present(
     tx: Transaction,
     cookie: str,
@@ -103,7 +95,10 @@ def find_present(
     settings: SessionSettings,
     now: Instant,
 ) -> Present | None:
-    """The same, and what there is between them and the client."""
+    """Who is signed in with this cookie: the session has not ended, the account is open.
+
+    And what there is between them and the client; a `client_id` of "" asks about none.
+    """
     if not well_formed(Prefix.SESSION, cookie):
         return None
     return _living(tx.presences.find(key.of(PURPOSE, cookie), client_id), settings, now)
@@ -158,7 +153,11 @@ def sign_in(
     told of it see one person who signed in again. Anybody else's ends first.
     """
     old = find_unended(tx, cookie, key, now)
-    if old is not None and old.uid == user.uid and _goes_on(tx, old, settings, now):
+    if (
+        old is not None
+        and old.uid == user.uid
+        and find_still_signed_in(tx, old.id, settings, now) is not None
+    ):
         renewed = replace(
             old,
             auth_time=now,
@@ -259,10 +258,6 @@ def close_session(tx: Transaction, session: Session, now: Instant, because: str)
     tx.events.add(SessionEnded(session.uid, session.id, because), now)
     leave_word(tx, session, now)
     return True
-
-
-def _goes_on(tx: Transaction, session: Session, settings: SessionSettings, now: Instant) -> bool:
-    return find_still_signed_in(tx, session.id, settings, now) is not None
 
 
 def _living(presence: Presence | None, settings: SessionSettings, now: Instant) -> Present | None:

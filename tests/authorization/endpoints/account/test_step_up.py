@@ -3,14 +3,15 @@
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
-from valetkey.authorization.sign_in.session import PROOF_LASTS, find_signed_in
+from valetkey.authorization.sign_in.session import PROOF_LASTS, find_present
 
 
 async def proof(it: World, cookie: str) -> tuple[int, tuple[str, ...]]:
     key, settings, now = it.site.keyring.fingerprint_key, it.site.sessions, it.clock.now
-    found = await it.store.read(lambda tx: find_signed_in(tx, cookie, key, settings, now))
+    found = await it.store.read(lambda tx: find_present(tx, cookie, "", key, settings, now))
     assert found is not None
-    return now - found.session.proved_at, found.session.proved_by
+    session = found.signed_in.session
+    return now - session.proved_at, session.proved_by
 
 
 def test_the_page_asks_judges_and_leads_back(database_url: str) -> None:

@@ -90,7 +90,7 @@ def _hour(hour: int, amounts: Counter[tuple[str, int]]) -> Hour:
 
 def _within(amounts: Counter[tuple[str, int]], percent: int) -> int:
     so_far = 0
-    for step in (*_STEPS, LONGER):
+    for step in _STEPS_AND_LONGER:
         so_far += sum(amount for (_, within), amount in amounts.items() if within == step)
         if so_far and so_far * 100 >= amounts.total() * percent:
             return step
