@@ -15,8 +15,10 @@ from valetkey.kernel.secret import (
     fresh_reference,
     fresh_secret,
     from_base64url,
+    is_tagged,
     ordered_id,
     same,
+    tagged_secret,
     to_base64url,
     well_formed,
 )
@@ -55,6 +57,26 @@ def test_each_fresh_secret_is_well_formed_for_its_own_prefix_only() -> None:
     for prefix in Prefix:
         text = fresh_secret(prefix, SYSTEM.random).reveal()
         assert [other for other in Prefix if well_formed(other, text)] == [prefix]
+
+
+def test_tagged_secret_is_proven_by_its_key_prefix_and_purpose_only() -> None:
+    key = FingerprintKey(SYSTEM.random(32))
+    text = tagged_secret(Prefix.REFRESH_TOKEN, SYSTEM.random(16), key, "a").reveal()
+    assert is_tagged(Prefix.REFRESH_TOKEN, text, key, "a")
+    assert not is_tagged(Prefix.REFRESH_TOKEN, text, key, "b")
+    assert not is_tagged(Prefix.CODE, text, key, "a")
+    assert not is_tagged(Prefix.REFRESH_TOKEN, text, FingerprintKey(SYSTEM.random(32)), "a")
+    for _ in range(200):
+        invented = fresh_secret(Prefix.REFRESH_TOKEN, SYSTEM.random).reveal()
+        assert not is_tagged(Prefix.REFRESH_TOKEN, invented, key, "a")
+
+
+def test_tagged_secret_looks_like_a_fresh_one() -> None:
+    key = FingerprintKey(SYSTEM.random(32))
+    for drawn in (b"\x00" * 16, b"\xff" * 16, SYSTEM.random(16)):
+        text = tagged_secret(Prefix.REFRESH_TOKEN, drawn, key, "a").reveal()
+        assert well_formed(Prefix.REFRESH_TOKEN, text)
+        assert len(text) == len(fresh_secret(Prefix.REFRESH_TOKEN, SYSTEM.random).reveal())
 
 
 def test_one_changed_character_is_noticed_before_any_database() -> None:

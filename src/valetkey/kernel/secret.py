@@ -19,6 +19,8 @@ _TO_URL = bytes.maketrans(b"+/", b"-_")
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _BODY = 43  # base62 digits of 32 bytes
 _CHECKSUM = 6  # base62 digits of a CRC-32
+_DRAWN = 22  # base62 digits of 16 bytes: the random half of a tagged secret
+_TAG = _BODY - _DRAWN  # its other half, 125 bits of a MAC
 _KEY_SIZE = 32
 _SECONDS = 1 << 40  # five bytes of them last for 34,000 years
 
@@ -95,10 +97,13 @@ class FingerprintKey:
 
     def of(self, purpose: str, text: str) -> Fingerprint:
         """The fingerprint of `text`, useless for any other `purpose` (a short name without NUL)."""
+        return Fingerprint(to_base64url(self.digest(purpose, text)))
+
+    def digest(self, purpose: str, text: str) -> bytes:
+        """The 32 bytes that `of` spells."""
         # surrogatepass: a lone surrogate from a lenient decoder must not become a fault.
         message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
-        digest = hmac.digest(self.key, message, "sha256")
-        return Fingerprint(to_base64url(digest))
+        return hmac.digest(self.key, message, "sha256")
 
 
 def fresh_secret(prefix: Prefix, random: Callable[[int], bytes]) -> Secret:
@@ -113,6 +118,24 @@ def well_formed(prefix: Prefix, text: str) -> bool:
     if not (body.isascii() and body.isalnum()) or text[: -_BODY - _CHECKSUM] != prefix + "_":
         return False
     return text[-_CHECKSUM:] == _checksum(text[:-_CHECKSUM])
+
+
+def tagged_secret(prefix: Prefix, drawn: bytes, key: FingerprintKey, purpose: str) -> Secret:
+    """Make a secret from 16 random bytes whose other half is a MAC of them for `purpose`.
+
+    It looks like any other secret of 256 bits, but `is_tagged` tells it from an invented one.
+    """
+    half = _base62(int.from_bytes(drawn, "big"), _DRAWN)
+    start = f"{prefix}_{half}{_tag(key, purpose, half)}"
+    return Secret(start + _checksum(start))
+
+
+def is_tagged(prefix: Prefix, text: str, key: FingerprintKey, purpose: str) -> bool:
+    """Whether `tagged_secret` made `text` with this key, prefix and purpose. Constant time."""
+    if not well_formed(prefix, text):
+        return False
+    body = text[len(prefix) + 1 :]
+    return same(body[_DRAWN:_BODY], _tag(key, purpose, body[:_DRAWN]))
 
 
 def fresh_id(prefix: str, random: Callable[[int], bytes]) -> str:
@@ -170,6 +193,10 @@ def _base62(number: int, width: int) -> str:
         e, d = divmod(ten, 3_844)
         text = f"{_PAIRS[e]}{_PAIRS[d]}{_PAIRS[c]}{_PAIRS[b]}{_PAIRS[a]}{text}"
     return text[-width:]
+
+
+def _tag(key: FingerprintKey, purpose: str, half: str) -> str:
+    return _base62(int.from_bytes(key.digest(purpose, half)[:16], "big"), _DRAWN)[-_TAG:]
 
 
 def _checksum(text: str) -> str:

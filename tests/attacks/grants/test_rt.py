@@ -7,9 +7,13 @@ import pytest
 
 from tests.attacks.world import PASSWORD, Answer, World
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.grant_types.family import fingerprint_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.paths import keyring_path
+from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days, seconds
+from valetkey.kernel.secret import Prefix, fresh_secret
 from valetkey.testing.person import Person
 
 _CHANGES: tuple[Callable[[str], str], ...] = (
@@ -83,6 +87,50 @@ def test_rt_05_two_generations_back_is_theft_at_once(world: World) -> None:
     third = world.refresh(second, "spa1").json["refresh_token"]
     world.refresh(first, "spa1").refused(400, "invalid_grant")
     world.refresh(third, "spa1").refused(400, "invalid_grant")
+
+
+@pytest.mark.parametrize("client_id", ["spa1", "web1"])
+def test_rt_05_invented_token_with_known_grant_id_ends_nothing(
+    world: World, client_id: str
+) -> None:
+    current = world.tokens(client_id)["refresh_token"]
+    grant_id = current.partition(".")[2]
+    invented = fresh_secret(Prefix.REFRESH_TOKEN, world.servers.runtime.random).reveal()
+    another = world.tokens(client_id)["refresh_token"].partition(".")[0]
+    for secret in (invented, another):
+        with world.nothing_changes():
+            answer = world.refresh(f"{secret}.{grant_id}", client_id)
+            answer.refused(400, "invalid_grant")
+            unknown = world.refresh(f"{secret}.gr_{'A' * 22}", client_id)
+            assert answer.json["error_description"] == unknown.json["error_description"]
+            if client_id == "web1":
+                assert world.introspect(f"{secret}.{grant_id}") == {"active": False}
+            world.token(client_id, path="/oauth/revoke", token=f"{secret}.{grant_id}")
+    world.refresh(current, client_id).ok()
+
+
+def test_rt_05_token_of_an_earlier_version_works_and_unproven_reuse_ends_nothing(
+    world: World,
+) -> None:
+    grant_id = world.tokens("spa1")["refresh_token"].partition(".")[2]
+    before = fresh_secret(Prefix.REFRESH_TOKEN, world.servers.runtime.random).reveal()
+    keyring = Keyring.parse(keyring_path(world.servers.settings).read_text())
+    stored = fingerprint_of(keyring.fingerprint_key, before, grant_id)
+    assert world.servers.write(
+        lambda tx: tx.db.run(
+            "UPDATE grants SET refresh_print = :stored WHERE id = :id", stored=stored, id=grant_id
+        )
+    )
+    second = world.refresh(f"{before}.{grant_id}", "spa1")
+    second.ok()
+    third = world.refresh(second.json["refresh_token"], "spa1")
+    third.ok()
+    with world.nothing_changes():
+        world.refresh(f"{before}.{grant_id}", "spa1").refused(400, "invalid_grant")
+    fourth = world.refresh(third.json["refresh_token"], "spa1")
+    fourth.ok()
+    world.refresh(second.json["refresh_token"], "spa1").refused(400, "invalid_grant")
+    world.refresh(fourth.json["refresh_token"], "spa1").refused(400, "invalid_grant")
 
 
 def test_rt_06_a_repeat_with_another_scope_is_refused_and_ends_nothing(world: World) -> None:

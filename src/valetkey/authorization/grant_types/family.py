@@ -5,7 +5,15 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.grant import Grant
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.secret import Fingerprint, FingerprintKey, Prefix, Secret, well_formed
+from valetkey.kernel.secret import (
+    Fingerprint,
+    FingerprintKey,
+    Prefix,
+    Secret,
+    is_tagged,
+    tagged_secret,
+    well_formed,
+)
 
 
 def begin(
@@ -48,11 +56,30 @@ def first_refresh_token(request: TokenRequest, grant: Grant) -> Secret | None:
     """The refresh token of a grant just begun; None where it has none."""
     if grant.refresh_print is None:
         return None
-    return spell(request.fresh.refresh, grant.id)
+    return spell(refresh_secret(request, grant.id), grant.id)
+
+
+def refresh_secret(request: TokenRequest, grant_id: str) -> Secret:
+    """Make the secret of the refresh token that this request issues; the same at every call.
+
+    It carries a MAC over the grant id: grant ids are public, and `is_ours` must tell a token that
+    this server issued from an invented one without having stored it.
+    """
+    return tagged_secret(
+        Prefix.REFRESH_TOKEN, request.fresh.refresh, request.fingerprints, _tag_purpose(grant_id)
+    )
+
+
+def is_ours(key: FingerprintKey, secret: str, grant_id: str) -> bool:
+    """Whether this server made that refresh token, whatever became of it since.
+
+    False for tokens from before the MAC: only a stored fingerprint proves those.
+    """
+    return is_tagged(Prefix.REFRESH_TOKEN, secret, key, _tag_purpose(grant_id))
 
 
 def spell(secret: Secret, grant_id: str) -> Secret:
-    """`<secret>.<grant id>`: only who once held a token of a grant can name it."""
+    """`<secret>.<grant id>`: the id finds the grant and proves nothing."""
     return Secret(f"{secret.reveal()}.{grant_id}")
 
 
@@ -70,4 +97,9 @@ def fingerprint_of(key: FingerprintKey, secret: str, grant_id: str) -> Fingerpri
 
 
 def _print(request: TokenRequest, grant_id: str) -> Fingerprint:
-    return fingerprint_of(request.fingerprints, request.fresh.refresh.reveal(), grant_id)
+    secret = refresh_secret(request, grant_id)
+    return fingerprint_of(request.fingerprints, secret.reveal(), grant_id)
+
+
+def _tag_purpose(grant_id: str) -> str:
+    return f"refresh_token.tag:{grant_id}"

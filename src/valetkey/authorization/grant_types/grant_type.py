@@ -11,7 +11,7 @@ from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
+from valetkey.kernel.secret import FingerprintKey, fresh_id
 from valetkey.web.form import Form
 
 
@@ -24,9 +24,9 @@ class Fresh:
         self.random = random
 
     @cached_property
-    def refresh(self) -> Secret:
-        """The secret of a new refresh token."""
-        return fresh_secret(Prefix.REFRESH_TOKEN, self.random)
+    def refresh(self) -> bytes:
+        """The random half of a new refresh token."""
+        return self.random(16)
 
     @cached_property
     def grant_id(self) -> str:

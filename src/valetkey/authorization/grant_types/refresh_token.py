@@ -3,7 +3,13 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from valetkey.authorization.grant_types.family import fingerprint_of, spell, take_apart
+from valetkey.authorization.grant_types.family import (
+    fingerprint_of,
+    is_ours,
+    refresh_secret,
+    spell,
+    take_apart,
+)
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
     TokenRequest,
@@ -57,6 +63,12 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     if grant.client_id != request.client.id or grant.refresh_print is None:
         return _unknown()
     fingerprint = fingerprint_of(request.fingerprints, *parts)
+    is_current = same(fingerprint, grant.refresh_print)
+    # A grant id is public: who knows no more than that hears nothing of the grant and ends nothing.
+    if not is_current and not (
+        _was_previous(found, fingerprint) or is_ours(request.fingerprints, *parts)
+    ):
+        return _unknown()
     presented = _Presented(text, fingerprint, found, user)
     if problem := require_live(found.standing, request.now):
         return problem
@@ -70,7 +82,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return outside_scope(allowed)
     if problem := wrong_target(request):
         return problem
-    if not same(fingerprint, grant.refresh_print):
+    if not is_current:
         return _not_current(tx, request, presented, scope)
     if grant.refresh_expires_at is None or grant.refresh_expires_at <= request.now:
         return _idle(grant)
@@ -84,13 +96,12 @@ def _use(
     until = min(later(now, request.policy.refresh_token_idle_lifetime), grant.expires_at)
     rotates = request.client.is_public or request.client.rotates_refresh_token
     if rotates:
-        successor = spell(request.fresh.refresh, grant.id)
+        secret = refresh_secret(request, grant.id)
+        successor = spell(secret, grant.id)
         rotation = Rotation(
             grant_id=grant.id,
             presented=presented.fingerprint,
-            successor=fingerprint_of(
-                request.fingerprints, request.fresh.refresh.reveal(), grant.id
-            ),
+            successor=fingerprint_of(request.fingerprints, secret.reveal(), grant.id),
             sealed=seal_with(
                 presented.text,
                 f"{scope}\n{successor.reveal()}".encode(),
@@ -131,7 +142,7 @@ def _not_current(
     grant, previous, now = presented.found.grant, presented.found.previous, request.now
     if (
         previous is not None
-        and same(previous.fingerprint, presented.fingerprint)
+        and _was_previous(presented.found, presented.fingerprint)
         and later(previous.rotated_at, request.policy.refresh_reuse_window) > now
     ):
         opened = open_with(presented.text, previous.sealed, _place(grant))
@@ -148,6 +159,10 @@ def _not_current(
         "the current refresh token",
         f"one of an earlier generation than {grant.generation}",
     )
+
+
+def _was_previous(found: StandingGrant, fingerprint: Fingerprint) -> bool:
+    return found.previous is not None and same(found.previous.fingerprint, fingerprint)
 
 
 def _repeat(
