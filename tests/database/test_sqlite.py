@@ -18,6 +18,7 @@ import pytest
 from valetkey.database.engine import Connection, ConstraintViolated, DatabaseUnavailable, Row
 from valetkey.database.sqlite import SQLite
 from valetkey.database.sqlite_connection import open_writer
+from valetkey.database.sqlite_files import create_file
 from valetkey.database.sqlite_writer import Checkpoints
 from valetkey.kernel.refusal import Mistake
 
@@ -76,6 +77,24 @@ def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:
         asyncio.run(story())
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
+def test_files_that_others_may_read_are_refused(tmp_path: Path, end: str) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        file = tmp_path / f"a.db{end}"
+        for mode in (0o640, 0o604, 0o620, 0o602):
+            file.chmod(mode)
+            with pytest.raises(Mistake, match=f"run: chmod 600 {file}$"):
+                SQLite(tmp_path / "a.db")
+        file.chmod(0o600)
+        another = SQLite(tmp_path / "a.db")
+        await another.close()
+        await engine.close()
+
+    asyncio.run(story())
 
 
 def test_a_backup_is_the_whole_database_and_never_overwrites(tmp_path: Path) -> None:
@@ -137,6 +156,7 @@ def test_works_of_one_moment_share_a_commit_though_the_writer_is_idle(tmp_path: 
 
 def test_a_log_begins_anew_though_somebody_writes_all_the_time(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
+    create_file(path)
     raw = open_writer(path, patience=1.0)
     raw.wal_autocheckpoint(0)
     checkpoints = Checkpoints(path, pages=10, longest=40)
@@ -330,6 +350,7 @@ def test_a_closed_database_is_one_file(tmp_path: Path) -> None:
 
 def test_many_may_open_a_new_database_at_once(tmp_path: Path) -> None:
     def open_it(path: Path) -> None:
+        create_file(path)
         open_writer(path, patience=5.0).close()
 
     with ThreadPoolExecutor(8) as threads:

@@ -26,6 +26,7 @@ from valetkey.database.sqlite_connection import (
     open_reader,
     run_work,
 )
+from valetkey.database.sqlite_files import create_file, require_private
 from valetkey.database.sqlite_writer import Writer
 from valetkey.database.statement import storable
 from valetkey.kernel.refusal import Mistake
@@ -54,9 +55,14 @@ class SQLite:
     """A SQLite database in a file, as an `engine.Engine`."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create it. Raises `DatabaseUnavailable`."""
+        """Open or create it.
+
+        Raises `DatabaseUnavailable`, and `Mistake` where others may read its files.
+        """
         self._path = path
         try:
+            create_file(path)
+            require_private(path)
             self._writer = Writer(path)
         except (apsw.Error, OSError) as problem:
             raise DatabaseUnavailable(f"cannot open {path}: {problem}") from problem

@@ -21,6 +21,7 @@ from valetkey.database.engine import (
     UnstorableValue,
     outermost,
 )
+from valetkey.database.sqlite_files import sync
 from valetkey.database.statement import storable
 
 # Bytes to which the write-ahead log is cut back once it has been copied into the database.
@@ -46,20 +47,11 @@ _UNAVAILABLE = (
 )
 
 
-def create_file(path: Path) -> None:
-    """Make an empty database file that only its owner may read, and the folder it needs."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        return
-    # The new name itself must survive a power cut, or an acknowledged commit goes with it.
-    _sync(path.parent)
-
-
 def open_writer(path: Path, *, patience: float) -> apsw.Connection:
-    """The connection that writes; waits `patience` seconds for others while it opens."""
-    create_file(path)
+    """The connection that writes; waits `patience` seconds for others while it opens.
+
+    The file must exist: one that vanished is not replaced by an empty one.
+    """
     raw = _open(path, apsw.SQLITE_OPEN_READWRITE, patience)
     _keep_a_log(raw, patience)
     # FULL: a commit is on disk before anybody hears of it. NORMAL would lose the last ones.
@@ -154,19 +146,11 @@ def copy(path: Path, target: Path, *, patience: float) -> None:
             raw.execute("VACUUM INTO ?", (str(target),))
         finally:
             raw.close()
-        _sync(target)
-        _sync(target.parent)
+        sync(target)
+        sync(target.parent)
     except BaseException:
         target.unlink()
         raise
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _open(path: Path, flags: int, patience: float) -> apsw.Connection:

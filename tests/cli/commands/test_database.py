@@ -38,7 +38,7 @@ def test_an_empty_file_has_no_tables_and_a_changed_one_is_named(tmp_path: Path) 
     (tmp_path / "valetkey/resource.db").unlink()
     for end in ("-wal", "-shm"):
         (tmp_path / f"valetkey/resource.db{end}").unlink(missing_ok=True)
-    (tmp_path / "valetkey/resource.db").touch()
+    (tmp_path / "valetkey/resource.db").touch(0o600)
     with sqlite3.connect(tmp_path / "valetkey/authorization.db") as opened:
         opened.execute("UPDATE migrations SET hash = 'another'")
     opened.close()

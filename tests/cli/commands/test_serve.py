@@ -131,6 +131,27 @@ def test_a_keyring_that_others_may_read_stops_the_start(tmp_path: Path) -> None:
     assert "the authorization server did not start" in ran.err
 
 
+@pytest.mark.parametrize("name", ["authorization", "resource"])
+def test_database_that_others_may_read_is_refused_by_every_command(
+    tmp_path: Path, name: str
+) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        pass
+    file = tmp_path / f"valetkey/{name}.db"
+    file.chmod(0o644)
+    for command in (("serve",), ("database", "migrate"), ("doctor",), ("database", "check")):
+        ran = valetkey(*command, here=tmp_path)
+        assert ran.code != 0, command
+        assert f"chmod 600 {file}" in ran.out + ran.err, command
+        assert "ready" not in ran.out
+    file.chmod(0o600)
+    with serving(tmp_path):
+        names = {each.name for each in (tmp_path / "valetkey").iterdir()}
+        assert {f"{name}.db", f"{name}.db-wal", f"{name}.db-shm"} <= names
+        assert all(each.stat().st_mode & 0o077 == 0 for each in (tmp_path / "valetkey").iterdir())
+
+
 def test_a_resource_server_alone_asks_for_its_credential(tmp_path: Path) -> None:
     configure(tmp_path)
     ran = valetkey("serve", "resource", here=tmp_path)

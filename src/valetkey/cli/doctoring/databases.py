@@ -14,7 +14,6 @@ from valetkey.kernel.runtime import SYSTEM
 
 _TOLERANCE = 10
 _MOST = 60
-_OTHERS = 0o077
 
 
 async def databases(settings: Settings) -> AsyncIterator[Finding]:
@@ -25,10 +24,6 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
             yield good(about, health.found)
         else:
             yield bad(about, health.found, health.next)
-    for name, server in servers(settings):
-        file = database_file(settings, server)
-        if file is not None and file.exists() and file.stat().st_mode & _OTHERS:
-            yield mind(f"{name} database", "others may read its file", f"Run: chmod 600 {file}")
 
 
 async def clocks(settings: Settings) -> AsyncIterator[Finding]:

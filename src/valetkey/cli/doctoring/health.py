@@ -34,7 +34,7 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
         return Health(name, False, "there is no database yet", "Next: valetkey serve")
     try:
         engine = open_database(settings, server)
-    except DatabaseUnavailable as reason:
+    except (DatabaseUnavailable, Mistake) as reason:
         return Health(name, False, str(reason))
     try:
         return await _look(engine, name, _file_size(settings, server))
