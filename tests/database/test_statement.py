@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valetkey.database.engine import UnstorableValue
-from valetkey.database.statement import parameters, split, storable, to_psycopg
+from valetkey.database.statement import numbered, parameters, split, storable
 
 
 class Word(StrEnum):
@@ -36,20 +36,18 @@ def test_a_script_is_split_where_statements_end(script: str, statements: tuple[s
 
 
 @pytest.mark.parametrize(
-    ("sql", "psycopg", "names"),
+    ("sql", "text", "names"),
     [
         ("SELECT 1", "SELECT 1", ()),
-        ("SELECT :a, :b_2, :a", "SELECT %(a)s, %(b_2)s, %(a)s", ("a", "b_2")),
+        ("SELECT :a, :b_2, :a", "SELECT $1, $2, $1", ("a", "b_2")),
         ("SELECT ':a', \":b\" -- :c\n", "SELECT ':a', \":b\" -- :c\n", ()),
-        ("SELECT a::text, :b", "SELECT a::text, %(b)s", ("b",)),
-        ("SELECT '100 %' , 5 % :n", "SELECT '100 %%' , 5 %% %(n)s", ("n",)),
-        ("VALUES(:a,:b)", "VALUES(%(a)s,%(b)s)", ("a", "b")),
+        ("SELECT a::text, :b", "SELECT a::text, $1", ("b",)),
+        ("SELECT '100 %' , 5 % :n", "SELECT '100 %' , 5 % $1", ("n",)),
+        ("VALUES(:a,:b)", "VALUES($1,$2)", ("a", "b")),
     ],
 )
-def test_parameters_are_found_and_translated(
-    sql: str, psycopg: str, names: tuple[str, ...]
-) -> None:
-    assert to_psycopg(sql) == psycopg
+def test_named_parameters_are_numbered(sql: str, text: str, names: tuple[str, ...]) -> None:
+    assert numbered(sql) == (text, names)
     assert parameters(sql) == names
 
 

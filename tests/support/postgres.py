@@ -5,7 +5,6 @@ run ends it. Its folder is told to the others by an environment variable.
 """
 
 import fcntl
-import getpass
 import os
 import pwd
 import shutil
@@ -20,7 +19,7 @@ from types import MappingProxyType
 import psycopg
 
 _FOLDER = "VALETKEY_TEST_POSTGRES"
-_USER = "valetkey"
+USER = "valetkey"
 _PLACES = "/usr/lib/postgresql/15/bin"
 _numbers = count(1)
 
@@ -94,7 +93,7 @@ def own_server() -> Generator[Path]:
 
 def url(folder: Path, name: str) -> str:
     """How to reach database `name` of the server that lives in `folder`."""
-    return f"postgresql://{_USER}@/{name}?host={folder}"
+    return f"postgresql://{USER}@/{name}?host={folder}"
 
 
 def server() -> Path:
@@ -115,12 +114,11 @@ def server() -> Path:
 
 def create(folder: Path) -> None:
     """Make an empty cluster in `folder`/data."""
-    if os.geteuid() == 0:
-        # PostgreSQL refuses to run as root.
-        shutil.chown(folder, _unprivileged())
+    if (user := unprivileged()) is not None:
+        shutil.chown(folder, user)
     _run(
         "initdb",
-        *("-D", str(folder / "data"), "-U", _USER, "-A", "trust"),
+        *("-D", str(folder / "data"), "-U", USER, "-A", "trust"),
         *("-E", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"),
     )
 
@@ -143,7 +141,7 @@ def _run(program: str, *arguments: str) -> None:
         raise RuntimeError("PostgreSQL is not installed: apt-get install postgresql-15")
     done = subprocess.run(
         (str(folder / program), *arguments),
-        user=_unprivileged() if os.geteuid() == 0 else None,
+        user=unprivileged(),
         cwd="/",
         # The server that pg_ctl leaves behind must not hold the pipes of the test run.
         stdin=subprocess.DEVNULL,
@@ -168,8 +166,9 @@ def _watch(folder: Path) -> None:
     )
 
 
-def _unprivileged() -> str:
+def unprivileged() -> str | None:
+    """Whom its programs run as, for they refuse to run as root; None: as this process."""
     if os.geteuid() != 0:
-        return getpass.getuser()
+        return None
     names = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"

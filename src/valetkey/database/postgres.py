@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 
 from valetkey.database.engine import Connection, Row, T, refuse_nesting
-from valetkey.database.postgres_connection import Raw, open_connection, parse_url
+from valetkey.database.postgres_channel import Raw
+from valetkey.database.postgres_connection import open_connection, parse_url
 from valetkey.database.postgres_pool import Pool
 from valetkey.database.postgres_session import Kind
 from valetkey.kernel.refusal import Mistake
@@ -35,7 +36,8 @@ class Postgres:
 
     def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
         """See `Engine.row`. Raises `Overloaded`."""
-        return self.read(lambda db: db.row(sql, **params))
+        refuse_nesting()
+        return self._pool.run(Kind.LOOK, lambda db: db.row(sql, **params))
 
     def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.scan`; for a minute at most. Raises `Overloaded`."""

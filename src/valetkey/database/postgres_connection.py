@@ -3,14 +3,14 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import psycopg
 from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.numeric import Int8Dumper
-from psycopg.types.string import StrDumper
+from psycopg.pq.abc import PGresult
 
 from valetkey.database.engine import (
     Connection,
@@ -22,10 +22,9 @@ from valetkey.database.engine import (
     UnstorableValue,
     outermost,
 )
-from valetkey.database.statement import Storable, storable, to_psycopg
+from valetkey.database.postgres_channel import Channel, Raw
+from valetkey.database.statement import numbered, storable
 from valetkey.kernel.refusal import Mistake
-
-Raw = psycopg.Connection[Row]
 
 # Seconds and milliseconds as libpq wants them; the URL may say otherwise.
 _DEFAULTS: Mapping[str, str] = {
@@ -37,16 +36,19 @@ _DEFAULTS: Mapping[str, str] = {
     "tcp_user_timeout": "10000",
 }
 # An answer is given after the commit is on disk. Where the server waits for its standby to
-# have applied it, too, that is stronger still and stays.
+# have applied it, too, that is stronger still and stays. What may write says so in its BEGIN.
 _SETTINGS = b"""
     SELECT set_config('statement_timeout', '5000', false),
            set_config('lock_timeout', '3000', false),
            set_config('idle_in_transaction_session_timeout', '10000', false),
            set_config('synchronous_commit', CASE current_setting('synchronous_commit')
-                      WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)
+                      WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),
+           set_config('default_transaction_read_only', 'on', false)
 """
-_STATEMENTS_KEPT = 500
-_WROTE = ("INSERT", "UPDATE", "DELETE", "MERGE")
+# The same for one transaction, where a proxy gives each to another connection of its own.
+SETTINGS_OF_A_TRANSACTION = _SETTINGS.replace(b"false)", b"true)")
+
+_WROTE = (b"INSERT", b"UPDATE", b"DELETE", b"MERGE")
 _REVISION = re.compile(r"\brevision\b", re.IGNORECASE)
 
 
@@ -80,12 +82,8 @@ def open_connection(told: Mapping[str, str]) -> Raw:
     raw: Raw = psycopg.connect(autocommit=True, **told)  # type: ignore[arg-type]  # libpq's names
     try:
         _check_encoding(raw)
-        # One type for every integer and one for every text: a statement is planned once.
-        raw.adapters.register_dumper(int, Int8Dumper)
-        raw.adapters.register_dumper(str, StrDumper)
         raw.adapters.register_loader("numeric", _WholeNumber)
         raw.adapters.register_loader("bool", _Truth)
-        raw.prepared_max = _STATEMENTS_KEPT
         raw.execute(_SETTINGS)
     except BaseException:
         raw.close()
@@ -112,11 +110,20 @@ def in_our_words(problem: psycopg.Error, *, reading: bool) -> Exception:
     return problem
 
 
+class _Statement(NamedTuple):
+    """A statement with numbered parameters, their names, and what it does to the database."""
+
+    text: bytes
+    names: tuple[str, ...]
+    writes: bool
+    revises: bool
+
+
 @lru_cache(maxsize=1024)
-def _translated(sql: str) -> tuple[bytes, bool, bool]:
-    """A statement as psycopg wants it; whether it writes; whether that is to `revision`."""
+def _statement(sql: str) -> _Statement:
+    text, names = numbered(sql)
     writes = not sql.lstrip().upper().startswith("SELECT")
-    return to_psycopg(sql).encode(), writes, writes and _REVISION.search(sql) is not None
+    return _Statement(text.encode(), names, writes, writes and bool(_REVISION.search(sql)))
 
 
 class PostgresConnection:
@@ -128,14 +135,11 @@ class PostgresConnection:
     committed together.
     """
 
-    __slots__ = ("_known", "_pipeline", "_raw", "_reading", "error", "failure", "revised", "wrote")
+    __slots__ = ("_channel", "_known", "_reading", "error", "failure", "revised", "wrote")
 
-    def __init__(
-        self, raw: Raw, pipeline: psycopg.Pipeline, known: dict[str, Row | None], *, reading: bool
-    ) -> None:
+    def __init__(self, channel: Channel, known: dict[str, Row | None], *, reading: bool) -> None:
         self._known = known
-        self._raw: Raw | None = raw
-        self._pipeline = pipeline
+        self._channel: Channel | None = channel
         self._reading = reading
         self.error: psycopg.Error | None = None
         self.failure: Exception | None = None
@@ -144,8 +148,8 @@ class PostgresConnection:
 
     def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
         """See `Connection.rows`."""
-        cursor = self._execute(sql, params, wait=True)
-        return cursor.fetchall() if cursor.description else []
+        channel = self._send(sql, params)
+        return channel.rows(self._result(channel))
 
     def row(self, sql: str, /, **params: object) -> Row | None:
         """See `Connection.row`."""
@@ -160,45 +164,55 @@ class PostgresConnection:
 
     def run(self, sql: str, /, **params: object) -> int:
         """See `Connection.run`."""
-        cursor = self._execute(sql, params, wait=True)
-        return cursor.rowcount if (cursor.statusmessage or "").startswith(_WROTE) else 0
+        result = self._result(self._send(sql, params))
+        return (
+            result.command_tuples or 0 if (result.command_status or b"").startswith(_WROTE) else 0
+        )
 
     def send(self, sql: str, /, **params: object) -> None:
-        """See `Connection.send`; what it failed of is told by a later statement or the commit."""
-        self._execute(sql, params, wait=False)
+        """See `Connection.send`; an error is raised by a later statement or the commit."""
+        channel = self._send(sql, params)
+        if self._reading:
+            # Nothing waits for the end of a read, so an error would be lost.
+            self._result(channel)
 
     def end(self) -> None:
         """Forget the database: the transaction is over, whoever still holds this object."""
-        self._raw = None
+        self._channel = None
 
-    def _execute(self, sql: str, params: dict[str, object], *, wait: bool) -> psycopg.Cursor[Row]:
-        if self._raw is None:
+    def _send(self, sql: str, params: dict[str, object]) -> Channel:
+        channel = self._channel
+        if channel is None:
             raise RuntimeError("this transaction has ended")
         if self.failure is not None:
             raise self.failure
-        values = self._storable(params)
-        text, writes, revises = _translated(sql)
-        self.wrote |= writes
-        if revises:
-            self.revised = True
-            self._known.clear()
         try:
-            cursor = self._raw.execute(text, values)
-            if wait:
-                self._pipeline.sync()
-        except psycopg.Error as problem:
-            self.error = problem
-            self.failure = in_our_words(problem, reading=self._reading)
-            # Not `from problem`: its text repeats values, and a log would print them.
-            raise self.failure from None
-        return cursor
-
-    def _storable(self, params: dict[str, object]) -> Mapping[str, Storable]:
-        try:
-            return storable(params)
+            values = storable(params)
         except UnstorableValue as problem:
             self.failure = problem
             raise
+        statement = _statement(sql)
+        self.wrote |= statement.writes
+        if statement.revises:
+            self.revised = True
+            self._known.clear()
+        try:
+            channel.send(statement.text, [values[name] for name in statement.names])
+        except psycopg.Error as problem:
+            raise self._failed(problem) from None
+        return channel
+
+    def _result(self, channel: Channel) -> PGresult:
+        try:
+            return channel.result()
+        except psycopg.Error as problem:
+            # Not `from problem`: its text repeats values, and a log would print them.
+            raise self._failed(problem) from None
+
+    def _failed(self, problem: psycopg.Error) -> Exception:
+        self.error = problem
+        self.failure = in_our_words(problem, reading=self._reading)
+        return self.failure
 
 
 def run_work(connection: PostgresConnection, work: Callable[[Connection], T]) -> T:

@@ -12,7 +12,7 @@ from valetkey.database.postgres_session import Kind, Session
 _LONGEST_QUEUE = 2_000
 _MOST_SCANS = 32
 _LARGEST_GROUP = 32
-_GROUPED = (Kind.READ, Kind.WRITE)
+_GROUPED = (Kind.LOOK, Kind.READ, Kind.WRITE)
 
 
 class Pool:

@@ -1,7 +1,7 @@
 """One thread's connection to PostgreSQL, and how transactions are run on it and run again.
 
-Statements travel in a pipeline: BEGIN with the first, and what nobody waits for with the next
-or with COMMIT. A round trip is what costs here.
+Statements travel in a pipeline: BEGIN with the first, and one whose result nobody needs with the
+next or with COMMIT. The answer to ROLLBACK after a read is not waited for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,13 +9,13 @@ from enum import Enum
 
 import psycopg
 from psycopg import errors
-from psycopg.pq import PipelineStatus, TransactionStatus
 
 from valetkey.database.asked import Asked, tell
 from valetkey.database.engine import DatabaseUnavailable, Row
+from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import (
+    SETTINGS_OF_A_TRANSACTION,
     PostgresConnection,
-    Raw,
     in_our_words,
     open_connection,
     run_work,
@@ -31,12 +31,17 @@ _READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Kind(Enum):
-    """What a transaction is for: the statements that begin it, and whether it only reads."""
+    """What a transaction is for: how it begins, whether it only reads, the longest silence in ms.
 
-    READ = ((_READ,), True)
-    SCAN = ((_READ, b"SET LOCAL statement_timeout = 60000"), True)
+    A silence longer than the server's own time limits means that it is frozen or gone.
+    """
+
+    # A single SELECT is a transaction of its own.
+    LOOK = ((), True, 10_000)
+    READ = ((_READ,), True, 10_000)
+    SCAN = ((_READ, b"SET LOCAL statement_timeout = 60000"), True, 65_000)
     # Every invariant is one conditional statement, so nothing stronger is needed.
-    WRITE = ((_WRITE,), False)
+    WRITE = ((_WRITE,), False, 10_000)
     SCHEMA = (
         (
             _WRITE,
@@ -46,11 +51,13 @@ class Kind(Enum):
             b"SELECT pg_advisory_xact_lock(%d)" % _SCHEMA_LOCK,
         ),
         False,
+        -1,
     )
 
-    def __init__(self, begin: tuple[bytes, ...], reading: bool) -> None:
+    def __init__(self, begin: tuple[bytes, ...], reading: bool, patience: int) -> None:
         self.begin = begin
         self.reading = reading
+        self.patience = patience
 
 
 # Two groups may wait for each other's rows, for each locks those of many works, in no order. A
@@ -74,7 +81,9 @@ class Session:
         """Connect as `told`, later; call `revised` after a write to table `revision`."""
         self._told = told
         self._revised = revised
-        self._raw: Raw | None = None
+        self._channel: Channel | None = None
+        # Until a proxy that pools transactions is met.
+        self._prepares = True
         self._wrote_revision = False
         self._committing = False
         # Nobody can know how the last commit ended: the connection was lost meanwhile.
@@ -99,14 +108,15 @@ class Session:
 
     def close(self) -> None:
         """Let go of the connection."""
-        if self._raw is not None:
-            self._raw.close()
-            self._raw = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
 
     def _connect(self) -> Exception | None:
-        if self._raw is None:
+        if self._channel is None:
             try:
-                self._raw = open_connection(self._told)
+                raw = open_connection(self._told)
+                self._channel = Channel(raw, prepares=self._prepares)
             except psycopg.Error as problem:
                 return DatabaseUnavailable(f"PostgreSQL: {problem}")
             except Mistake as problem:
@@ -129,7 +139,7 @@ class Session:
                 return
             if asked.problem is None:
                 asked.problem = in_our_words(error, reading=kind.reading)
-            stale = attempt == 0 and self._raw is None
+            stale = attempt == 0 and self._channel is None
             if not stale and not isinstance(error, _RUN_AGAIN):
                 return
 
@@ -138,53 +148,53 @@ class Session:
 
         Then nothing was written, unless `_unknown` says that this is not known.
         """
-        raw = self._raw
-        if raw is None:
+        channel = self._channel
+        if channel is None:
             return psycopg.InterfaceError("not connected")
         self._unknown = self._committing = self._wrote_revision = False
         error: psycopg.Error | None = None
+        channel.patience = kind.patience
         try:
-            with raw.pipeline() as pipeline:
-                try:
-                    ending = self._statements(raw, pipeline, kind, batch)
-                except psycopg.Error as problem:
-                    # Caught in here, or the pipeline would print it on its way out.
-                    error = problem
-                    ending = None
-            if ending is not None and self._committing and ending.statusmessage != "COMMIT":
-                error = psycopg.InternalError("the commit became a rollback")
+            self._statements(channel, kind, batch)
         except psycopg.Error as problem:
-            error = error or problem
-        if error is not None:
-            known = self._recover(raw, kind, error)
+            error = problem
+            known = self._recover(channel, kind, error)
             self._unknown = self._committing and not known
         if self._wrote_revision and (error is None or self._unknown):
             self._revised()
         return error
 
-    def _statements(
-        self, raw: Raw, pipeline: psycopg.Pipeline, kind: Kind, batch: Sequence[Asked]
-    ) -> psycopg.Cursor[Row]:
-        """Everything from BEGIN to COMMIT; the answer to the last is still to come."""
-        for statement in kind.begin:
-            raw.execute(statement)
+    def _statements(self, channel: Channel, kind: Kind, batch: Sequence[Asked]) -> None:
+        """Everything from BEGIN to COMMIT, and the answer to that."""
+        channel.settle()
+        begin = kind.begin
+        if not channel.prepares:
+            first, *rest = begin or Kind.READ.begin
+            begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
+        for statement in begin:
+            channel.send(statement)
         known: dict[str, Row | None] = {}
+        keep = not kind.reading
         if len(batch) == 1:
-            self._one(PostgresConnection(raw, pipeline, known, reading=kind.reading), batch[0])
-            keep = batch[0].problem is None
+            self._one(PostgresConnection(channel, known, reading=kind.reading), batch[0])
+            keep &= batch[0].problem is None
         else:
-            keep = True
             if not kind.reading:
-                raw.execute(_IMPATIENT)
+                channel.send(_IMPATIENT)
             for asked in batch:
-                connection = PostgresConnection(raw, pipeline, known, reading=kind.reading)
+                connection = PostgresConnection(channel, known, reading=kind.reading)
                 self._one(connection, asked)
                 if asked.problem is not None and connection.wrote:
                     raise _OneByOne
-        if kind.reading or not keep:
-            return raw.execute(b"ROLLBACK")
-        self._committing = True
-        return raw.execute(b"COMMIT")
+        if keep:
+            self._committing = True
+            channel.send(b"COMMIT")
+            if channel.finish().command_status != b"COMMIT":
+                raise psycopg.InternalError("the commit became a rollback")
+            return
+        if begin:
+            channel.send(b"ROLLBACK")
+        channel.leave()
 
     def _one(self, connection: PostgresConnection, asked: Asked) -> None:
         """Run one function. Raises when the database complained: the transaction is lost."""
@@ -196,23 +206,22 @@ class Session:
             raise connection.error
         self._wrote_revision |= connection.revised
 
-    def _recover(self, raw: Raw, kind: Kind, error: psycopg.Error) -> bool:
+    def _recover(self, channel: Channel, kind: Kind, error: psycopg.Error) -> bool:
         """Make the connection fit for the next transaction, or give it up.
 
         Whether it is known how this one ended: nothing was written.
         """
-        try:
-            if raw.info.pipeline_status == PipelineStatus.OFF:
-                raw.execute(b"ROLLBACK")
-            known = raw.info.transaction_status == TransactionStatus.IDLE
-        except psycopg.Error:
-            known = False
-        # A plan that its table has outgrown, a statement that psycopg takes for prepared although
-        # the pipeline failed before it was, and a server that has become a standby, are cured by
-        # a new connection.
-        outgrown = isinstance(error, errors.FeatureNotSupported | errors.InvalidSqlStatementName)
+        known = channel.recover()
+        pooled = isinstance(
+            error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement
+        )
+        if pooled:
+            self._prepares = False
+        # A plan that its table has outgrown and a server that has become a standby are cured by a
+        # new connection.
+        outgrown = isinstance(error, errors.FeatureNotSupported)
         demoted = isinstance(error, errors.ReadOnlySqlTransaction) and not kind.reading
-        if not known or outgrown or demoted:
+        if not known or pooled or outgrown or demoted:
             self.close()
         return known
 

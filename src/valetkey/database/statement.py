@@ -34,16 +34,17 @@ def parameters(sql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(token["name"] for token in _TOKEN.finditer(sql) if token["name"]))
 
 
-def to_psycopg(sql: str) -> str:
-    """Turn `:name` into psycopg's `%(name)s`, and a percent sign into two."""
+def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
+    """Turn each `:name` into PostgreSQL's `$1`, `$2`, …; return the text and the names in order."""
+    names = parameters(sql)
     text: list[str] = []
     start = 0
     for token in _TOKEN.finditer(sql):
         if token["name"]:
-            text += sql[start : token.start()].replace("%", "%%"), f"%({token['name']})s"
+            text += sql[start : token.start()], f"${names.index(token['name']) + 1}"
             start = token.end()
-    text.append(sql[start:].replace("%", "%%"))
-    return "".join(text)
+    text.append(sql[start:])
+    return "".join(text), names
 
 
 def storable(params: dict[str, object]) -> Mapping[str, Storable]:

@@ -1,0 +1,241 @@
+"""Statements over one PostgreSQL connection: prepared once, sent together, awaited when needed.
+
+Built on libpq's pipeline mode, because a psycopg cursor for each statement cost several times what
+the statement itself does. `send` queues a statement; `result` waits for the last one queued;
+`finish` ends the pipeline with a Sync message and waits; `leave` ends it without waiting.
+"""
+
+import select
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from enum import Enum
+from hashlib import blake2b
+
+import psycopg
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGresult
+
+from valetkey.database.engine import Row
+from valetkey.database.statement import Storable
+
+Raw = psycopg.Connection[Row]
+
+_STATEMENTS_KEPT = 500
+# One type for every integer and one for every text, so that a statement is planned once. The
+# server infers the type of a NULL.
+_INT8, _TEXT, _INFERRED = 20, 25, 0
+
+# A statement and the types of its parameters: what the server plans.
+_Plan = tuple[bytes, tuple[int, ...]]
+
+
+class _Owed(Enum):
+    """Answers still to come, other than those to Parse messages, which are kept as their plan."""
+
+    STATEMENT = 1
+    SYNC = 2
+
+
+class Channel:
+    """The statements of one connection; used by one thread at a time.
+
+    `send`, `result`, `finish` and `leave` raise `psycopg.OperationalError` when the connection is
+    lost, or when the server is silent for `patience` milliseconds (-1: no limit). The connection
+    must then be closed. Unless `prepares`, every statement is parsed each time: a proxy that pools
+    transactions sends each to another server, which does not know what was prepared elsewhere.
+    """
+
+    __slots__ = (
+        "_counter",
+        "_owed",
+        "_pgconn",
+        "_plans",
+        "_poll",
+        "_raw",
+        "_reader",
+        "patience",
+        "prepares",
+    )
+
+    def __init__(self, raw: Raw, *, prepares: bool = True) -> None:
+        """Take over a connection in autocommit mode; its cursors are of no use from here on."""
+        self.prepares = prepares
+        self._raw = raw
+        self._pgconn = raw.pgconn
+        self._reader = Transformer(raw)
+        self._poll = select.poll()
+        self._poll.register(self._pgconn.socket, select.POLLIN)
+        self._plans: OrderedDict[_Plan, bytes] = OrderedDict()
+        self._owed: deque[_Owed | _Plan] = deque()
+        self._counter = 0
+        self.patience = -1
+        self._pgconn.enter_pipeline_mode()
+
+    def send(self, text: bytes, values: Sequence[Storable] = ()) -> None:
+        """Queue a statement; its parameters are `$1`, `$2` and so on."""
+        types: list[int] = []
+        encoded: list[bytes | None] = []
+        for value in values:
+            if value is None:
+                types.append(_INFERRED)
+                encoded.append(None)
+            elif isinstance(value, str):
+                types.append(_TEXT)
+                encoded.append(value.encode())
+            else:
+                types.append(_INT8)
+                encoded.append(b"%d" % value)
+        if not self.prepares:
+            self._pgconn.send_query_params(text, encoded, types)
+            self._owed.append(_Owed.STATEMENT)
+            return
+        plan = (text, tuple(types))
+        name = self._plans.get(plan)
+        if name is None:
+            name = self._prepare(plan)
+        else:
+            self._plans.move_to_end(plan)
+        self._pgconn.send_query_prepared(name, encoded)
+        self._owed.append(_Owed.STATEMENT)
+
+    def result(self) -> PGresult:
+        """Wait for all that is queued and return the last result. Raises `psycopg.Error`."""
+        self._pgconn.send_flush_request()
+        return self._last_result()
+
+    def finish(self) -> PGresult:
+        """The same, and end the pipeline: what is sent next is another transaction."""
+        self._sync()
+        return self._last_result()
+
+    def leave(self) -> None:
+        """End the pipeline without waiting; `settle` waits before the next statement is sent."""
+        self._sync()
+        self._flush()
+
+    def settle(self) -> None:
+        """Read what `leave` left to be read.
+
+        A proxy that pools transactions takes a connection away between two of them: one that was
+        begun before the other was seen to end could lose its first statements.
+        """
+        if self._owed:
+            self._receive()
+
+    def rows(self, result: PGresult) -> list[Row]:
+        """Every row of a result, as tuples of text, integers and None."""
+        if result.status != ExecStatus.TUPLES_OK:
+            return []
+        self._reader.set_pgresult(result)
+        return self._reader.load_rows(0, result.ntuples, tuple)
+
+    def recover(self) -> bool:
+        """End a transaction that failed; return whether the connection can serve another."""
+        try:
+            self._sync()
+            self._receive()
+            if self._pgconn.transaction_status != TransactionStatus.IDLE:
+                # Not by a prepared statement: that one may be what is missing.
+                self._pgconn.send_query_params(b"ROLLBACK", None)
+                self._owed.append(_Owed.STATEMENT)
+                self._sync()
+                self._receive()
+        except psycopg.Error:
+            return False
+        return self._pgconn.transaction_status == TransactionStatus.IDLE
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._raw.close()
+
+    def _prepare(self, plan: _Plan) -> bytes:
+        if len(self._plans) >= _STATEMENTS_KEPT:
+            _, oldest = self._plans.popitem(last=False)
+            # Undone by no rollback; if the transaction fails before it, the server keeps one more.
+            self._pgconn.send_query_params(b"DEALLOCATE " + oldest, None)
+            self._owed.append(_Owed.STATEMENT)
+        self._counter += 1
+        # The name says what the statement is: behind a proxy another connection's statement of the
+        # same name must not be a different one. The number keeps apart what was not deallocated.
+        digest = blake2b(repr(plan).encode(), digest_size=16).hexdigest()
+        name = f"v{digest}_{self._counter}".encode()
+        self._pgconn.send_prepare(name, plan[0], plan[1])
+        self._plans[plan] = name
+        self._owed.append(plan)
+        return name
+
+    def _sync(self) -> None:
+        self._pgconn.pipeline_sync()
+        self._owed.append(_Owed.SYNC)
+
+    def _last_result(self) -> PGresult:
+        last, problem = self._receive()
+        if problem is not None:
+            raise problem
+        if last is None:
+            message = "a result was asked for and no statement was sent"
+            raise psycopg.InterfaceError(message)
+        return last
+
+    def _receive(self) -> tuple[PGresult | None, psycopg.Error | None]:
+        """Read every answer owed; return the last statement's and the first error."""
+        self._flush()
+        last: PGresult | None = None
+        problem: psycopg.Error | None = None
+        while self._owed:
+            found = self._answer()
+            owed = self._owed.popleft()
+            if owed is _Owed.SYNC:
+                continue
+            failed = found.status in _FAILED
+            if failed and problem is None:
+                problem = self._error(found)
+            if owed is _Owed.STATEMENT:
+                last = found
+            elif failed:
+                self._plans.pop(owed, None)
+        return last, problem
+
+    def _answer(self) -> PGresult:
+        """The answer to the oldest message that has one."""
+        last: PGresult | None = None
+        while True:
+            while self._pgconn.is_busy():
+                self._wait(select.POLLIN)
+                self._pgconn.consume_input()
+            found = self._pgconn.get_result()
+            if found is None:
+                if last is None:
+                    raise psycopg.OperationalError("the connection gave no answer")
+                return last
+            if found.status == ExecStatus.PIPELINE_SYNC:
+                return found
+            last = found
+
+    def _flush(self) -> None:
+        while self._pgconn.flush():
+            # The server may write before it reads on: both sides waiting to write is a deadlock.
+            self._wait(select.POLLIN | select.POLLOUT)
+            self._pgconn.consume_input()
+
+    def _wait(self, events: int) -> None:
+        if events != select.POLLIN:
+            self._poll.modify(self._pgconn.socket, events)
+        try:
+            if not self._poll.poll(self.patience):
+                text = f"no answer within {self.patience / 1000:g} s"
+                raise psycopg.OperationalError(text)
+        finally:
+            if events != select.POLLIN:
+                self._poll.modify(self._pgconn.socket, select.POLLIN)
+
+    def _error(self, result: PGresult) -> psycopg.Error:
+        lost = self._pgconn.status == ConnStatus.BAD
+        if lost and result.error_field(DiagnosticField.SQLSTATE) is None:
+            return psycopg.OperationalError("the connection was lost")
+        return error_from_result(result)
+
+
+_FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED, ExecStatus.BAD_RESPONSE)
