@@ -9,18 +9,17 @@ from collections import deque
 from math import inf
 from typing import cast
 
-import httptools
 from uvicorn.server import ServerState
 
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.web import log
 from valetkey.web.connection.exchange import UNREAD, Exchange, Left
-from valetkey.web.connection.gate import Gate, objection
+from valetkey.web.connection.gate import Gate
+from valetkey.web.connection.reader import PIECE, Reader
 from valetkey.web.connection.refusal import COME_AGAIN, Unreadable, busy, refusal
 from valetkey.web.connection.tap import Tap
 from valetkey.web.connection.wording import Wording
-from valetkey.web.exchange import Headers
-from valetkey.web.router import TARGET_BYTES, App
+from valetkey.web.router import App
 from valetkey.web.security_headers import head
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -35,33 +34,36 @@ class HttpProtocol(asyncio.Protocol):
         """Answer by `app` what comes in through `gate`."""
         self.loop = loop
         self.address = ""
-        self.deadline = inf
+        self._due = inf  # by then the client must have sent
+        self._write_due = inf  # by then it must have read
         self._app = app
         self._gate = gate
         self._limits = gate.limits
         self._state = state
         self._wording = Wording(state)
+        self._reader = Reader(self, app, gate.limits)
+        self._rest = b""  # what is not parsed, from `_at` on
+        self._at = 0
+        self._parsing = False
+        self.tls = False
         self._transport = cast("asyncio.Transport", None)
         self._tap = cast("Tap", None)
-        self._parser = httptools.HttpRequestParser(self)
-        self._tls = False
         self._pending: deque[Exchange] = deque()
         self._current: Exchange | None = None  # the one being answered
-        self._incoming: Exchange | None = None  # the one whose body is being received
         self._last_words = b""
         self._idle = True
         self._stuck = False  # the client does not read
         self._stopping = False  # nothing after what was already asked
         self._over = False  # the server stops
         self._deaf = False  # what still comes is thrown away
+        self._lingering = False  # the last words are said
         self._room: asyncio.Future[None] | None = None  # for who waits to write on
-        self._url = b""
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._in_header = False
-        self._fields = 0  # bytes of the header that are parsed
-        self._unparsed = 0  # bytes that came for it
-        self._mixed = False
         self._hasty_until = -inf  # whoever was turned away and asks again before is in haste
+
+    @property
+    def deadline(self) -> float:
+        """When the connection expires, in the time of the event loop."""
+        return min(self._due, self._write_due)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Let it in, if there is room."""
@@ -69,7 +71,7 @@ class HttpProtocol(asyncio.Protocol):
         self._tap = Tap(self._transport, self.loop)
         peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
         self.address = peer[0] if peer else ""
-        self._tls = transport.get_extra_info("sslcontext") is not None
+        self.tls = transport.get_extra_info("sslcontext") is not None
         if not self._gate.admit(self):
             self._deaf = True
             self._transport.abort()
@@ -86,27 +88,29 @@ class HttpProtocol(asyncio.Protocol):
         cast("set[object]", self._state.connections).discard(self)
         if self._current is not None:
             self._current.abandon()
-        self._current = self._incoming = None
+        self._current = self._reader.incoming = None
+        self._rest = b""
         self._pending.clear()
 
     def eof_received(self) -> bool:
         """Whether to stay open: only for the answer to what was asked completely."""
         self._stopping = True
-        current = self._current
-        return current is not None and not (current.streaming or current.more or self._tls)
+        first = self._current or (self._pending[0] if self._pending else None)
+        return first is not None and not (first.streaming or first.more or self.tls)
 
     def pause_writing(self) -> None:
-        """From now on the client has a deadline to read."""
+        """From now on the client has a deadline to read, beside the one to send."""
         self._stuck = True
-        self._set_deadline(self._limits.write)
+        self._write_due = self.loop.time() + self._limits.write
 
     def resume_writing(self) -> None:
         """The client has read everything."""
         self._stuck = False
-        if self._room is not None:
-            self.deadline = inf
-            if not self._room.done():
-                self._room.set_result(None)
+        self._write_due = inf
+        if self._idle and not self._deaf:
+            self._set_deadline(self._limits.idle)
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
         if self._last_words or not self._deaf:
             self._advance()
 
@@ -119,7 +123,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def expire(self) -> None:
         """Do what follows from a deadline that has passed."""
-        if self._stuck or self._transport.is_closing():
+        if self._write_due <= self.loop.time() or self._transport.is_closing():
             self._transport.abort()
         elif self._deaf or self._idle:
             self._close()
@@ -128,116 +132,77 @@ class HttpProtocol(asyncio.Protocol):
             self._break(ErrorCode.REQUEST_TIMEOUT, f"the {late} took too long to arrive")
 
     def _set_deadline(self, seconds: float) -> None:
-        self.deadline = self.loop.time() + seconds
+        self._due = self.loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:
-        """Parse it; the parser calls the methods named `on_...`."""
-        if self._deaf:
+        """Parse it, or keep it until what came before is answered."""
+        if self._deaf or self._reader.ended:
             return
-        rested, self._idle = self._idle, False
-        # While a body is being read, or after it, most of `data` may not belong to a header.
-        self._mixed = self._incoming is not None
-        self._unparsed = self._unparsed + len(data) if self._in_header else len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # We stay with HTTP/1.1, but the parser is of no use any more.
-            self._stopping = True
-            self._tap.shut()
-        except httptools.HttpParserError as error:
-            self._misread(error)
-        else:
-            if self._in_header and self._unparsed > self._limits.header_bytes:
-                self._break(ErrorCode.HEADERS_TOO_LARGE, "the header is too large")
-        current = self._current
-        if current is not None and not current.begun:
-            self._time(current)
-            self._begin(current)
-        elif current is None and rested and not self._deaf:
-            self._set_deadline(self._limits.header)
-        if self._pending:
-            self._tap.shut()
+        self._rest = self._rest[self._at :] + data if self._rest else data
+        self._at = 0
+        self.steer()
 
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        self._in_header = True
-        self._url = b""
-        self._headers = []
-        self._fields = 0
-        if self._mixed:
-            self._unparsed = 0
-        self._mixed = True
-
-    def on_url(self, url: bytes) -> None:
-        """A piece of the request target."""
-        self._url += url
-        if len(self._url) > TARGET_BYTES:
-            raise Unreadable("the request target is too long", ErrorCode.URI_TOO_LONG)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or a trailer, which nobody needs."""
-        if not self._in_header:
-            return
-        self._fields += len(name) + len(value)
-        if self._fields > self._limits.header_bytes:
-            raise Unreadable("the header is too large", ErrorCode.HEADERS_TOO_LARGE)
-        if len(self._headers) >= self._limits.header_fields:
-            raise Unreadable("the header has too many fields", ErrorCode.HEADERS_TOO_LARGE)
-        self._headers.append((name.lower(), value.strip(b" \t")))
-
-    def on_headers_complete(self) -> None:
-        """The header is complete: the application may start."""
-        parser, url = self._parser, self._url
-        version = parser.get_http_version()
-        headers = Headers(self._headers)
-        fields = headers.last()
-        if complaint := objection(version, url, fields, known=url in self._app.paths):
-            raise Unreadable(complaint)
-        has_body = b"transfer-encoding" in fields or fields.get(b"content-length", b"0") != b"0"
-        if has_body and parser.should_upgrade():
-            raise Unreadable("a request with a body cannot ask for an upgrade")
-        self._in_header = False
-        method, keep = parser.get_method().decode(), parser.should_keep_alive()
-        exchange = Exchange(self, method, url, headers, self.address, self._tls, keep)
-        if version != "1.1":
-            exchange.old, exchange.keep_alive = True, False
-        if has_body and fields.get(b"expect", b"").lower() == b"100-continue":
-            exchange.expects = True
-        self._incoming = exchange
+    def requested(self, exchange: Exchange) -> None:
+        """Let `exchange` begin, after those before it."""
         if self._current is None and not self._pending and not self._stuck:
-            # It is begun when all of `data` is read: mostly its body is in there.
+            # It is begun when all that came is read: mostly its body is in there.
             self._current = exchange
         else:
             self._pending.append(exchange)
 
-    def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
-        if cast("Exchange", self._incoming).feed(body) > UNREAD:
-            self._tap.shut()
-
-    def on_message_complete(self) -> None:
-        """The body is complete."""
-        exchange, self._incoming = cast("Exchange", self._incoming), None
-        exchange.finish()
+    def completed(self, exchange: Exchange) -> None:
+        """From now on it is we who take the time."""
         if exchange.begun and exchange is self._current:
             self._time(exchange)
 
-    def _misread(self, error: httptools.HttpParserError) -> None:
-        last = self._pending[-1] if self._pending else self._current
-        if last is not None and not last.more and not last.keep_alive:
-            # What follows a request that closes the connection is not one.
-            self._in_header = False
-            self._tap.shut()
-            return
-        cause = error.__context__
-        if not isinstance(cause, Unreadable):
-            cause = Unreadable("this is not a valid HTTP/1.1 request")
-        self._break(cause.code, str(cause))
+    def steer(self) -> None:
+        """Parse and read on, unless what came waits to be taken: a request for its turn, or a body.
 
-    def resume_reading(self) -> None:
-        """Read on, if nothing waits to be answered first."""
-        if self._tap.is_shut and not self._pending:
-            self._tap.open()
+        Called after everything that may change the answer. The body of the request being answered
+        is always read: whoever waits for it would wait until its deadline.
+        """
+        if self._parsing:
+            return
+        if self._rest and not self._waits:
+            self._parsing = True
+            self._parse()
+            self._parsing = False
+            current = self._current
+            if current is not None and not current.begun:
+                self._time(current)
+                self._begin(current)
+        self._tap.turn(self._lingering or not (self._waits or self._reader.ended))
+
+    @property
+    def _waits(self) -> bool:
+        # Whether what is parsed waits, so that nothing more shall be.
+        incoming = self._reader.incoming
+        return bool(self._pending) or (incoming is not None and incoming.unread > UNREAD)
+
+    def _parse(self) -> None:
+        rested, self._idle = self._idle, False
+        while self._rest and not self._waits:
+            start, self._at = self._at, self._at + PIECE
+            piece = self._rest[start : self._at]
+            if self._at >= len(self._rest):
+                self._rest, self._at = b"", 0
+            try:
+                self._reader.feed(piece)
+                self._stopping |= self._reader.ended
+            except Unreadable as error:
+                self._misread(error)
+            if self._reader.ended:
+                self._rest = b""
+        if self._current is None and self._pending:
+            self._due = inf  # it waits until the client has read, which has a deadline of its own
+        elif self._current is None and rested and not self._deaf:
+            self._set_deadline(self._limits.header)
+
+    def _misread(self, error: Unreadable) -> None:
+        last = self._pending[-1] if self._pending else self._current
+        if last is None or last.more or last.keep_alive:
+            self._break(error.code, str(error))
+        # else what follows a request that closes the connection is not one.
 
     def _advance(self) -> None:
         # Answers the next request, or says the last words, or waits.
@@ -246,6 +211,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._pending:
             self._current = self._pending.popleft()
             self._time(self._current)
+            self.steer()
             # Not from within the answer before it: a pipeline may be thousands of requests deep.
             self.loop.call_soon(self._begin, self._current)
         elif self._last_words:
@@ -254,10 +220,6 @@ class HttpProtocol(asyncio.Protocol):
             self._linger()
         elif self._stopping:
             self._close()
-        else:
-            self._idle = not self._in_header
-            self._set_deadline(self._limits.idle if self._idle else self._limits.header)
-            self.resume_reading()
 
     def _begin(self, exchange: Exchange) -> None:
         if exchange.begun or exchange is not self._current:
@@ -273,7 +235,7 @@ class HttpProtocol(asyncio.Protocol):
         self._state.tasks.add(exchange.task)
 
     def _turn_away(self, exchange: Exchange) -> None:
-        top, body = busy(tls=self._tls)
+        top, body = busy(tls=self.tls)
         self.answered(exchange, top, len(body), b"" if exchange.method == "HEAD" else body)
         now = self.loop.time()
         # Who asks again without waiting waits here; those behind a proxy do not know of each other.
@@ -293,7 +255,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _time(self, exchange: Exchange) -> None:
         # Once the request is complete, it is we who take the time.
-        self.deadline = self.loop.time() + self._limits.body if exchange.more else inf
+        self._due = self.loop.time() + self._limits.body if exchange.more else inf
 
     def answered(self, exchange: Exchange, top: bytes, length: int | None, body: bytes) -> None:
         """Write the answer to `exchange` and go on to what comes next."""
@@ -349,6 +311,9 @@ class HttpProtocol(asyncio.Protocol):
         elif last:
             self._close()
         else:
+            if not self._pending:
+                self._idle = not self._reader.in_header
+                self._set_deadline(self._limits.idle if self._idle else self._limits.header)
             self._advance()
 
     def _cut(self, exchange: Exchange) -> None:
@@ -374,7 +339,7 @@ class HttpProtocol(asyncio.Protocol):
         # Answers what was asked completely, then refuses the rest and hangs up.
         said = refusal(code, description)
         log.info("connection.refused", status=said.status, reason=description, address=self.address)
-        top = head(said.status, said.headers, hsts=self._tls)
+        top = head(said.status, said.headers, hsts=self.tls)
         self._last_words = self._wording.whole(top, len(said.body), said.body, last=True)
         self._deaf = True
         if self._current is not None and (self._current.more or code is ErrorCode.SERVER_ERROR):
@@ -382,7 +347,8 @@ class HttpProtocol(asyncio.Protocol):
             self._current = None
         if self._pending and self._pending[-1].more:
             self._pending.pop()
-        self._incoming = None
+        self._reader.incoming = None
+        self._rest = b""
         self._advance()
 
     def _close(self) -> None:
@@ -392,9 +358,9 @@ class HttpProtocol(asyncio.Protocol):
 
     def _linger(self) -> None:
         # A reset would take the refusal away from a client that is still sending.
-        self._deaf = True
+        self._deaf = self._lingering = True
         self._set_deadline(self._limits.linger)
         self._pending.clear()
-        self.resume_reading()
+        self.steer()
         if self._transport.can_write_eof():
             self._transport.write_eof()

@@ -2,8 +2,11 @@
 
 import asyncio
 import re
+import socket
 
-from tests.web import QUICK, RUNTIME, exchange_bytes, refuse
+import pytest
+
+from tests.web import QUICK, RUNTIME, exchange_bytes, read_all, refuse, statuses
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Body, Route
@@ -77,3 +80,20 @@ def test_one_that_is_cancelled_is_answered_for() -> None:
         heard = exchange_bytes(running.port, _asked("/at-once") + _asked("/cancelled"))
         assert re.findall(rb"HTTP/1\.1 (\d{3}) ", heard) == [b"200", b"500"]
         assert b" 200 " in exchange_bytes(running.port, _asked("/later", "Connection: close"))
+
+
+@pytest.mark.parametrize("first", ["/at-once", "/later"])
+@pytest.mark.parametrize("sent_with_header", [0, 1])
+def test_body_after_pipelined_header_is_read(first: str, sent_with_header: int) -> None:
+    fields = ("Content-Length: 2", "Connection: close")
+    header = _asked("/limited", *fields, method="POST") + b"ab"[:sent_with_header]
+    with (
+        RunningServer(_app(), limits=QUICK) as running,
+        socket.create_connection(("127.0.0.1", running.port), timeout=5) as connection,
+    ):
+        connection.sendall(_asked(first) + header)
+        assert statuses(connection.recv(65_536)) == [200]
+        connection.sendall(b"ab"[sent_with_header:])
+        heard = read_all(connection)
+    assert statuses(heard) == [200]
+    assert heard.endswith(b"[limited]ab")

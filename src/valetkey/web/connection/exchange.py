@@ -34,7 +34,7 @@ class Wire(Protocol):
         """Ask the client for the body that it announced."""
         ...
 
-    def resume_reading(self) -> None:
+    def steer(self) -> None:
         """Read on, if nothing waits to be answered first."""
         ...
 
@@ -103,8 +103,13 @@ class Exchange:
         self.tls = tls
         self.keep_alive = keep_alive
 
-    def feed(self, body: bytes) -> int:
-        """A piece of the request's body came; how much of it waits to be taken."""
+    @property
+    def unread(self) -> int:
+        """Bytes of the body that wait to be taken."""
+        return len(self._body)
+
+    def feed(self, body: bytes) -> None:
+        """A piece of the request's body came."""
         if not self._body:
             self._body = body
         elif isinstance(self._body, bytearray):
@@ -112,7 +117,6 @@ class Exchange:
         else:
             self._body = bytearray(self._body) + body
         self._wake()
-        return len(self._body)
 
     def finish(self) -> None:
         """The request's body is complete."""
@@ -143,7 +147,7 @@ class Exchange:
         body, self._body = bytes(self._body), b""
         self._taken = True
         if len(body) > UNREAD:
-            self._connection.resume_reading()
+            self._connection.steer()
         return body
 
     async def receive(self) -> Message:
@@ -158,7 +162,7 @@ class Exchange:
             return {"type": "http.disconnect"}
         body, self._body = bytes(self._body), b""
         self._taken = not self.more
-        self._connection.resume_reading()
+        self._connection.steer()
         return {"type": "http.request", "body": body, "more_body": self.more}
 
     def say(self, response: Response, *, hsts: bool, bare: bool) -> None:

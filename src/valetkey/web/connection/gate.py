@@ -41,8 +41,11 @@ class Connection(Protocol):
     """What the gate must know of a connection."""
 
     address: str
-    deadline: float
-    """In the time of the event loop; past it, `expire` is called."""
+
+    @property
+    def deadline(self) -> float:
+        """In the time of the event loop; past it, `expire` is called."""
+        ...
 
     def expire(self) -> None:
         """Act on the deadline; it comes again until the connection is closed."""

@@ -21,15 +21,11 @@ class Tap:
         """Whether nothing is read now."""
         return self._shut
 
-    def shut(self) -> None:
-        """Read nothing until it is opened."""
-        self._wanted = False
-        self._turn()
-
-    def open(self) -> None:
-        """Read on, after the rest if there is one."""
-        self._wanted = True
-        self._turn()
+    def turn(self, wanted: bool) -> None:
+        """Read if it is `wanted`, after the rest if there is one; else nothing until it is."""
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._turn()
 
     def rest(self, seconds: float) -> None:
         """Read nothing for so many seconds, even if it is opened."""

@@ -1,0 +1,144 @@
+"""What one connection receives, parsed, with a bound on everything that the parser keeps."""
+
+from typing import Protocol, cast
+
+import httptools
+
+from valetkey.kernel.refusal import ErrorCode
+from valetkey.web.connection.exchange import Exchange, Wire
+from valetkey.web.connection.gate import Limits, objection
+from valetkey.web.connection.refusal import Unreadable
+from valetkey.web.exchange import Headers
+from valetkey.web.router import TARGET_BYTES, App
+
+PIECE = 4 * 1024
+"""Bytes that are parsed at a time: so many may come beyond a limit, or hold requests that wait."""
+
+_FRAMING_PER_BYTE = 8
+# A chunk for each byte, "1\r\nx\r\n", takes five.
+
+
+class Receiving(Wire, Protocol):
+    """What the reader tells its connection."""
+
+    address: str
+    tls: bool
+
+    def requested(self, exchange: Exchange) -> None:
+        """The header of a request is complete."""
+        ...
+
+    def completed(self, exchange: Exchange) -> None:
+        """A request is complete."""
+        ...
+
+
+class Reader:
+    """The parser of one connection; it calls the methods named `on_...`.
+
+    The parser itself has no limits: it keeps a field of a header or of a trailer until it ends, and
+    reads chunk extensions, leading zeros and empty lines for ever. All of that is counted here,
+    whatever it is: bytes that came and are not body.
+    """
+
+    def __init__(self, connection: Receiving, app: App, limits: Limits) -> None:
+        """Read for `connection`."""
+        self.in_header = False
+        self.incoming: Exchange | None = None
+        """The request whose body is being received."""
+        self.ended = False
+        """Nothing after the last request can be read."""
+        self._connection = connection
+        self._paths = app.paths
+        self._limits = limits
+        self._parser = httptools.HttpRequestParser(self)
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._fields = 0  # bytes of the header that are parsed
+        self._turned = False  # a request began or was complete in this piece
+        self._body = 0  # bytes of the incoming request's body
+        self._framing = 0  # bytes that came since something turned, without the body
+
+    def feed(self, piece: bytes) -> None:
+        """Parse up to `PIECE` bytes. Raises Unreadable; after that nothing can be parsed."""
+        self._turned = False
+        body = self._body
+        try:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            # We stay with HTTP/1.1, but the parser is of no use any more.
+            self.ended = True
+            return
+        except httptools.HttpParserError as error:
+            self.in_header, self.ended = False, True
+            cause = error.__context__
+            if isinstance(cause, Unreadable):
+                raise cause from None
+            raise Unreadable("this is not a valid HTTP/1.1 request") from None
+        if self._turned:
+            self._framing = 0
+            return
+        self._framing += len(piece) - (self._body - body)
+        if self._framing > self._limits.header_bytes + _FRAMING_PER_BYTE * self._body:
+            self.ended = True
+            part = "header" if self.incoming is None else "chunked framing or the trailer"
+            raise Unreadable(f"the {part} is too large", ErrorCode.HEADERS_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self.in_header = self._turned = True
+        self._url = b""
+        self._headers = []
+        self._fields = self._body = 0
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the request target."""
+        self._url += url
+        if len(self._url) > TARGET_BYTES:
+            raise Unreadable("the request target is too long", ErrorCode.URI_TOO_LONG)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header field, or a trailer, which nobody needs."""
+        if not self.in_header:
+            return
+        self._fields += len(name) + len(value)
+        if self._fields > self._limits.header_bytes:
+            raise Unreadable("the header is too large", ErrorCode.HEADERS_TOO_LARGE)
+        if len(self._headers) >= self._limits.header_fields:
+            raise Unreadable("the header has too many fields", ErrorCode.HEADERS_TOO_LARGE)
+        self._headers.append((name.lower(), value.strip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        """The header is complete: the application may start."""
+        parser, url, connection = self._parser, self._url, self._connection
+        version = parser.get_http_version()
+        headers = Headers(self._headers)
+        fields = headers.last()
+        if complaint := objection(version, url, fields, known=url in self._paths):
+            raise Unreadable(complaint)
+        has_body = b"transfer-encoding" in fields or fields.get(b"content-length", b"0") != b"0"
+        if has_body and parser.should_upgrade():
+            raise Unreadable("a request with a body cannot ask for an upgrade")
+        self.in_header = False
+        method, keep = parser.get_method().decode(), parser.should_keep_alive()
+        address, tls = connection.address, connection.tls
+        exchange = Exchange(connection, method, url, headers, address, tls, keep)
+        if version != "1.1":
+            exchange.old, exchange.keep_alive = True, False
+        if has_body and fields.get(b"expect", b"").lower() == b"100-continue":
+            exchange.expects = True
+        self.incoming = exchange
+        connection.requested(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._body += len(body)
+        cast("Exchange", self.incoming).feed(body)
+
+    def on_message_complete(self) -> None:
+        """The body is complete."""
+        exchange, self.incoming = cast("Exchange", self.incoming), None
+        self._turned = True
+        self._body = 0
+        exchange.finish()
+        self._connection.completed(exchange)
