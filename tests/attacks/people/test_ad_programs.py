@@ -13,6 +13,13 @@ from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
 from valetkey.authorization.model.account.role import Role
 from valetkey.kernel.moment import days
 
+END_OF_A_ROLE = (
+    ("PUT", "/role", {"role": None}),
+    ("PUT", "/role", {"role": "auditor"}),
+    ("POST", "/disable", None),
+    ("DELETE", "", None),
+)
+
 
 def _run(tmp_path: Path, database: str, story: Callable[[Service], Awaitable[None]]) -> None:
     async def tell() -> None:
@@ -64,18 +71,16 @@ def test_ad_09_who_loses_a_role_meanwhile_does_nothing_more(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Service) -> None:
-        await it.client("web")
         await person(it, "bob", Role.OWNER, 1002)
         one = await caller(it, Role.ADMINISTRATOR)
-        acts = [one.call("POST", "/clients/web/secrets", {}) for _ in range(20)]
+        acts = [one.call("POST", "/invitations", {}) for _ in range(20)]
         answers = await asyncio.gather(*acts[:10], give_role(it, ADA, Role.AUDITOR), *acts[10:])
         statuses = {each.status for each in answers if each is not None}
         assert statuses <= {201, 403}
         made = sum(each.status == 201 for each in answers if each is not None)
-        secrets = await it.read(lambda tx: tx.clients.find("web"))
-        assert secrets is not None
-        assert len(secrets.secrets) == made + 1
-        assert (await one.call("POST", "/clients/web/secrets", {})).status == 403
+        live = await it.read(lambda tx: tx.invitations.live(it.clock.now))
+        assert len(live) == made
+        assert (await one.call("POST", "/invitations", {})).status == 403
 
     _run(tmp_path, database_url, story)
 
@@ -136,3 +141,40 @@ def test_ad_09_tokens_of_an_account_that_was_switched_off_do_not_come_back_with_
         assert (await it.events()).count("api_token.ended") == 1
 
     _run(tmp_path, database_url, story)
+
+
+@pytest.mark.parametrize("end", END_OF_A_ROLE)
+def test_end_of_a_role_ends_the_tokens_that_were_issued_in_it(
+    tmp_path: Path, database_url: str, end: tuple[str, str, object]
+) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        bob = await person(it, "bob", Role.ADMINISTRATOR, 1002)
+        theirs = await caller(it, Role.ADMINISTRATOR, uid=bob)
+        assert (await theirs.call("POST", "/invitations", {})).status == 201
+        assert (await owner.call("POST", "/invitations", {})).status == 201
+        method, path, body = end
+        ended = await owner.call(method, f"/users/{bob}{path}", body)
+        assert ended.status == 200, ended.body
+        left = await it.read(lambda tx: tx.invitations.live(it.clock.now))
+        assert [each.made_by for each in left] == [ADA]
+        assert (await theirs.call("GET", "/token")).status == 401
+        if method != "DELETE":
+            # What has ended does not come back with the role.
+            await owner.call("POST", f"/users/{bob}/enable")
+            await owner.call("PUT", f"/users/{bob}/role", {"role": "administrator"})
+            assert (await theirs.call("GET", "/token")).status == 401
+            assert (await it.events()).count("api_token.ended") == 1
+
+    _run(tmp_path, database_url, story)
+
+
+def test_a_higher_role_ends_nothing(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        bob = await person(it, "bob", Role.ADMINISTRATOR, 1002)
+        theirs = await caller(it, Role.ADMINISTRATOR, uid=bob)
+        assert (await owner.call("PUT", f"/users/{bob}/role", {"role": "owner"})).status == 200
+        assert (await theirs.call("GET", "/token")).status == 200
+
+    _run(tmp_path, "", story)

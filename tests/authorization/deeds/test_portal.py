@@ -128,7 +128,7 @@ def test_an_invitation_is_accepted_once_and_owners_stay(memory: Memory) -> None:
 
 def test_an_app_that_nobody_owns_is_given_an_owner(memory: Memory) -> None:
     client = _registered(memory)
-    memory.write(lambda tx: tx.members.leave_all(_ADELE.uid))
+    memory.write(lambda tx: tx.members.remove(client.id, _ADELE.uid))
     told = memory.contend(lambda tx, _: give_owner(tx, client.id, _BORIS.uid, NOW))
     assert told.count(True) == 1
     assert not memory.write(lambda tx: give_owner(tx, client.id, Uid(99), NOW))

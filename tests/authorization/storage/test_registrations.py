@@ -50,7 +50,7 @@ def test_a_registration_ends_once(memory: Memory) -> None:
     assert sorted(told) == [False] * (THREADS - 1) + [True]
     assert memory.read(lambda tx: tx.registrations.token_of("printer")) is None
     assert memory.read(lambda tx: tx.registrations.unused_alike(_LOOKS)) == []
-    assert not memory.write(lambda tx: tx.registrations.adopt("printer"))
+    assert not memory.write(lambda tx: tx.registrations.adopt("printer", NOW))
 
 
 def test_what_was_used_does_not_end_as_unused_and_not_as_idle(memory: Memory) -> None:

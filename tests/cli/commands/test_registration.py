@@ -6,9 +6,13 @@ from pathlib import Path
 import requests
 
 from tests.cli.running import Ran, valetkey
-from tests.cli.site import configure, serving
+from tests.cli.site import Site, configure, serving
 
-_SAID = {"redirect_uris": ["https://app.example/cb"], "client_name": "Printer"}
+_SAID = {
+    "redirect_uris": ["https://app.example/cb"],
+    "client_name": "Printer",
+    "grant_types": ["authorization_code", "client_credentials"],
+}
 
 
 def registration(here: Path, *arguments: str) -> Ran:
@@ -18,7 +22,11 @@ def registration(here: Path, *arguments: str) -> Ran:
 def _configure(here: Path, mode: str) -> None:
     file = configure(here)
     text = file.read_text(encoding="utf-8")
-    file.write_text(f'{text}\n[registration]\nmode = "{mode}"\n', encoding="utf-8")
+    file.write_text(
+        f'{text}\n[registration]\nmode = "{mode}"\n'
+        'grant_types = ["authorization_code", "refresh_token", "client_credentials"]\n',
+        encoding="utf-8",
+    )
 
 
 def test_a_token_is_printed_once_and_listed_by_its_id(tmp_path: Path) -> None:
@@ -63,13 +71,32 @@ def test_an_invited_app_registers_and_is_adopted(tmp_path: Path) -> None:
         record = made.json()
         shown = valetkey("client", "show", record["client_id"], here=tmp_path)
         assert "registered itself" in shown.out
+        assert _changes_itself(site, record, "https://app.example/second") == 200
         adopted = registration(tmp_path, "adopt", record["client_id"])
         assert adopted.code == 0, adopted.err
         assert "already" in registration(tmp_path, "adopt", record["client_id"]).out
         own = {"Authorization": f"Bearer {record['registration_access_token']}"}
         uri = record["registration_client_uri"]
         assert requests.get(uri, headers=own, timeout=10).status_code == 401
+        assert _changes_itself(site, record, "https://evil.example/cb") == 403
+        shown = valetkey("client", "show", record["client_id"], here=tmp_path)
+        assert "https://app.example/second" in shown.out
+        assert "evil" not in shown.out
     assert registration(tmp_path, "adopt", "nobody").code == 2
+
+
+def _changes_itself(site: Site, record: dict[str, str], uri: str) -> int:
+    """What a client is answered that reads itself and changes its redirect URI."""
+    token = requests.post(
+        f"{site.authorization}/oauth/token",
+        data={"grant_type": "client_credentials"},
+        auth=(record["client_id"], record["client_secret"]),
+        timeout=10,
+    ).json()["access_token"]
+    own, headers = f"{site.resource}/v2/client", {"Authorization": f"Bearer {token}"}
+    assert requests.get(own, headers=headers, timeout=10).status_code == 200
+    said = {"redirect_uri": uri}
+    return requests.patch(own, json=said, headers=headers, timeout=10).status_code
 
 
 def test_a_note_is_a_line(tmp_path: Path) -> None:

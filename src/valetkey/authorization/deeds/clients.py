@@ -46,9 +46,15 @@ OWN_DOORS = frozenset({"registration", "api"})
 OPERATORS_DOORS = frozenset({"admin", "cli", "start"})
 """The doors of those who may say that they know who is behind a client."""
 
+MOST_SECRETS = 2
+"""Live secrets of one client: the one in use and the one that replaces it."""
+
 SHORTEST_SECRET = 32
 """Characters below which a secret could be guessed."""
 
+TOO_MANY_SECRETS = (
+    f"{MOST_SECRETS} secrets work already: end one of them first, or let the others end at once"
+)
 _LONGEST_ID = 100
 _LONGEST_SECRET = 500
 _LONGEST_TOLD = 300
@@ -139,14 +145,27 @@ class Registrar:
         now: Instant,
         *,
         others_live: Lifetime | None,
+        replaces_oldest: bool = False,
     ) -> Faults:
-        """Give it one more secret; the others end after `others_live`, or never if that is None."""
-        if not client.has_secret:
+        """Add a secret; the others end after `others_live`, or never if that is None.
+
+        A client has at most `MOST_SECRETS` live secrets. One more is a fault, or ends the oldest
+        at once with `replaces_oldest`.
+        """
+        # Held until the commit: parallel requests are counted one after the other.
+        held = tx.clients.find_to_change(client.id)
+        if held is None or not held.has_secret:
             return (Fault("client_secret", "this client does not authenticate by a secret"),)
         if faults := secret_faults(secret):
             return faults
+        live = [each for each in held.secrets if each.is_live(now)] if others_live != 0 else []
+        oldest = live[MOST_SECRETS - 1 :]
+        if oldest and not replaces_oldest:
+            return (Fault("client_secret", TOO_MANY_SECRETS),)
+        for each in oldest:
+            self.end_secret(tx, held, each.id, now)
         at = None if others_live is None else later(now, others_live)
-        self._add_secret(tx, client, secret, now, others_expire_at=at)
+        self._add_secret(tx, held, secret, now, others_expire_at=at)
         return ()
 
     def end_secret(self, tx: Transaction, client: Client, secret_id: str, now: Instant) -> bool:

@@ -180,6 +180,8 @@ class Records:
         client = tx.clients.find_to_change(read.client_id)
         if client is None:
             return _gone()
+        if tx.registrations.is_adopted(client.id):
+            return _adopted()
         if wanted.expected not in (None, client_record(client)):
             return _overtaken()
         uris = _redirect_uris(client, changes)
@@ -339,6 +341,14 @@ def _insufficient(needed: str, scope: Scope) -> Refusal:
 def _overtaken() -> Refusal:
     return Refusal(
         ErrorCode.CONFLICT, "the record was changed meanwhile; read it again", "record.overtaken"
+    )
+
+
+def _adopted() -> Refusal:
+    return Refusal(
+        ErrorCode.FORBIDDEN,
+        "the operator of this server has adopted this app and alone changes it; ask them",
+        "record.adopted",
     )
 
 

@@ -240,8 +240,13 @@ def withdraw(tx: Transaction, id: str, now: Instant) -> bool:
 
 
 def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
-    """Make an application that registered itself one of the operator's own. False if it is."""
-    adopted = tx.registrations.adopt(client_id)
+    """Make an application that registered itself one of the operator's own. False if it is.
+
+    From now on it cannot change its registration: neither with its token nor through the API.
+    """
+    # Held: a change of its own is written before this, or not at all.
+    tx.clients.find_to_change(client_id)
+    adopted = tx.registrations.adopt(client_id, now)
     if adopted:
         tx.clients.touch()
         tx.events.add(ClientAdopted(client_id), now)

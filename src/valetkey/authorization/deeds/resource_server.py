@@ -38,7 +38,9 @@ def keep_registered(
     )
     if known:
         return
-    faults = registrar.issue_secret(tx, client, credential, now, others_live=_OVERLAP)
+    faults = registrar.issue_secret(
+        tx, client, credential, now, others_live=_OVERLAP, replaces_oldest=True
+    )
     if faults:
         raise Mistake(f"{faults[0].detail}", "resource.credential_text")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 
 from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
-from valetkey.authorization.deeds.admin.things.api_tokens import end_all_of
+from valetkey.authorization.deeds.admin.things.issued import end_issued
 from valetkey.authorization.deeds.person import claim_faults
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
@@ -141,7 +141,7 @@ class AccountKeeper:
         end_everything(tx, user, now, "password_changed", keep=keep)
 
     def disable(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Switch it off; sessions, grants and tokens of the admin API end. False if it was off.
+        """Switch it off; sessions, grants and what it issued to others end. False if it was off.
 
         Raises Refused (conflict) for the last owner.
         """
@@ -151,7 +151,7 @@ class AccountKeeper:
         tx.users.change(replace(user, disabled_at=now, changed_at=now))
         tx.events.add(UserDisabled(user.uid), now)
         end_everything(tx, user, now, "user_disabled")
-        end_all_of(tx, user.uid, now)
+        end_issued(tx, user.uid, now)
         return True
 
     def enable(self, tx: Transaction, user: User, now: Instant) -> bool:
@@ -160,7 +160,7 @@ class AccountKeeper:
             return False
         # What another process began while this one switched the account off ends here at last.
         end_everything(tx, user, now, "user_disabled")
-        end_all_of(tx, user.uid, now)
+        end_issued(tx, user.uid, now)
         tx.users.change(replace(user, disabled_at=None, changed_at=now))
         tx.events.add(UserEnabled(user.uid), now)
         return True

@@ -100,7 +100,10 @@ def _change(
     if (secret := wanted.secret) is None and _needs_secret(changed, now):
         secret = made_secret = client.fresh_secret
     if secret is not None and not _has(keeper, changed, secret, now):
-        if faults := keeper.issue_secret(tx, changed, secret, now, others_live=_OTHERS_LIVE):
+        # The file says which secret is wanted: an older one must not keep it from being so.
+        if faults := keeper.issue_secret(
+            tx, changed, secret, now, others_live=_OTHERS_LIVE, replaces_oldest=True
+        ):
             raise unfit(wanted, faults)
         names.append("client_secret (others end in a day)")
     if "disabled" in wanted.given:

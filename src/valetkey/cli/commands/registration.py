@@ -128,8 +128,8 @@ def withdraw(invitation_id: str, config: Path | None) -> None:
 def adopt(client_id: str, config: Path | None) -> None:
     """Make an application that registered itself one of your own.
 
-    People are no longer told that nobody has checked it, it never ends for want of use, and only
-    you change it.
+    People are no longer told that nobody has checked it, it never ends for want of use, and it no
+    longer changes its own registration: you do, or the owners that you give it.
 
     Example: valetkey registration adopt client_3q2-7wEjRWeJ1xDVZnQ0tA
     """

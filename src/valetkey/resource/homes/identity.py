@@ -42,6 +42,7 @@ _CODES: Mapping[str, ErrorCode] = MappingProxyType(
             ErrorCode.INVALID_CLIENT_METADATA,
             ErrorCode.INVALID_TOKEN,
             ErrorCode.INSUFFICIENT_SCOPE,
+            ErrorCode.FORBIDDEN,
             ErrorCode.NOT_FOUND,
             ErrorCode.CONFLICT,
             ErrorCode.SLOW_DOWN,

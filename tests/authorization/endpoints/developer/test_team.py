@@ -5,6 +5,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.authorization.endpoints.developer.developers import (
     developer,
     join,
@@ -12,10 +14,25 @@ from tests.authorization.endpoints.developer.developers import (
     text_of,
 )
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
+from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant, days, minutes
+
+CAROL = replace(BOB, uid=Uid(1003), username="carol", email="carol@example.com", name="Carol")
+
+
+async def third_person(it: World) -> None:
+    """Carol has an account, with the password of the others."""
+
+    def work(tx: Transaction) -> None:
+        assert tx.users.register(CAROL)
+        tx.users.set_password_hash(CAROL.uid, "cr_3", tx.users.password_hash(BOB.uid) or "", NOON)
+
+    await it.store.write(work)
 
 
 async def _team(it: World, client_id: str) -> dict[int, str]:
@@ -166,6 +183,50 @@ def test_what_is_wrong_with_an_invitation_stands_at_its_field(tmp_path: Path) ->
         for number in range(19):
             await _ask(alice, place, f"person{number}")
         assert "that is enough" in text_of(await _ask(alice, place, "one-more"))
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+@pytest.mark.parametrize("end", ["removed", "leaves", "demoted", "disabled"])
+def test_an_invitation_ends_with_the_ownership_of_its_inviter(database_url: str, end: str) -> None:
+    async def story(it: World) -> None:
+        await third_person(it)
+        alice, bob, carol = [await developer(it, name) for name in ("alice", "bob", "carol")]
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB)
+        place = f"/developer/apps/{app.id}/team"
+        await _ask(bob, place, "carol", "owner")
+        page = await carol.get(await _invitation(it, app.id))
+        if end == "removed":
+            await alice.submit(await alice.get(f"{place}/remove", member=str(BOB.uid)), "remove")
+        elif end == "leaves":
+            await bob.submit(await bob.get(f"{place}/remove", member=str(BOB.uid)), "remove")
+        elif end == "demoted":
+            await alice.submit(await alice.get(place), "role-2", do="role")
+        else:
+            accounts = AccountKeeper(it.site.random)
+            assert await it.store.write(lambda tx: accounts.disable(tx, BOB, it.clock.now))
+            assert await it.store.write(
+                lambda tx: accounts.enable(tx, replace(BOB, disabled_at=NOON), it.clock.now)
+            )
+        assert (await carol.submit(page, "accept", do="accept")).status == 404
+        assert CAROL.uid not in await _team(it, app.id)
+        assert await it.count("team_invitations") == 0
+        assert "team_invitation.ended" in await it.events()
+
+    run(database_url, story)
+
+
+def test_an_invitation_by_a_former_owner_is_worth_nothing(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await _ask(alice, f"/developer/apps/{app.id}/team", "bob", "owner")
+        page = await bob.get(await _invitation(it, app.id))
+        # As in a database in which invitations outlived the membership.
+        assert await it.store.write(lambda tx: tx.members.remove(app.id, ALICE.uid))
+        assert (await bob.submit(page, "accept", do="accept")).status == 404
+        assert await _team(it, app.id) == {}
 
     run(f"sqlite:///{tmp_path}/a.db", story)
 

@@ -118,7 +118,8 @@ def add_authenticator(
     now: Instant,
 ) -> tuple[str, ...] | None:
     """The recovery codes that come with the first factor, else none; None if there was an app."""
-    if not tx.credentials.add_authenticator(authenticator, step):
+    held = tx.users.find_to_change(user.uid)
+    if held is None or not tx.credentials.add_authenticator(authenticator, step):
         return None
     tx.events.add(AuthenticatorAdded(user.uid), now)
     return _first_codes(tx, user, fresh, key, now)
@@ -126,7 +127,9 @@ def add_authenticator(
 
 def remove_authenticator(tx: Transaction, user: User, now: Instant) -> bool:
     """Let its codes count no more. False if there was none."""
-    if not tx.credentials.remove_authenticator(user.uid):
+    # Held: nobody adds recovery codes for a second factor that is going.
+    held = tx.users.find_to_change(user.uid)
+    if held is None or not tx.credentials.remove_authenticator(user.uid):
         return False
     tx.events.add(AuthenticatorRemoved(user.uid), now)
     _after_removal(tx, user, now)
@@ -137,6 +140,8 @@ def issue_recovery_codes(
     tx: Transaction, user: User, fresh: FreshCodes, key: FingerprintKey, now: Instant
 ) -> tuple[str, ...]:
     """A new set; those before it count no more."""
+    # Held: of two who ask at once, the second replaces the codes of the first.
+    tx.users.find_to_change(user.uid)
     prints = recovery_code.fingerprints(key, user.uid, fresh.codes)
     tx.credentials.put_recovery_codes(user.uid, list(zip(fresh.ids, prints, strict=True)), now)
     tx.events.add(RecoveryCodesIssued(user.uid), now)

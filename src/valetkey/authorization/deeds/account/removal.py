@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
-from valetkey.authorization.deeds.admin.things.api_tokens import end_all_of
+from valetkey.authorization.deeds.admin.things.issued import end_issued
 from valetkey.authorization.deeds.developer.ownership import sole_owned
 from valetkey.authorization.deeds.users import end_everything
 from valetkey.authorization.model.account.letter import Letter, LetterKind
@@ -52,7 +52,7 @@ class Removal:
             return tx.account_removals.due_at(user.uid)
         tx.events.add(UserRemovalPlanned(user.uid, due_at), now)
         end_everything(tx, user, now, "removal_planned")
-        end_all_of(tx, user.uid, now)
+        end_issued(tx, user.uid, now)
         self._tell(tx, LetterKind.REMOVAL_PLANNED, user, now)
         return due_at
 
@@ -79,6 +79,7 @@ class Removal:
         if not tx.account_removals.finish(user.uid, now):
             return False
         end_everything(tx, user, now, _BECAUSE)
+        end_issued(tx, user.uid, now)
         tx.account_removals.empty(user.uid, now)
         tx.events.add(UserRemoved(user.uid), now)
         # After all else, because letters that wait go with the account: this one is the last.

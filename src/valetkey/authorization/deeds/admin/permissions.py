@@ -126,6 +126,17 @@ def powers_of(role: Role | None) -> Powers:
     return NOTHING if role is None else Powers(role, MAY[role])
 
 
+def require_to_issue(tx: Transaction, actor: Actor, permission: Permission) -> Powers:
+    """`require`, with the actor's account held until the commit.
+
+    For what is issued in a role and ends with it: whoever takes the role waits, and finds it.
+    """
+    uid = getattr(actor, "uid", None)
+    if uid is not None:
+        tx.users.find_to_change(uid)
+    return require(tx, actor, permission)
+
+
 def require(
     tx: Transaction, actor: Actor, permission: Permission, about: User | None = None
 ) -> Powers:

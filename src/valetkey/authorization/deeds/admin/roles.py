@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
-from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
+from valetkey.authorization.deeds.admin.permissions import (
+    Actor,
+    Permission,
+    powers_of,
+    require,
+)
+from valetkey.authorization.deeds.admin.things.issued import end_issued_in_role
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
@@ -73,7 +79,12 @@ def person(tx: Transaction, uid: Uid) -> User:
 
 
 def set_role(tx: Transaction, user: User, role: Role | None, now: Instant) -> None:
-    """Write it down; whoever calls this asked whether it may be."""
+    """Write it down; whoever calls this asked whether it may be.
+
+    A role that allows less than the one before ends what was issued in that one.
+    """
     tx.people.set_role(user.uid, role, now)
+    if powers_of(user.role).permissions - powers_of(role).permissions:
+        end_issued_in_role(tx, user.uid, now)
     before, after = (each.value if each else "" for each in (user.role, role))
     tx.events.add(RoleChanged(user.uid, before, after), now)

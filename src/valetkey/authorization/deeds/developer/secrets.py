@@ -5,16 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.clients import MOST_SECRETS, Registrar
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.storage.register.clients import QuerySighting
 from valetkey.authorization.storage.register.secrets import KnownSecret
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.secret import Secret
-
-MOST = 2
-"""Secrets that live side by side: one that works and the one that takes its place."""
 
 _ENDING = 4
 
@@ -67,7 +64,7 @@ class AppSecrets:
         live = tx.secrets.live(client_id, now)
         if state_of(live) != seen:
             return Obstacle.OTHERS
-        if len(live) >= MOST:
+        if len(live) >= MOST_SECRETS:
             return Obstacle.FULL
         if self.registrar.issue_secret(tx, client, secret, now, others_live=overlap.lifetime):
             return Obstacle.NONE

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.admin.things.issued import end_issued_in_team
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.event.portal import (
@@ -25,6 +26,9 @@ LIFETIME = days(7)
 
 MOST_WAITING = 20
 """Invitations of one app that wait for an answer: a team is no mailing list."""
+
+MOST_MEMBERS = 50
+"""People in the team of one app, with those who are invited."""
 
 _LONGEST = 254
 
@@ -72,9 +76,11 @@ class Teams:
 
         What is told is the same whether there is such a person or not.
         """
+        # Held: an account that is disabled, and a membership that ends, end what they issued.
+        inviter = tx.users.find_to_change(by.uid)
         team = tx.members.team_to_change(client_id)
         client = tx.clients.find(client_id)
-        if client is None or not _owns(team, by.uid):
+        if client is None or not _is_owner(inviter, team):
             return Trouble.GONE
         if not 0 < len(invited) <= _LONGEST or not invited.isprintable():
             return Trouble.NOBODY
@@ -84,7 +90,7 @@ class Teams:
         waiting = tx.team_invitations.to(client_id, now)
         if any(fold(one.invited) == fold(invited) for one in waiting):
             return Trouble.TWICE
-        if len(waiting) >= MOST_WAITING:
+        if len(waiting) >= MOST_WAITING or len(team) + len(waiting) >= MOST_MEMBERS:
             return Trouble.FULL
         is_address = "@" in invited
         # An address that nobody proved may be somebody else's: there the letter is the proof.
@@ -140,9 +146,20 @@ class Teams:
     def accept(
         self, tx: Transaction, id: str, user: User, token: str, now: Instant
     ) -> TeamInvitation | None:
-        """Come into the team, once. None where there is nothing to accept."""
-        found = self.find(tx, id, user, token, now)
-        if found is None or not tx.team_invitations.end(found.id, found.client_id, now):
+        """Come into the team, once. None where there is nothing to accept.
+
+        An invitation is worth nothing once its inviter is no owner of the app.
+        """
+        held = tx.users.find_to_change(user.uid)
+        found = None
+        if held is not None and held.disabled_at is None:
+            found = self.find(tx, id, held, token, now)
+        if found is None:
+            return None
+        team = tx.members.team_to_change(found.client_id)
+        if not _is_owner(tx.users.find(found.invited_by), team) or len(team) >= MOST_MEMBERS:
+            return None
+        if not tx.team_invitations.end(found.id, found.client_id, now):
             return None
         add_member(tx, found.client_id, user.uid, found.role, now)
         return found
@@ -175,6 +192,8 @@ class Teams:
             return Trouble.LAST_OWNER
         if tx.members.give(client_id, uid, role):
             tx.events.add(TeamMemberChanged(client_id, uid, role.value), now)
+            if role is not TeamRole.OWNER:
+                end_issued_in_team(tx, client_id, uid, now)
         return None
 
     def remove(
@@ -189,6 +208,7 @@ class Teams:
         if not tx.members.remove(client_id, uid):
             return Trouble.GONE
         tx.events.add(TeamMemberRemoved(client_id, uid), now)
+        end_issued_in_team(tx, client_id, uid, now)
         return None
 
     def _print(self, token: str) -> Fingerprint:
@@ -220,6 +240,10 @@ def give_owner(tx: Transaction, client_id: str, uid: Uid, now: Instant) -> bool:
 
 def _owns(team: Sequence[Membership], uid: Uid) -> bool:
     return any(one.owns and one.uid == uid for one in team)
+
+
+def _is_owner(user: User | None, team: Sequence[Membership]) -> bool:
+    return user is not None and user.disabled_at is None and _owns(team, user.uid)
 
 
 def _is_last_owner(team: Sequence[Membership], uid: Uid) -> bool:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.clients import MOST_SECRETS
 from valetkey.authorization.deeds.developer.ownership import OwnApp
 from valetkey.authorization.deeds.developer.secrets import (
-    MOST,
     AppSecrets,
     Obstacle,
     Overlap,
@@ -144,7 +144,7 @@ class SecretsEndpoint:
             seen.csrf,
             state_of(live),
             tuple(_line(each, now) for each in live),
-            full=len(live) >= MOST,
+            full=len(live) >= MOST_SECRETS,
             seen_in_url=None if exposed is None else When(exposed.last_seen_at, now),
             url_requests=0 if exposed is None else exposed.requests,
             trouble=trouble,

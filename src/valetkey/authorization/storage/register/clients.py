@@ -176,6 +176,7 @@ class Clients:
         self.db.send("DELETE FROM removals WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM registrations WHERE client_id = :id", id=client_id)
+        self.db.send("DELETE FROM adopted_clients WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM clients WHERE id = :id", id=client_id)
         self.db.send(
             "INSERT INTO removed_clients (id, removed_at) VALUES (:id, :now)"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
@@ -10,13 +11,17 @@ from valetkey.kernel.secret import Fingerprint
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """What an operator handed out; `note` is for the operator to know it by."""
+    """What an operator handed out; `note` is for the operator to know it by.
+
+    `made_by` is whose role it was issued in; None for the command line.
+    """
 
     id: str
     note: str
     uses_left: int
     created_at: Instant
     expires_at: Instant
+    made_by: Uid | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +33,16 @@ class Invitations:
     def issue(self, token: Fingerprint, invitation: Invitation) -> None:
         """Hand it out."""
         self.db.send(
-            "INSERT INTO invitations (token_print, id, note, uses_left, created_at, expires_at)"
-            " VALUES (:token, :id, :note, :uses_left, :created_at, :expires_at)",
+            "INSERT INTO invitations"
+            " (token_print, id, note, uses_left, created_at, expires_at, made_by)"
+            " VALUES (:token, :id, :note, :uses_left, :created_at, :expires_at, :made_by)",
             token=token,
             id=invitation.id,
             note=invitation.note,
             uses_left=invitation.uses_left,
             created_at=invitation.created_at,
             expires_at=invitation.expires_at,
+            made_by=invitation.made_by,
         )
 
     def is_live(self, token: Fingerprint, now: Instant) -> bool:
@@ -61,13 +68,19 @@ class Invitations:
     def live(self, now: Instant) -> Sequence[Invitation]:
         """Those that can still be spent, oldest first."""
         rows = self.db.rows(
-            "SELECT id, note, uses_left, created_at, expires_at FROM invitations"
+            "SELECT id, note, uses_left, created_at, expires_at, made_by FROM invitations"
             " WHERE uses_left > 0 AND expires_at > :now ORDER BY created_at, id",
             now=now,
         )
         return [
-            Invitation(row[0], row[1], row[2], Instant(row[3]), Instant(row[4])) for row in rows
+            Invitation(row[0], row[1], row[2], Instant(row[3]), Instant(row[4]), row[5])
+            for row in rows
         ]
+
+    def made_by(self, uid: Uid) -> Sequence[str]:
+        """The ids of all that were issued in the role of one person."""
+        rows = self.db.rows("SELECT id FROM invitations WHERE made_by = :uid", uid=uid)
+        return [row[0] for row in rows]
 
     def withdraw(self, id: str) -> bool:
         """End it. False if there is none."""

@@ -81,11 +81,6 @@ class Members:
         )
         return removed == 1
 
-    def leave_all(self, uid: Uid) -> int:
-        """Take a person who goes out of every team, and their mark away; how many teams."""
-        self.db.run("DELETE FROM developers WHERE uid = :uid", uid=uid)
-        return self.db.run("DELETE FROM memberships WHERE uid = :uid", uid=uid)
-
     def dissolve(self, client_id: str, now: Instant) -> None:
         """Nobody is in the team of an app that was deleted at `now`, and nobody is asked into it.
 

@@ -114,10 +114,25 @@ class Registrations:
         )
         return ended == 1
 
-    def adopt(self, client_id: str) -> bool:
-        """It becomes the operator's own: no token manages it, and it never ends by itself."""
+    def adopt(self, client_id: str, now: Instant) -> bool:
+        """Make it the operator's own: no token manages it, and it never ends by itself."""
         adopted = self.db.run(
             "DELETE FROM registrations WHERE client_id = :client_id AND removed_at IS NULL",
             client_id=client_id,
         )
+        if adopted:
+            self.db.send(
+                "INSERT INTO adopted_clients (client_id, adopted_at) VALUES (:client_id, :now)"
+                " ON CONFLICT (client_id) DO NOTHING",
+                client_id=client_id,
+                now=now,
+            )
         return adopted == 1
+
+    def is_adopted(self, client_id: str) -> bool:
+        """Whether it registered itself and is the operator's own by now."""
+        row = self.db.row(
+            "SELECT client_id FROM adopted_clients WHERE client_id = :client_id",
+            client_id=client_id,
+        )
+        return row is not None

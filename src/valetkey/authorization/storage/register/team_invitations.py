@@ -97,6 +97,23 @@ class TeamInvitations:
         )
         return ended == 1
 
+    def end_by(self, uid: Uid, client_id: str) -> Sequence[str]:
+        """End all into one team that this person issued; their ids."""
+        rows = self.db.rows(
+            "DELETE FROM team_invitations WHERE invited_by = :uid AND client_id = :client_id"
+            " RETURNING id",
+            uid=uid,
+            client_id=client_id,
+        )
+        return [row[0] for row in rows]
+
+    def end_all_by(self, uid: Uid) -> Sequence[tuple[str, str]]:
+        """End all that this person issued; the app and the id of each."""
+        rows = self.db.rows(
+            "DELETE FROM team_invitations WHERE invited_by = :uid RETURNING client_id, id", uid=uid
+        )
+        return [(row[0], row[1]) for row in rows]
+
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` whose time is over."""
         return self.db.run(

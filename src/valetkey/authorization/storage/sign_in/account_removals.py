@@ -88,6 +88,7 @@ class AccountRemovals:
         db.run("DELETE FROM developers WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM team_invitations WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM team_invitations WHERE invited_by = :uid", uid=uid)
+        db.run("DELETE FROM invitations WHERE made_by = :uid", uid=uid)
         db.run("DELETE FROM people_words WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM api_tokens WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM usage_people WHERE uid = :uid", uid=uid)

@@ -1,6 +1,6 @@
 """Ways into an account that are not its first person's: what goes when it is taken back."""
 
-from valetkey.authorization.deeds.admin.things.api_tokens import end_all_of
+from valetkey.authorization.deeds.admin.things.issued import end_issued
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.factors import AuthenticatorRemoved, PasskeyRemoved
 from valetkey.authorization.model.event.people import IdentityUnlinked
@@ -13,7 +13,7 @@ def close_ways_in(tx: Transaction, uid: Uid, since: Instant, because: str, now: 
     """Take away the passkeys, codes and accounts elsewhere that came to it at `since` or later.
 
     Those before it stay: to take them all would let whoever reads old letters round them. No
-    remembered device and no token of the admin API is left, however old.
+    remembered device, no token of the admin API and no open invitation is left, however old.
     """
     for passkey in tx.credentials.passkeys_of(uid):
         if passkey.created_at >= since and tx.credentials.remove_passkey(uid, passkey.id):
@@ -29,4 +29,4 @@ def close_ways_in(tx: Transaction, uid: Uid, since: Instant, because: str, now: 
             tx.identities.unlink(uid, identity.issuer, identity.subject)
             tx.events.add(IdentityUnlinked(uid, identity.issuer, because), now)
     forget_devices(tx, uid, now)
-    end_all_of(tx, uid, now)
+    end_issued(tx, uid, now)

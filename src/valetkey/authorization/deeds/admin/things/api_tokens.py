@@ -87,8 +87,10 @@ def issue(
     It gives what its maker's role gives, and what the actor may do, and no more; a token made
     with a token ends with it. Raises Refused (forbidden).
     """
+    # Held: parallel requests are counted one after the other, and a role that ends takes every
+    # token with it.
+    maker = tx.users.find_to_change(wanted.maker)
     powers = require(tx, actor, Permission.KEYS)
-    maker = tx.users.find(wanted.maker)
     if maker is None or maker.disabled_at is not None or maker.role is None:
         return (Fault("maker", "somebody with a role, whose account is on"),)
     require(tx, actor, Permission.KEYS, maker)

@@ -4,7 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds import registrations
-from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
+from valetkey.authorization.deeds.admin.permissions import (
+    Actor,
+    Permission,
+    require,
+    require_to_issue,
+)
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
@@ -64,10 +69,11 @@ def invite(
     now: Instant,
 ) -> Invitation | tuple[Fault, ...]:
     """Let whoever holds the token register applications. Raises Refused (forbidden)."""
-    require(tx, actor, Permission.CLIENTS)
+    require_to_issue(tx, actor, Permission.CLIENTS)
     if faults := wanted.faults():
         return faults
-    made = Invitation(fresh.id, wanted.note, wanted.uses, now, later(now, wanted.lifetime))
+    until, maker = later(now, wanted.lifetime), getattr(actor, "uid", None)
+    made = Invitation(fresh.id, wanted.note, wanted.uses, now, until, maker)
     registrations.invite(tx, key, fresh.token, made, now)
     return made
 

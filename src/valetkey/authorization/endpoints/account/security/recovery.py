@@ -71,6 +71,8 @@ class RecoveryEndpoint:
 
         def work(tx: Transaction) -> tuple[str, ...]:
             user = still_there(tx, site, seen, now)
+            # Held: a second factor that is removed meanwhile takes its codes along.
+            tx.users.find_to_change(user.uid)
             if not tx.users.has_second_factor(user.uid):
                 return ()
             return issue_recovery_codes(tx, user, fresh, key, now)

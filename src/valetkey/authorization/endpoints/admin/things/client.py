@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, powers_of
 from valetkey.authorization.deeds.admin.things import clients
 from valetkey.authorization.deeds.admin.things.clients import ClientDesk, Held, no_such_client
-from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.clients import TOO_MANY_SECRETS, Registrar
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit
 from valetkey.authorization.endpoints.admin.people.addresses import user_address
@@ -68,6 +68,9 @@ _BAD_REQUEST = 400
 _REFUSED = translatable(
     "This app cannot have it: the grants of old need the profile classic, password a confidential "
     "app, and one grant has to be left."
+)
+_TOO_MANY = translatable(
+    "Two secrets of this app work already. End one of them first, or let the others end at once."
 )
 _NO_SECRET = translatable("This app does not show who it is by a secret.")
 
@@ -165,8 +168,9 @@ class ClientEndpoint:
         def work(tx: Transaction) -> tuple[Fault, ...]:
             return desk.issue_secret(tx, actor, client_id, secret, now, others_live=live)
 
-        if await self.site.store.write(work, done_by=actor.done_by):
-            return await self._asked(request, seen, ClientAct.SECRET, "", _NO_SECRET)
+        if faults := await self.site.store.write(work, done_by=actor.done_by):
+            fault = _TOO_MANY if faults[0].detail == TOO_MANY_SECRETS else _NO_SECRET
+            return await self._asked(request, seen, ClientAct.SECRET, "", fault)
         held, _ = await self._look(request, actor)
         page = SecretPage(
             back=client_address(client_id),

@@ -24,13 +24,7 @@ async def _issue_secret(desk: Desk, call: Call) -> Told:
         done_by=call.actor.done_by,
     )
     if faults:
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT,
-                "this client does not authenticate by a secret",
-                "admin.no_secret",
-            )
-        )
+        raise Refused(Refusal(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret"))
     return Told(SecretMade(secret.reveal()))
 
 

@@ -1,0 +1,74 @@
+"""An owner who loses the role between the look and the write changes nothing (PostgreSQL)."""
+
+import asyncio
+from urllib.parse import parse_qsl
+
+import psycopg
+
+from tests.authorization.endpoints.developer.developers import developer, join, registered
+from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.kernel.runtime import SYSTEM
+
+_PATIENCE = 30
+_WAITING = (
+    "SELECT pid FROM pg_stat_activity"
+    " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+
+
+def test_owner_demoted_between_look_and_write_changes_nothing(postgres_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB)
+        place = f"/developer/apps/{app.id}"
+        await alice.submit(
+            await alice.get(f"{place}/team"), "invite", do="invite", invited="someone"
+        )
+        for path, button, said in (
+            (f"{place}/delete", "delete", {"name": app.name}),
+            (f"{place}/team", "invite", {"do": "invite", "invited": "carol", "role": "owner"}),
+            (f"{place}/team", "withdraw-1", {"do": "withdraw"}),
+            (f"{place}/team", "role-1", {"do": "role"}),
+            (f"{place}/team/remove?member={ALICE.uid}", "remove", {}),
+        ):
+            answer = await _demoted_meanwhile(it, postgres_url, bob, app.id, path, button, said)
+            # A withdrawal that comes too late says nothing; everything else is refused.
+            assert answer.status == (303 if button == "withdraw-1" else 404), path
+            assert "done=" not in answer.location
+            team = await it.store.read(lambda tx: tx.members.team(app.id))
+            assert {one.uid: one.role for one in team} == {
+                ALICE.uid: TeamRole.OWNER,
+                BOB.uid: TeamRole.MEMBER,
+            }, path
+            waiting = await it.store.read(lambda tx: tx.team_invitations.to(app.id, it.clock.now))
+            assert [each.invited for each in waiting] == ["someone"], path
+            assert await it.store.write(lambda tx: tx.members.give(app.id, BOB.uid, TeamRole.OWNER))
+
+    run(postgres_url, story)
+
+
+async def _demoted_meanwhile(
+    it: World, url: str, bob: Browser, client_id: str, path: str, button: str, said: dict[str, str]
+) -> Answer:
+    """What bob is answered who presses a button while another transaction demotes him."""
+    page = await bob.get(path.partition("?")[0], **dict(parse_qsl(path.partition("?")[2])))
+    with psycopg.connect(url) as other, psycopg.connect(url, autocommit=True) as watching:
+        other.execute("UPDATE clients SET changed_at = changed_at WHERE id = %s", (client_id,))
+        other.execute(
+            "UPDATE memberships SET role = 'member' WHERE client_id = %s AND uid = %s",
+            (client_id, BOB.uid),
+        )
+        pressed = asyncio.create_task(bob.submit(page, button, **said))
+        await asyncio.to_thread(_until_somebody_waits, watching)
+        assert not pressed.done(), "it did not wait for who changes the team"
+        other.commit()
+        return await pressed
+
+
+def _until_somebody_waits(connection: psycopg.Connection[tuple[int]]) -> None:
+    until = SYSTEM.now() + _PATIENCE
+    while not connection.execute(_WAITING).fetchone() and SYSTEM.now() < until:
+        pass

@@ -1,0 +1,244 @@
+"""Limits hold under parallel requests: 64 at a time, two processes, on each engine."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import requests
+
+from tests.cli.running import valetkey
+from tests.stories.processes.serving import PASSWORD, Serving, configure, serving, together
+from valetkey.authorization.deeds.account.factors import (
+    FreshCodes,
+    add_authenticator,
+    add_passkey,
+    issue_recovery_codes,
+)
+from valetkey.authorization.deeds.developer.team import MOST_MEMBERS, Teams, add_member
+from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
+from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.model.account.factors import Authenticator
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.sign_in.factors.passkey import MOST, NewPasskey
+from valetkey.authorization.sign_in.factors.recovery_code import COUNT
+from valetkey.authorization.storage.register.team_invitations import TeamInvitation
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.load import load
+from valetkey.config.settings import Settings
+from valetkey.kernel.moment import hours, later
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Fingerprint, fresh_id
+from valetkey.testing.person import Page, Person
+
+T = TypeVar("T")
+_PATIENCE = 60
+_TOKENS = 50
+_WAITING = 20
+_APPS = 5
+
+
+@dataclass
+class Console:
+    """The admin API in the hands of an owner."""
+
+    url: str
+    token: str
+
+    def ask(self, method: str, path: str, body: object = None) -> requests.Response:
+        return requests.request(
+            method,
+            f"{self.url}/admin/api/v1{path}",
+            json=body,
+            headers={"authorization": f"Bearer {self.token}"},
+            timeout=_PATIENCE,
+        )
+
+    def count(self, path: str) -> int:
+        """How many items it lists that work."""
+        items = self.ask("GET", f"{path}?limit=200").json()["items"]
+        return sum(1 for item in items if item.get("works", True))
+
+
+def _posts(person: Person, page: Page, button: str) -> Callable[[dict[str, str]], int]:
+    """Presses this button, as often as wanted, in the same browser."""
+    form = page.forms[next(each.form for each in page.buttons if each.id == button)]
+    fields = {**dict(form.fields), **{n: v for n, v, on in form.boxes if on}}
+    pressed = next(each for each in page.buttons if each.id == button)
+    if pressed.name:
+        fields[pressed.name] = pressed.value
+    home = page.url.split("/", 3)
+    origin = "/".join(home[:3])
+    cookies = dict(person.cookies)
+
+    def post(said: dict[str, str]) -> int:
+        answer = requests.post(
+            f"{origin}{form.action}" if form.action.startswith("/") else form.action,
+            data={**fields, **said},
+            cookies=cookies,
+            headers={"origin": origin},
+            allow_redirects=False,
+            timeout=_PATIENCE,
+        )
+        return answer.status_code
+
+    return post
+
+
+def _cli(here: Path, *arguments: str) -> str:
+    done = valetkey(*arguments, "--config", "valetkey.toml", here=here)
+    assert done.code == 0, done.out + done.err
+    return done.out
+
+
+def test_parallel_requests_never_exceed_a_limit(tmp_path: Path, database_url: str) -> None:
+    config = configure(tmp_path, database_url, workers=2)
+    portal = f'[portal]\nwho = "everyone"\napps_per_person = {_APPS}\n'
+    config.write_text(config.read_text() + portal)
+    _cli(tmp_path, "user", "role", "ada", "owner")
+    names = [word for name in ("read", "clients", "keys") for word in ("--permission", name)]
+    made = _cli(tmp_path, "admin-token", "create", "--for", "ada", "--name", "x", *names, "--json")
+    with serving(tmp_path, database_url, workers=2) as running:
+        console = Console(running.auth, json.loads(made)["token"])
+        _secrets_of_a_client(console)
+        _api_tokens(console)
+        client_id = _apps_of_a_developer(running)
+        _invitations_into_a_team(running, client_id)
+    asyncio.run(_in_two_pools(load(config, {}), client_id))
+
+
+def _secrets_of_a_client(console: Console) -> None:
+    codes = together(
+        lambda: console.ask("POST", "/clients/printer/secrets", {"others_live": 3600}).status_code
+    )
+    assert codes.count(201) == 1, sorted(codes)
+    assert set(codes) == {201, 409}
+    secrets = console.ask("GET", "/clients/printer").json()["record"]["secrets"]
+    assert len(secrets) == 2, secrets
+
+
+def _api_tokens(console: Console) -> None:
+    body = {"name": "more", "permissions": ["read"], "lifetime": 3600}
+    codes = together(lambda: console.ask("POST", "/tokens", body).status_code)
+    assert codes.count(201) == _TOKENS - 1, sorted(codes)
+    assert console.count("/tokens") == _TOKENS
+
+
+def _signed_in(running: Serving) -> Person:
+    ada = Person(running.auth)
+    ada.sign_in(ada.open(f"{running.auth}/oauth/sign-in"), "ada", PASSWORD)
+    return ada
+
+
+def _apps_of_a_developer(running: Serving) -> str:
+    ada = _signed_in(running)
+    pages = [ada.open(f"{running.auth}/developer/new?kind=machine") for _ in range(24)]
+    waiting = [_posts(ada, page, "register") for page in pages]
+    together(lambda: waiting.pop()({"name": "Robot", "do": "save"}), times=24)
+    listed = ada.open(f"{running.auth}/developer").body
+    apps: set[str] = set(re.findall(r"/developer/apps/([\w-]+)", listed))
+    assert len(apps) == _APPS, apps
+    return apps.pop()
+
+
+def _invitations_into_a_team(running: Serving, client_id: str) -> None:
+    ada = _signed_in(running)
+    page = ada.open(f"{running.auth}/developer/apps/{client_id}/team")
+    invite, names = _posts(ada, page, "invite"), iter(range(64))
+    codes = together(lambda: invite({"do": "invite", "invited": f"guest{next(names)}"}))
+    assert codes.count(303) == _WAITING, sorted(codes)
+
+
+async def _in_two_pools(settings: Settings, client_id: str) -> None:
+    """What needs a device or many people, with a connection pool for each process's."""
+    pools = [lay_foundation(settings, SYSTEM, {}) for _ in range(2)]
+    try:
+        await _factors(pools)
+        await _members(pools, client_id)
+    finally:
+        for each in pools:
+            await each.store.engine.close()
+
+
+async def _all(pools: Sequence[Foundation], works: Sequence[Callable[[Transaction], T]]) -> list[T]:
+    stores = [each.store for each in pools]
+    return await asyncio.gather(
+        *(stores[number % 2].write(work) for number, work in enumerate(works))
+    )
+
+
+async def _factors(pools: Sequence[Foundation]) -> None:
+    now, key = SYSTEM.now(), pools[0].keyring.fingerprint_key
+    ada = await pools[0].store.read(lambda tx: tx.users.find(Uid(1001)))
+    assert ada is not None
+
+    def passkey(number: int) -> Callable[[Transaction], bool]:
+        once = Voucher(
+            VoucherKind.CHALLENGE, Fingerprint(f"{number}"), "", "", "", later(now, hours(1))
+        )
+        new = NewPasskey(f"handle{number}", b"", synced=False, counter=0, once=once)
+        fresh, name = FreshCodes.draw(SYSTEM.random), fresh_id("cr", SYSTEM.random)
+        return lambda tx: add_passkey(tx, ada, "x", new, name, fresh, key, now) is not None
+
+    def codes(_: int) -> Callable[[Transaction], bool]:
+        fresh = FreshCodes.draw(SYSTEM.random)
+        return lambda tx: bool(issue_recovery_codes(tx, ada, fresh, key, now))
+
+    def authenticator(_: int) -> Callable[[Transaction], bool]:
+        fresh = FreshCodes.draw(SYSTEM.random)
+        app = Authenticator(fresh_id("cr", SYSTEM.random), ada.uid, "", now, None)
+        return lambda tx: add_authenticator(tx, ada, app, 0, fresh, key, now) is not None
+
+    assert (await _all(pools, [passkey(n) for n in range(64)])).count(True) == MOST
+    for _ in range(20):
+        # Two at a time: of many, the last would hide what those before it left.
+        assert all(await _all(pools, [codes(n) for n in range(2)]))
+        left = await pools[0].store.read(lambda tx: tx.credentials.recovery_codes_of(ada.uid).left)
+        assert left == COUNT
+    assert (await _all(pools, [authenticator(n) for n in range(64)])).count(True) == 1
+
+
+async def _members(pools: Sequence[Foundation], client_id: str) -> None:
+    """Sixty people accept at once, where an operator left room for less than were invited."""
+    now, accounts = SYSTEM.now(), pools[0].accounts()
+    teams = Teams(pools[0].keyring.fingerprint_key, pools[0].mailroom, pools[0].issuer)
+
+    def settle(tx: Transaction) -> list[User]:
+        records = [UserRecord(f"guest{n}", f"guest{n}@example.com") for n in range(64)]
+        made = [accounts.register(tx, record, now) for record in records]
+        people = [each for each in made if isinstance(each, User)]
+        assert len(people) == 64
+        for each in people[_WAITING : _WAITING + 35]:
+            add_member(tx, client_id, each.uid, TeamRole.MEMBER, now)
+        for invitation in tx.team_invitations.to(client_id, now):
+            tx.team_invitations.end(invitation.id, client_id, now)
+        for each in people[:_WAITING]:
+            tx.team_invitations.issue(
+                TeamInvitation(
+                    id=f"ti_{each.uid}",
+                    token=Fingerprint(f"{each.uid}"),
+                    client_id=client_id,
+                    role=TeamRole.MEMBER,
+                    invited=each.username,
+                    email_key="",
+                    uid=each.uid,
+                    invited_by=Uid(1001),
+                    created_at=now,
+                    expires_at=later(now, hours(1)),
+                )
+            )
+        return people[:_WAITING]
+
+    def accepting(user: User) -> Callable[[Transaction], bool]:
+        return lambda tx: teams.accept(tx, f"ti_{user.uid}", user, "", now) is not None
+
+    guests = await pools[0].store.write(settle)
+    came = await _all(pools, [accepting(each) for each in guests])
+    team = await pools[0].store.read(lambda tx: tx.members.team(client_id))
+    assert len(team) == MOST_MEMBERS
+    assert came.count(True) == MOST_MEMBERS - 36
