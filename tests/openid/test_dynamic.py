@@ -3,6 +3,7 @@
 import base64
 import json
 import secrets
+import time
 from typing import Any
 from urllib.parse import urlencode
 
@@ -193,6 +194,18 @@ def request_object(rp: RelyingParty, by: ECKey | RSAKey, algorithm: str, **more:
     return jwt.encode({"alg": algorithm, "kid": by.kid}, claims, by, [algorithm])
 
 
+def soon() -> int:
+    """When a request object that is sent by value expires."""
+    return int(time.time()) + 300
+
+
+def announced(op: Provider) -> object:
+    """The algorithms of request objects that the server announces now."""
+    url = f"{op.servers.auth_url}/.well-known/openid-configuration"
+    document = requests.get(url, timeout=SECONDS).json()
+    return document["request_object_signing_alg_values_supported"]
+
+
 def ask_with(op: Provider, rp: RelyingParty, **more: str) -> dict[str, object]:
     """The flow of a request of which only the least stands outside its object."""
     person = op.person()
@@ -209,7 +222,8 @@ def ask_with(op: Provider, rp: RelyingParty, **more: str) -> dict[str, object]:
 def test_a_request_object_by_value_is_understood(op: Provider) -> None:
     mine = key()
     rp = op.register(jwks=public(mine), request_object_signing_alg="ES256")
-    assert ask_with(op, rp, request=request_object(rp, mine, "ES256"))["claims"]
+    request = request_object(rp, mine, "ES256", exp=soon())
+    assert ask_with(op, rp, request=request)["claims"]
 
 
 def test_a_request_object_by_address_is_understood(op: Provider) -> None:
@@ -223,11 +237,17 @@ def test_a_request_object_by_address_is_understood(op: Provider) -> None:
 
 def test_an_unsigned_request_object_needs_to_be_registered(op: Provider) -> None:
     def unsigned(rp: RelyingParty) -> str:
-        head, body = ({"alg": "none"}, rp.request())
+        head, body = ({"alg": "none"}, rp.request() | {"exp": soon()})
         parts = (json.dumps(part).encode() for part in (head, body))
         return ".".join(base64.urlsafe_b64encode(p).rstrip(b"=").decode() for p in parts) + "."
 
+    # What is announced is what an app may use: without a registration that is no unsigned object.
+    assert announced(op) == ["ES256", "RS256", "PS256", "EdDSA", "HS256"]
+    rp = op.register()
+    page = rp.ask(op.person(), request=unsigned(rp))
+    assert read_answer(page).error == "request_not_supported"
     rp = op.register(request_object_signing_alg="none")
+    assert announced(op) == ["ES256", "RS256", "PS256", "EdDSA", "HS256", "none"]
     assert ask_with(op, rp, request=unsigned(rp))["claims"]
     rp = op.register(jwks=public(key()), request_object_signing_alg="ES256")
     request = unsigned(rp)
@@ -242,7 +262,7 @@ def test_what_the_object_says_wins_over_what_stands_outside(op: Provider) -> Non
         request_object_signing_alg="ES256",
         redirect_uris=[REDIRECT_URI, "https://rp.example/other"],
     )
-    request = request_object(rp, mine, "ES256")
+    request = request_object(rp, mine, "ES256", exp=soon())
     tokens = ask_with(
         op, rp, request=request, redirect_uri="https://rp.example/other", state="outside"
     )

@@ -1,9 +1,10 @@
 """Requests that come as objects, by value and by address (OpenID Connect Core 6, RFC 9101; JW)."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_network
-from urllib.parse import urlencode, urljoin
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import pytest
 import requests
@@ -101,11 +102,76 @@ def test_a_signed_object_is_the_request(it: Apps, name: str) -> None:
 
 def test_the_object_may_leave_out_what_it_is_not_asked_for(it: Apps, name: str) -> None:
     it.app(name)
-    for absent in ("iss", "aud", "exp", "client_id", "response_type"):
+    for absent in ("iss", "aud", "client_id", "response_type"):
         _understood(it.ask(name, request=_saying(it, name, {absent: None})))
-    least = {"iss": None, "aud": None, "exp": None, "client_id": None, "response_type": None}
+    least = {"iss": None, "aud": None, "client_id": None, "response_type": None}
     more = {"redirect_uri": None, "scope": None}
     _understood(it.ask(name, request=_saying(it, name, {**least, **more}), **_OUTSIDE))
+
+
+def test_object_by_value_without_exp_or_outside_its_times_is_refused(
+    it: Apps, there: Pages, name: str
+) -> None:
+    now = it.servers.clock.now()
+    at = f"{there.url}/r"
+    it.app(name, request_uris=(at,))
+    for wrong in ({"exp": None}, {"exp": now - 60}, {"nbf": now + 60}, {"nbf": -1}):
+        _broken(it.ask(name, request=_saying(it, name, wrong), **_OUTSIDE))
+    _understood(it.ask(name, request=_signed(it, name, nbf=now)))
+    # What lies at an address of the client's own is not replayed by others, and may go without.
+    there.at["/r"] = Page(_saying(it, name, {"exp": None}).encode(), _TYPE)
+    _understood(it.ask(name, request_uri=at))
+    there.at["/r"] = Page(_saying(it, name, {"exp": now - 60}).encode(), _TYPE)
+    _broken(it.ask(name, request_uri=at, **_OUTSIDE))
+    it.plant(name, request_object_signing_alg="none")
+    unsigned = raw_jwt({"alg": "none"}, _inside(it, name, exp=None))
+    _broken(it.ask(name, request=unsigned, **_OUTSIDE))
+
+
+def test_response_mode_inside_a_refused_object_decides_how_the_error_travels(
+    it: Apps, there: Pages, name: str
+) -> None:
+    def ask(**said: str) -> requests.Response:
+        asked = {"client_id": name, "response_type": "code", "redirect_uri": CALLBACK, **said}
+        url = f"{it.auth}/oauth/authorize?{urlencode(asked)}"
+        return requests.get(url, allow_redirects=False, timeout=30)
+
+    at = f"{there.url}/r"
+    it.app(name, request_uris=(at,))
+    for mode in ("fragment", "form_post"):
+        unsigned = raw_jwt({"alg": "none"}, _inside(it, name, response_mode=mode))
+        forged = _signed(it, name, by=fresh_key(), response_mode=mode)
+        over = _signed(it, name, exp=1, response_mode=mode)
+        there.at["/r"] = Page(forged.encode(), _TYPE)
+        for said in (
+            {"request": unsigned},
+            {"request": forged},
+            {"request": over},
+            {"request": over, "response_mode": "query"},
+            {"request_uri": at},
+        ):
+            answer = ask(**said)
+            if mode == "fragment":
+                parts = urlsplit(answer.headers["location"])
+                assert not parts.query
+                told = dict(parse_qsl(parts.fragment))
+            else:
+                assert answer.status_code == 200
+                told = dict(re.findall(r'name="(\w+)"\s+value="([^"]*)"', answer.text))
+                assert f'action="{CALLBACK}"' in answer.text
+            assert told["error"].startswith(("invalid_request", "request_not_supported")), told
+            # What the object says of state counts where nothing stands beside it.
+            assert told["state"] == "inside"
+            assert "reference" not in told
+    # It says nothing of where: an address that is only inside proves nothing.
+    forged = _signed(it, name, by=fresh_key(), response_mode="form_post")
+    evil = ask(request=forged, redirect_uri="https://evil.example/cb")
+    assert evil.status_code == 400
+    # Nor may it bring what is no mode, or a token's answer into a query.
+    for unknown in ("nonsense", 7, ["query"]):
+        odd = _signed(it, name, by=fresh_key(), response_mode=unknown, response_type="token")
+        told = it.ask(name, request=odd, **_OUTSIDE)
+        assert told["error"] == "invalid_request_object"
 
 
 def test_what_is_not_text_is_the_parameter_that_it_would_have_been(it: Apps, name: str) -> None:
@@ -142,6 +208,12 @@ def test_a_shared_secret_signs_where_it_was_registered_to(it: Apps, name: str) -
     _understood(it.ask(name, request=request))
     wrong = sign_shared(_inside(it, name), Secret(SECRET + "x"))
     _broken(it.ask(name, request=wrong, **_OUTSIDE))
+    # A client that said nothing may use any algorithm that it has a key for (Registration 2).
+    silent = f"{name}-silent"
+    it.app(silent, SECRET, id_token_signed_response_alg="HS256")
+    _understood(it.ask(silent, request=sign_shared(_inside(it, silent), Secret(SECRET))))
+    wrong = sign_shared(_inside(it, silent), Secret(SECRET + "x"))
+    _broken(it.ask(silent, request=wrong, **_OUTSIDE))
     other = f"{name}-other"
     it.app(other)
     for secret in (SECRET, jwks(it.key).decode(), it.key.public.text()):

@@ -56,7 +56,6 @@ def test_an_error_says_what_where_to_read_and_under_which_reference() -> None:
         "error": "invalid_scope",
         "error_description": "scope is wrong",
         "error_uri": "https://auth.example/errors/invalid_scope?reference=VK-1",
-        "reference": "VK-1",
         "state": "s",
         "iss": ISSUER,
     }

@@ -22,7 +22,13 @@ CLIENT = client_without_rights("printer", NOW)
 
 
 def _read(**said: object) -> Claims:
-    return read_request_object(json.dumps(said).encode(), CLIENT, issuer=ISSUER, now=NOW)
+    payload = json.dumps(said).encode()
+    return read_request_object(payload, CLIENT, issuer=ISSUER, now=NOW, by_value=False)
+
+
+def _read_by_value(**said: object) -> Claims:
+    payload = json.dumps(said).encode()
+    return read_request_object(payload, CLIENT, issuer=ISSUER, now=NOW, by_value=True)
 
 
 def test_what_is_inside_is_laid_over_what_came_beside_it() -> None:
@@ -59,6 +65,10 @@ def test_the_two_that_say_what_it_is_must_agree(name: str) -> None:
 def test_what_it_says_of_itself_may_be_absent_and_must_be_right() -> None:
     for said in ({}, {"iss": "printer", "aud": ISSUER, "exp": NOW}, {"aud": ["x", ISSUER]}):
         assert _read(**said) == said
+    assert _read_by_value(exp=NOW) == {"exp": NOW}
+    with pytest.raises(Refused) as caught:
+        _read_by_value(iss="printer")
+    assert caught.value.refusal.check == "request_object.exp.missing"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES
 from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.config.settings import RegistrableGrantType, RegistrationMode
-from valetkey.kernel.jose import jwe, jwt, mac
+from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.web.router import Body, Route
 
@@ -103,7 +103,7 @@ def metadata_routes(
         assertion_algorithms=known,
         id_token_algorithms=(*ours, mac.ALGORITHM),
         introspection_algorithms=ours,
-        request_object_algorithms=(*known, jwt.UNSIGNED),
+        request_object_algorithms=known,
         encryption_algorithms=jwe.ALGORITHMS,
         content_encryptions=tuple(jwe.ENCRYPTIONS),
         policy_uri=brand.privacy_url,

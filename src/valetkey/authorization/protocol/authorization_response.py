@@ -72,13 +72,12 @@ def answer(returns: ReturnAddress, issuer: str, pairs: Pairs) -> Pairs:
 def error_answer(returns: ReturnAddress, issuer: str, refusal: Refusal, reference: str) -> Pairs:
     """The refusal: its code, its words, the page that explains it; state and issuer.
 
-    `reference` lets the app's owner find out what exactly was wrong.
+    With `reference` that page leads the app's team to what exactly was wrong.
     """
     pairs = (
         ("error", refusal.code.value),
         ("error_description", refusal.description),
         ("error_uri", explained_at(issuer, refusal.code, reference)),
-        ("reference", reference),
     )
     return answer(returns, issuer, pairs)
 

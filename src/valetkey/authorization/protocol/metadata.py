@@ -20,6 +20,7 @@ _ENDPOINTS: Mapping[str, str] = MappingProxyType(
     }
 )
 _CODE = "code"
+_UNSIGNED = "none"
 _DISPLAYS = ("page",)
 
 
@@ -32,7 +33,8 @@ class ServerFacts:
     `password` the same. `response_types` are those that the authorization endpoint knows. The
     algorithms are those with which somebody signs: `id_token_algorithms` this server for clients,
     `assertion_algorithms` clients for themselves, `request_object_algorithms` clients in their
-    requests, empty where no request object is read. `languages` are those of the pages.
+    requests, empty where no request object is read. `unsigned_requests` says whether any client is
+    registered for request objects without a signature. `languages` are those of the pages.
     """
 
     issuer: str
@@ -54,6 +56,7 @@ class ServerFacts:
     registration: bool = False
     implicit: bool = False
     password: bool = False
+    unsigned_requests: bool = False
     languages: Collection[str] = ("en",)
 
 
@@ -104,7 +107,11 @@ def _about_requests(facts: ServerFacts) -> dict[str, object]:
     }
     if facts.request_object_algorithms:
         said["require_request_uri_registration"] = True
-        said["request_object_signing_alg_values_supported"] = list(facts.request_object_algorithms)
+        unsigned = (_UNSIGNED,) if facts.unsigned_requests else ()
+        said["request_object_signing_alg_values_supported"] = [
+            *facts.request_object_algorithms,
+            *unsigned,
+        ]
     return said
 
 

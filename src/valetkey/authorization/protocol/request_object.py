@@ -10,6 +10,8 @@ from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.jwt import Claims
 from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import from_base64url
+from valetkey.kernel.strict_json import read_object
 
 TYPES = ("", "jwt", "oauth-authz-req+jwt")
 """The values of `typ` that a request object may have; a client assertion's is not among them."""
@@ -18,15 +20,19 @@ REQUEST = "request"
 REQUEST_URI = "request_uri"
 
 _LEEWAY = seconds(10)
+_DOTS = 2
 _ABOUT_ITSELF = frozenset({"iss", "sub", "aud", "exp", "nbf", "iat", "jti"})
 """What a JWT says about itself (RFC 7519 section 4.1): no parameter of a request."""
 
 
-def read_request_object(payload: bytes, client: Client, *, issuer: str, now: Instant) -> Claims:
+def read_request_object(
+    payload: bytes, client: Client, *, issuer: str, now: Instant, by_value: bool
+) -> Claims:
     """What a request object says whose signature is proven, or that needs none.
 
-    Who says who made it (`iss`) or whom it is for (`aud`) must say this client and this server, and
-    times that are there must be right. Refused with `invalid_request_object`.
+    `iss` and `aud` may be absent; `exp` only where the object was fetched from an address that the
+    client registered, and can take away: one sent by value could be replayed for ever. What is
+    there must be right. Refused with `invalid_request_object`.
     """
     try:
         claims = jwt.read_claims(
@@ -34,6 +40,8 @@ def read_request_object(payload: bytes, client: Client, *, issuer: str, now: Ins
         )
     except Refused as refused:
         raise broken(refused.refusal) from None
+    if by_value and "exp" not in claims:
+        _refuse("it has no exp", "exp.missing")
     # RFC 9101 section 10.8: what names its client as subject was made to prove who the client is.
     if claims.get("sub") == client.id:
         _refuse("it names the app as its subject, as only an assertion does", "assertion")
@@ -62,6 +70,33 @@ def merged(parameters: Mapping[str, str], claims: Claims) -> dict[str, str]:
         name: text for name, text in parameters.items() if name not in {REQUEST, REQUEST_URI}
     }
     return outside | inside
+
+
+def way_back(parameters: Mapping[str, str], token: str) -> dict[str, str]:
+    """The parameters that decide how the refusal of an object travels.
+
+    The object is not proven, so from inside comes only what anybody could have sent beside it:
+    `response_mode`, and where none is beside it `response_type` and `state`. No redirect URI.
+    """
+    parts = token.split(".", _DOTS) if len(token) <= jwt.LONGEST else []
+    payload = from_base64url(parts[1]) if len(parts) > 1 else None
+    claims = (read_object(payload) if payload is not None else None) or {}
+    inside = {
+        name: value
+        for name in ("response_mode", "response_type", "state")
+        if isinstance(value := claims.get(name), str) and value
+    }
+    mode = {name: value for name, value in inside.items() if name == "response_mode"}
+    return inside | dict(parameters) | mode
+
+
+class ObjectRefused(Refused):
+    """A refusal of a request object that is there; `parameters` say how the refusal travels."""
+
+    def __init__(self, refusal: Refusal, parameters: Mapping[str, str]) -> None:
+        """Carry both."""
+        super().__init__(refusal)
+        self.parameters = parameters
 
 
 def is_registered(uri: str, client: Client) -> bool:

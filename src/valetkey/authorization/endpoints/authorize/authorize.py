@@ -34,7 +34,7 @@ from valetkey.authorization.protocol.interaction import (
     Step,
 )
 from valetkey.authorization.protocol.logout import session_state
-from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI
+from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI, ObjectRefused
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -46,6 +46,7 @@ from valetkey.web.form import Form, read_form, read_query
 _INTERACTION = "interaction"
 # Judged one by one, so that what is wrong with them can be told to the client.
 _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
+_OPAQUE_NAMES = frozenset(_OPAQUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class Authorize:
         """Answer a client's request, or lead its person to the next page."""
         form = read_query(request.query, opaque=_OPAQUE)
         sealed = form.get(_INTERACTION)
-        if sealed:
+        # Ours come alone: beside a client's parameters it is one that we do not know, and ignored.
+        if sealed and _OPAQUE_NAMES.isdisjoint(form.names):
             interaction = open_interaction(self.site, request, sealed)
         else:
             begun = await self._begin(request, _values(form))
@@ -105,6 +107,8 @@ class Authorize:
                 said = understood(await self.site.requests.resolve(said, client, request.at))
             except Refused as refused:
                 # Only what came beside the object may say where its refusal goes.
+                if isinstance(refused, ObjectRefused):
+                    said = understood(refused.parameters)
                 client, returns = await find_and_prove(self.site, said)
                 return self.site.back(returns, refused.refusal, client, request.at)
         return Interaction(

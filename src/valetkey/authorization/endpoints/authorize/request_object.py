@@ -8,10 +8,12 @@ from valetkey.authorization.protocol.request_object import (
     REQUEST,
     REQUEST_URI,
     TYPES,
+    ObjectRefused,
     broken,
     is_registered,
     merged,
     read_request_object,
+    way_back,
     without_fragment,
 )
 from valetkey.authorization.tokens.client_keys import ClientKeys
@@ -57,7 +59,8 @@ class RequestObjects:
         addresses), `invalid_request_uri` for another address than the registered ones or one that
         gives nothing, and `invalid_request_object` for everything else. What is refused may be
         told to the client where the parameters beside the object prove a redirect URI, and
-        otherwise only to the person; one that is only inside proves nothing.
+        otherwise only to the person; one that is only inside proves nothing. Of an object that is
+        there, ObjectRefused says how the refusal travels.
         """
         if REQUEST not in parameters and REQUEST_URI not in parameters:
             return dict(parameters)
@@ -70,9 +73,14 @@ class RequestObjects:
         token, source = parameters.get(REQUEST, ""), REQUEST
         if REQUEST_URI in parameters:
             token, source = await self._fetched(parameters[REQUEST_URI], client), REQUEST_URI
-        payload = await self._proven(token, source, client, now)
-        claims = read_request_object(payload, client, issuer=self.issuer, now=now)
-        return merged(parameters, claims)
+        try:
+            payload = await self._proven(token, source, client, now)
+            claims = read_request_object(
+                payload, client, issuer=self.issuer, now=now, by_value=source == REQUEST
+            )
+            return merged(parameters, claims)
+        except Refused as refused:
+            raise ObjectRefused(refused.refusal, way_back(parameters, token)) from None
 
     async def _fetched(self, uri: str, client: Client) -> str:
         if not client.openid.request_uris:
@@ -108,7 +116,7 @@ class RequestObjects:
                         _NOT_SUPPORTED[source], "this app's requests must be signed", "unsigned"
                     )
                 return jwt.take_apart_unsigned(token, TYPES).payload
-            if header.alg == mac.ALGORITHM == registered:
+            if header.alg == mac.ALGORITHM and registered in {"", mac.ALGORITHM}:
                 secrets = self.shared.of(client, now)
                 return mac.prove_shared(token, secrets, typ=TYPES).payload
             algorithms = tuple(a for a in Algorithm if registered in {"", a})

@@ -52,12 +52,19 @@ class MetadataEndpoint:
     async def _render(self, changed: int) -> None:
         number = await self.store.read(lambda tx: revision(tx.db))
         if number != self.rendered.revision:
-            implicit, password = await self.store.read(_legacy)
-            facts = replace(self.facts, implicit=self.facts.implicit or implicit, password=password)
+            facts = await self.store.read(self._facts)
             document = server_metadata(facts)
             self.rendered.body = msgspec.json.encode(document)
             self.rendered.revision = number
         self.rendered.changed = changed
+
+    def _facts(self, tx: Transaction) -> ServerFacts:
+        return replace(
+            self.facts,
+            implicit=self.facts.implicit or tx.clients.any_implicit(),
+            password=tx.clients.any_password(),
+            unsigned_requests=tx.clients.any_unsigned_requests(),
+        )
 
 
 class Together:
@@ -107,7 +114,3 @@ class KeysEndpoint:
         else:
             await self.keys.refresh(request.at, surely=True)
         return Response(200, self.keys.published(request.at).document(), _KEYS_HEADERS)
-
-
-def _legacy(tx: Transaction) -> tuple[bool, bool]:
-    return tx.clients.any_implicit(), tx.clients.any_password()

@@ -89,6 +89,14 @@ class Clients:
         )
         return found is not None
 
+    def any_unsigned_requests(self) -> bool:
+        """The same for request objects without a signature."""
+        found = self.db.row(
+            "SELECT id FROM clients WHERE disabled_at IS NULL AND replace(openid,"
+            " '\"request_object_signing_alg\":\"none\"', '') <> openid LIMIT 1"
+        )
+        return found is not None
+
     def verified_names(self, but: str) -> Sequence[str]:
         """What the verified applications are called, all but the client `but`."""
         rows = self.db.rows(

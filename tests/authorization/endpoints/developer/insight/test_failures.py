@@ -282,7 +282,7 @@ def test_error_uri_leads_the_team_to_the_record(sqlite_url: str) -> None:
         await written(it)
         page = await it.browser().get(answer.told["error_uri"].removeprefix(ISSUER))
         assert page.status == 200
-        link = f"/developer/failures/{answer.told['reference']}"
+        link = "/developer/failures/" + answer.told["error_uri"].partition("?reference=")[2]
         assert f'href="{link}"' in page.body
         browser = await signed_in(it)
         assert knows(await browser.follow(await browser.get(link)), "scope.wider")

@@ -9,6 +9,7 @@ from base64 import b64encode
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
+from valetkey.authorization.deeds.developer.failures import plain_reference
 from valetkey.authorization.deeds.developer.trial import (
     CATCHER,
     Trial,
@@ -43,7 +44,7 @@ _BASIC = "client_secret_basic"
 _TOKENS = ("access_token", "refresh_token", "id_token")
 _SECRET = frozenset({"code", "state", "code_verifier", "client_secret"})
 _LONGEST = 8_000
-_ANSWERS = ("code", "state", "iss", "error", "error_description", "error_uri", "reference")
+_ANSWERS = ("code", "state", "iss", "error", "error_description", "error_uri")
 _FAULTY = 400
 
 _NOT_AN_ANSWER = "This is no answer to this request: its state is missing, or another."
@@ -144,7 +145,7 @@ class TryEndpoint:
             ),
             tokens=tuple(_token(name, said[name]) for name in _TOKENS if name in said),
             token=sealed,
-            explained=_explained(head, said.get("reference")),
+            explained=_explained(head, said.get("error_uri")),
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
@@ -292,7 +293,7 @@ class TryEndpoint:
             tuple(Told(name, _masked(name, said[name])) for name in _ANSWERS if name in said),
             request=(*asked, Told("client_id", client.id)),
             needs_secret=not client.is_public,
-            explained=_explained(head, said.get("reference")),
+            explained=_explained(head, said.get("error_uri")),
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
@@ -315,6 +316,7 @@ def _token(name: str, value: object) -> Token:
     return Token(name, shortened(text), claims_in(text) if name != "refresh_token" else "")
 
 
-def _explained(head: AppHead, reference: object) -> str:
-    text = reference if isinstance(reference, str) else ""
-    return f"{head.at('failures')}/{quote(text, safe='')}" if text else ""
+def _explained(head: AppHead, error_uri: object) -> str:
+    told = _said(error_uri) if isinstance(error_uri, str) else {}
+    reference = plain_reference(told.get("reference", ""))
+    return f"{head.at('failures')}/{reference}" if reference else ""
