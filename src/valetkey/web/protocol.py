@@ -209,11 +209,11 @@ class HttpProtocol(asyncio.Protocol):
         if self._current is not None or self._stuck or self._transport.is_closing():
             return
         if self._pending:
-            self._current = self._pending.popleft()
-            self._time(self._current)
+            self._current = following = self._pending.popleft()
+            self._time(following)
             self.steer()
             # Not from within the answer before it: a pipeline may be thousands of requests deep.
-            self.loop.call_soon(self._begin, self._current)
+            self.loop.call_soon(self._begin, following)
         elif self._last_words:
             words, self._last_words = self._last_words, b""
             self._transport.write(words)
@@ -345,6 +345,9 @@ class HttpProtocol(asyncio.Protocol):
         if self._current is not None and (self._current.more or code is ErrorCode.SERVER_ERROR):
             self._current.abandon()
             self._current = None
+        if code is ErrorCode.SERVER_ERROR:
+            # This is the answer to the request that failed: those behind it have none.
+            self._pending.clear()
         if self._pending and self._pending[-1].more:
             self._pending.pop()
         self._reader.incoming = None

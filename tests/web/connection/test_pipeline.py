@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from tests.web import QUICK, RUNTIME, exchange_bytes, read_all, refuse, statuses
+from tests.web.virtual import connected
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Body, Route
@@ -97,3 +98,29 @@ def test_body_after_pipelined_header_is_read(first: str, sent_with_header: int) 
         heard = read_all(connection)
     assert statuses(heard) == [200]
     assert heard.endswith(b"[limited]ab")
+
+
+def test_request_behind_a_failed_one_is_not_answered() -> None:
+    with RunningServer(_app(), limits=QUICK) as running:
+        heard = exchange_bytes(running.port, _asked("/cancelled") + _asked("/at-once"))
+    assert statuses(heard) == [500]
+
+
+def test_large_body_arrives_whole() -> None:
+    body = "x" * 400_000
+    fields = (f"Content-Length: {len(body)}", "Connection: close")
+    with connected(_app()) as connection:
+        connection.say(_asked("/limited", *fields, body=body, method="POST"))
+        assert statuses(connection.heard) == [200]
+        assert connection.heard.endswith(b"[limited]" + body.encode())
+
+
+def test_error_behind_a_request_that_waits_is_answered_last() -> None:
+    body = "1000\r\n" + "x" * 4_096 + "\r\nnonsense\r\n"
+    bad = _asked("/limited", "Transfer-Encoding: chunked", body=body, method="POST")
+    with connected(_app()) as connection:
+        connection.transport.press()
+        connection.say(_asked("/at-once") + bad)
+        connection.transport.release()
+        connection.loop.settle()
+        assert statuses(connection.heard) == [200, 400]

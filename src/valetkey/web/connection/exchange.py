@@ -162,8 +162,10 @@ class Exchange:
             return {"type": "http.disconnect"}
         body, self._body = bytes(self._body), b""
         self._taken = not self.more
+        message: Message = {"type": "http.request", "body": body, "more_body": self.more}
+        # After the message is made: this may bring the next piece, or the last.
         self._connection.steer()
-        return {"type": "http.request", "body": body, "more_body": self.more}
+        return message
 
     def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
         """Write the answer, if the client still waits for it."""
