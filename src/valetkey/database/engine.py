@@ -61,8 +61,21 @@ class Connection(Protocol):
         """The same for a statement that reads nothing but table `revision`.
 
         It is asked once for all transactions that are committed together, and again after one of
-        them wrote to that table.
+        them wrote to that table. Inside `Engine.write` it shares the number -1 first (see `share`).
         """
+        ...
+
+    def share(self, sql: str, /, **params: object) -> None:
+        """Hold the numbers that this SELECT finds until the transaction ends, beside other sharers.
+
+        Transactions that `exclude` one of them wait meanwhile. Call it before reading what must
+        still be so at the commit. Costs no round trip and no write; does nothing in a read, and
+        nothing on an engine that has one writer at a time.
+        """
+        ...
+
+    def exclude(self, sql: str, /, **params: object) -> None:
+        """Hold these numbers alone: wait for every transaction that shares or excludes one."""
         ...
 
     def run(self, sql: str, /, **params: object) -> int:

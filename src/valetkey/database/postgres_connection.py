@@ -51,6 +51,14 @@ SETTINGS_OF_A_TRANSACTION = _SETTINGS.replace(b"false)", b"true)")
 _WROTE = (b"INSERT", b"UPDATE", b"DELETE", b"MERGE")
 _REVISION = re.compile(r"\brevision\b", re.IGNORECASE)
 
+# Advisory locks write nothing to disk, unless like row locks. They are taken in the pipeline, in
+# front of the statement that reads what they protect, whose snapshot is then younger than they.
+# Pairs of numbers are a space of their own: other programs in this database use single numbers.
+_SHARE = "SELECT pg_advisory_xact_lock_shared(1448299630, (number % 2147483647)::int4) FROM ("
+_EXCLUDE = "SELECT pg_advisory_xact_lock(1448299630, (number % 2147483647)::int4) FROM ("
+_HELD = ") AS held (number)"
+_REGISTER = "SELECT -1"
+
 
 class _WholeNumber(Loader):
     """Sums are `numeric` here and integers on SQLite: integers on both."""
@@ -126,6 +134,12 @@ def _statement(sql: str) -> _Statement:
     return _Statement(text.encode(), names, writes, writes and bool(_REVISION.search(sql)))
 
 
+@lru_cache(maxsize=256)
+def _locking(sql: str, function: str) -> str:
+    """The statement that locks the numbers which `sql` finds."""
+    return function + sql + _HELD
+
+
 class PostgresConnection:
     """What `work` is given: see `engine.Connection`. One object serves one transaction.
 
@@ -159,8 +173,19 @@ class PostgresConnection:
     def once(self, sql: str, /) -> Row | None:
         """See `Connection.once`."""
         if sql not in self._known:
+            self.share(_REGISTER)
             self._known[sql] = self.row(sql)
         return self._known[sql]
+
+    def share(self, sql: str, /, **params: object) -> None:
+        """See `Connection.share`."""
+        if not self._reading:
+            self._send(_locking(sql, _SHARE), params)
+
+    def exclude(self, sql: str, /, **params: object) -> None:
+        """See `Connection.exclude`."""
+        if not self._reading:
+            self._send(_locking(sql, _EXCLUDE), params)
 
     def run(self, sql: str, /, **params: object) -> int:
         """See `Connection.run`."""

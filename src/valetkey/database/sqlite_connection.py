@@ -236,6 +236,12 @@ class SQLiteConnection:
         except apsw.Error as problem:
             raise self._failed(problem) from problem
 
+    def share(self, sql: str, /, **params: object) -> None:
+        """See `Connection.share`: there is one writer, so nobody else could change anything."""
+
+    def exclude(self, sql: str, /, **params: object) -> None:
+        """See `Connection.exclude`: the same."""
+
     def end(self) -> None:
         """Forget the database: the transaction is over, whoever still holds this object."""
         self._raw = None

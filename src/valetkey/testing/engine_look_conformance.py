@@ -1,9 +1,12 @@
 """What an engine must tell of its state at a look; a part of what it must do, as tests."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
+from valetkey.database.connect import connect
 from valetkey.database.engine import Connection, Engine, ReadOnly, Row, UnstorableValue
 from valetkey.testing.engine_process import order, other_process
 from valetkey.testing.engine_story import adding, check, look, notes, raises, same, tell_story
@@ -89,6 +92,47 @@ class EngineLookConformance:
                 await raises(UnstorableValue, asking(found, value), look)
             await raises(ReadOnly, asking("UPDATE notes SET text = 'x' WHERE id = :id", 1), look)
             same(await notes(engine), 1)
+
+        tell_story(engine_url, story)
+
+    def test_shared_numbers_hold_what_was_read_until_the_commit(self, engine_url: str) -> None:
+        """A transaction that excludes a number waits for all that share it."""
+        count = "SELECT COUNT(*) FROM notes"
+        shared, ended = threading.Event(), threading.Event()
+
+        def issue(db: Connection) -> tuple[Row | None, Row | None]:
+            db.share("SELECT :number", number=7)
+            before = db.row(count)
+            shared.set()
+            # Nothing to wait for where the ending rightly waits for this transaction.
+            ended.wait(0.5)
+            return before, db.row(count)
+
+        def end(db: Connection) -> None:
+            db.exclude("SELECT :number", number=7)
+            db.run("DELETE FROM notes")
+
+        def wait_and_end() -> None:
+            shared.wait()
+            asyncio.run(end_there())
+            ended.set()
+
+        async def end_there() -> None:
+            other = connect(engine_url, directory=Path.cwd())
+            try:
+                await other.write(end)
+            finally:
+                await other.close()
+
+        async def story(engine: Engine) -> None:
+            await engine.write(
+                lambda db: db.run("INSERT INTO notes (id, text) VALUES (:id, 'here')", id=1)
+            )
+            ending = asyncio.create_task(asyncio.to_thread(wait_and_end))
+            before, after = await engine.write(issue)
+            await ending
+            same(before, after)
+            same(await engine.row(count), (0,))
 
         tell_story(engine_url, story)
 

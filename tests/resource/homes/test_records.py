@@ -155,6 +155,12 @@ class _Contended:
     def once(self, sql: str, /) -> Row | None:
         return self.row(sql)
 
+    def share(self, sql: str, /, **params: object) -> None:
+        pass
+
+    def exclude(self, sql: str, /, **params: object) -> None:
+        pass
+
     def run(self, sql: str, /, **params: object) -> int:
         return 0
 

@@ -87,9 +87,12 @@ class ClientAuthentication:
         client = await self._directory.find(client_id) if client_id else None
         # An unknown client costs the same work as a wrong secret.
         verdict = await self._judge(method, presented, client or _NOBODY)
-        if client and isinstance(verdict, Refusal) and self._may_look_again(client_id, place, now):
+        # Another process may have given it a secret, or enabled it, a moment ago.
+        doubtful = isinstance(verdict, Refusal) or (client is not None and client.disabled_at)
+        if client and doubtful and self._may_look_again(client_id, place, now):
             client = await self._directory.find_again(client_id)
-            verdict = await self._judge(method, presented, client or _NOBODY, after=verdict)
+            before = verdict if isinstance(verdict, Refusal) else None
+            verdict = await self._judge(method, presented, client or _NOBODY, after=before)
         if client is None:
             verdict = not_proven("unknown", "a registered client", "another id")
         elif require_live(standing_of(client), now):

@@ -47,6 +47,7 @@ class SignOut:
         """
 
         def work(tx: Transaction) -> Sequence[Sequence[Delivery]]:
+            tx.users.hold_alone(by.uid)
             asking = tx.sessions.find_by_id(by.id)
             if asking is None or asking.ended_at is not None:
                 return ()

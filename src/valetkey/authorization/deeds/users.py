@@ -145,6 +145,7 @@ class AccountKeeper:
 
         Raises Refused (conflict) for the last owner.
         """
+        tx.users.hold_alone(user.uid)
         if user.disabled_at is not None:
             return False
         leave_an_owner(tx, user)
@@ -180,6 +181,7 @@ def end_everything(
     tx: Transaction, user: User, now: Instant, because: str, *, keep: str = ""
 ) -> None:
     """End every session but `keep` and every grant; apps and resource servers hear of it."""
+    tx.users.hold_alone(user.uid)
     for session in tx.sessions.live_of(user.uid, now):
         if session.id != keep:
             close_session(tx, session, now, because)
@@ -190,6 +192,7 @@ def end_everything(
 
 def sign_out_everywhere(tx: Transaction, user: User, now: Instant) -> int:
     """End every session, and the access that was to end with it; how many there were."""
+    tx.users.hold_alone(user.uid)
     sessions = tx.sessions.live_of(user.uid, now)
     return sum(end_session(tx, session, now, "signed_out_by_administrator") for session in sessions)
 
@@ -199,6 +202,7 @@ def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
 
     False if there is no such live grant of this user.
     """
+    tx.users.hold_alone(uid)
     found = tx.grants.find(grant_id)
     if found is None or found.grant.uid != uid or found.standing.ended(now):
         return False

@@ -52,6 +52,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     if not tx.vouchers.redeem(voucher, request.now):
         return _spent(tx, voucher, request.now)
     code = CodePayload.decode(voucher.payload)
+    tx.users.hold(code.uid)
     presence = tx.presences.find_by_id(code.session_id, request.client.id)
     # A session that was swept away has ended; whether its account was closed is told first.
     user = tx.users.find(code.uid) if presence is None else presence.user

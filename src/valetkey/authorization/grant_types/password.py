@@ -54,7 +54,10 @@ def grant_type(authenticate: Authenticate) -> GrantType:
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     """A grant for the user whose password was right, unless a second factor guards the account."""
     client, now = request.client, request.now
-    user = None if request.user is None else tx.users.find(request.user.uid)
+    if request.user is None:
+        return _refused("password.wrong")
+    tx.users.hold(request.user.uid)
+    user = tx.users.find(request.user.uid)
     if user is None:
         return _refused("password.wrong")
     if problem := require_live(standing_of(client, user), now) or wrong_target(request):

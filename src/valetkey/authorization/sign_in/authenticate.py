@@ -164,7 +164,7 @@ def _accept(
     then: AfterSignIn | None,
     tx: Transaction,
 ) -> User | None:
-    user = tx.users.find(uid)
+    user = tx.users.find_to_change(uid)
     if user is None or user.disabled_at is not None:
         return None
     # Hashing took a while: the password may have been changed.

@@ -253,6 +253,7 @@ def end_session(tx: Transaction, session: Session, now: Instant, because: str) -
 
 def close_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:
     """End it alone and leave word for the apps told of it. Of all who try, one is told True."""
+    tx.users.hold_alone(session.uid)
     if not tx.sessions.end(session.id, now):
         return False
     tx.events.add(SessionEnded(session.uid, session.id, because), now)

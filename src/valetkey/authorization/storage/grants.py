@@ -107,7 +107,8 @@ class Grants(Struct, frozen=True):
         return None if row is None else _standing_grant(row)
 
     def find_with_user(self, grant_id: str) -> tuple[StandingGrant, User] | None:
-        """The same, and the user: every refresh needs both."""
+        """The same, and the user, who is held as by `Users.hold`: every refresh needs both."""
+        self.db.share("SELECT uid FROM grants WHERE id = :id", id=grant_id)
         row = self.db.row(
             "SELECT g.id, g.client_id, g.uid, g.session_id, g.scope, g.audience, g.grant_type,"
             " g.auth_time, g.created_at, g.last_used_at, g.expires_at, g.refresh_print,"

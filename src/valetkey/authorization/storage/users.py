@@ -28,8 +28,23 @@ class Users:
         )
         return None if row is None else user_of(row)
 
+    def hold(self, uid: Uid) -> None:
+        """Nothing of this user's ends until this transaction does: for those who issue something.
+
+        Call it before reading what is judged: the user, a session, a consent, a grant.
+        """
+        self.db.share("SELECT :uid", uid=uid)
+
+    def hold_alone(self, uid: Uid) -> None:
+        """Nothing is issued to this user until this transaction ends: for those who end something.
+
+        Call it before reading what there is to end.
+        """
+        self.db.exclude("SELECT :uid", uid=uid)
+
     def find_to_change(self, uid: Uid) -> User | None:
         """The user as it will still be when this transaction changes it: others wait."""
+        self.hold_alone(uid)
         self.db.run("UPDATE users SET changed_at = changed_at WHERE uid = :uid", uid=uid)
         return self.find(uid)
 
@@ -92,6 +107,8 @@ class Users:
 
         False if there is none, or a name is another's.
         """
+        # Before the row, in the order of `find_to_change`: or the two would wait for each other.
+        self.hold_alone(user.uid)
         taken = self.db.row(
             "SELECT uid FROM users WHERE (username_key = :username OR email_key = :email)"
             " AND uid <> :uid",

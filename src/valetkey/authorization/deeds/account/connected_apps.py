@@ -81,7 +81,7 @@ def end_app(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> bool:
 
     Resource servers hear of it. False if there was nothing to end.
     """
-    # The consent first: a code on its way finds none and gives nothing any more.
+    tx.users.hold_alone(uid)
     ended = tx.consents.forget(uid, client_id)
     if ended:
         tx.events.add(ConsentWithdrawn(uid, client_id), now)

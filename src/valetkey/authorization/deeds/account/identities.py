@@ -22,6 +22,7 @@ def whose(tx: Transaction, claimed: Claimed, now: Instant) -> User | None:
     identity = tx.identities.find(claimed.issuer, claimed.subject)
     if identity is None or not tx.identities.touch(identity, now):
         return None
+    tx.users.hold_alone(identity.uid)
     return tx.users.find(identity.uid)
 
 

@@ -97,6 +97,8 @@ class Person:
 
     def powers(self, tx: Transaction) -> Powers:
         """Those of their role; none once they are switched off, or their session has ended."""
+        # Held: what a role allows must not be done when the role is gone.
+        tx.users.hold(self.uid)
         user = tx.users.find(self.uid)
         session = tx.sessions.find_by_id(self.session_id)
         if user is None or user.disabled_at is not None or user.role is None:

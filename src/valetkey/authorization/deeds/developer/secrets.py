@@ -58,8 +58,11 @@ class AppSecrets:
         overlap: Overlap,
     ) -> Obstacle | None:
         """One more; the old one ends after `overlap`. `seen` is the `state` that the person saw."""
-        client = tx.clients.find_to_change(client_id)
+        tx.users.hold(uid)
+        client, user = tx.clients.find_to_change(client_id), tx.users.find(uid)
         if client is None or tx.members.find(client_id, uid) is None:
+            return Obstacle.GONE
+        if user is None or user.disabled_at is not None:
             return Obstacle.GONE
         live = tx.secrets.live(client_id, now)
         if state_of(live) != seen:

@@ -204,6 +204,7 @@ def _still_present(
     if pending.signed_in is None:
         return None
     session_id = pending.signed_in.session.id
+    tx.users.hold(pending.signed_in.user.uid)
     return find_still_present(tx, session_id, client.id, site.sessions, now)
 
 

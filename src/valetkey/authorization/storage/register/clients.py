@@ -125,8 +125,16 @@ class Clients:
         self._bump()
         return added == 1
 
+    def hold_all(self) -> None:
+        """No token is issued until this transaction ends: for those who change what is judged.
+
+        Whoever issues shares the number with `revision`, before they judge a client.
+        """
+        self.db.exclude("SELECT -1")
+
     def change(self, client: Client) -> bool:
         """Write everything about a client but its secrets; False if it is gone."""
+        self.hold_all()
         changed = self.db.run(
             "UPDATE clients SET name = :name, description = :description, type = :type,"
             " application_type = :application_type, profile = :profile,"

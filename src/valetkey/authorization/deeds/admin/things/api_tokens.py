@@ -47,6 +47,7 @@ class Program:
 
     def powers(self, tx: Transaction) -> Powers:
         """What both the token and its maker's role allow; nothing once one of them has ended."""
+        tx.users.hold(self.uid)
         token, user = tx.api_tokens.find(self.token_id), tx.users.find(self.uid)
         if token is None or not token.is_live(self.now) or token.uid != self.uid:
             return NOTHING

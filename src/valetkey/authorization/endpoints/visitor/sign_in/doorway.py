@@ -236,6 +236,7 @@ class Doorway:
 
     def still(self, tx: Transaction, step: Step) -> User | None:
         """Whose first factor it was, if it is still theirs and the account is open."""
+        tx.users.hold_alone(Uid(step.uid))
         user = tx.users.find(Uid(step.uid))
         if user is None or user.disabled_at is not None:
             return None

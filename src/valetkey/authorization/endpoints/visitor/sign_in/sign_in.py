@@ -110,7 +110,7 @@ class SignInEndpoint:
         found, fresh = looked, doorway.fresh(request)
 
         def work(tx: Transaction) -> Entered | None:
-            user = tx.users.find(found.passkey.uid)
+            user = tx.users.find_to_change(found.passkey.uid)
             if user is None or user.disabled_at is not None:
                 return None
             proof = site.factors.prove_by_passkey(tx, found, now)
