@@ -121,6 +121,7 @@ class App:
         `observe` is told of each answer when it was asked for, its status, and the seconds that it
         took us, without those in which the client sent or read; of no quiet route and no stream.
         """
+        self.routes = tuple(routes)
         self._exact = {route.path: route for route in routes if "{" not in route.path}
         self._patterns = tuple((_pattern(r.path), r) for r in routes if "{" in r.path)
         self._below = _by_folder(routes)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from jinja2 import meta
+from jinja2 import meta, nodes
 
 from tests.authorization.pages.examples.every import EXAMPLES, HOSTILE
 from tests.authorization.pages.reading import Reading
@@ -176,3 +176,25 @@ def test_template_says_nothing_but_the_fields_of_its_page(template: str) -> None
 
     assert pages, "no example of this page"
     assert asked <= {field.name for field in fields(pages[0])} | GIVEN | GIVEN_TOO | IMPORTED
+
+
+@pytest.mark.parametrize("template", _templates())
+def test_no_field_of_a_page_is_hidden_by_a_macro_of_that_name(template: str) -> None:
+    taken: set[str] = set()
+    waiting = [template]
+    while waiting:
+        loader = TEMPLATES.loader
+        assert loader is not None
+        tree = TEMPLATES.parse(loader.get_source(TEMPLATES, waiting.pop())[0])
+        for node in tree.body:
+            if isinstance(node, nodes.Extends) and isinstance(node.template, nodes.Const):
+                waiting.append(node.template.value)
+            elif isinstance(node, nodes.Import):
+                taken.add(node.target)
+            elif isinstance(node, nodes.FromImport):
+                taken.update(each if isinstance(each, str) else each[1] for each in node.names)
+            elif isinstance(node, nodes.Macro):
+                taken.add(node.name)
+    pages = [page for page in EXAMPLES.values() if page.template == template]
+
+    assert not taken & {field.name for field in fields(pages[0])}

@@ -100,13 +100,16 @@ class Browser:
             messages.append(message)
 
         await self.app(scope, receive, put)
-        start, end = messages
+        start, *pieces = messages
         raw = start["headers"]
         assert isinstance(raw, list)
         got = [(k.decode(), v.decode()) for k, v in raw]
-        content = end["body"]
+        content = b""
+        for piece in pieces:
+            body_part = piece["body"]
+            assert isinstance(body_part, bytes)
+            content += body_part
         status = start["status"]
-        assert isinstance(content, bytes)
         assert isinstance(status, int)
         if cookies:
             self._keep([value for key, value in got if key == "set-cookie"])

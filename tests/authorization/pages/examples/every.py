@@ -150,6 +150,7 @@ EXAMPLES: Mapping[str, Page] = {
         "The redirect_uri is not registered for this client.",
         Mender.DEVELOPER,
         "VK-7F3K-9QXM-2RTD",
+        of_app=True,
     ),
     "problem_visitor": ProblemPage(
         ErrorCode.FORBIDDEN, "This page was open for too long.", Mender.VISITOR

@@ -15,6 +15,7 @@ from valetkey.web.exchange import Request, Response, html_response
 
 # Addresses that look like ours may be written down; any other could hold what is nobody's business.
 _OURS = re.compile(r"(?:/[a-z-]{1,20}){1,3}/?")
+_OWN_PAGES = ("/account", "/admin", "/developer", "/language", "/mailbox")
 _BY_VISITOR = ("interaction.", "csrf.", "consent.")
 
 
@@ -30,7 +31,8 @@ class RefuseWithPage:
         """The problem page, with a reference to the record of what exactly was wrong."""
         endpoint = request.path if self.keeps_path and _OURS.fullmatch(request.path) else ""
         reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
-        page = ProblemPage(refusal.code, refusal.description, _mender(refusal), reference)
+        mender, of_app = _mender(request, refusal), bool(refusal.about)
+        page = ProblemPage(refusal.code, refusal.description, mender, reference, of_app)
         brand = self.brands.current
         policy = content_security_policy(brand=brand)
         # Its own address is no place to come back to, and may hold what somebody else wrote.
@@ -53,7 +55,10 @@ class RefuseWhereNobodyAnswers:
         return self.programs(request, refusal)
 
 
-def _mender(refusal: Refusal) -> Mender:
+def _mender(request: Request, refusal: Refusal) -> Mender:
     if refusal.code is ErrorCode.NOT_FOUND or refusal.check.startswith(_BY_VISITOR):
         return Mender.VISITOR
-    return TEXTS[refusal.code].remedies[0].mender
+    mender = TEXTS[refusal.code].remedies[0].mender
+    # No app sends people to our own pages.
+    no_app = mender is Mender.DEVELOPER and request.path.startswith(_OWN_PAGES)
+    return Mender.VISITOR if no_app else mender

@@ -30,3 +30,5 @@ class ProblemPage:
     mender: Mender
     #: "VK-7F3K-9QXM-2RTD": what `valetkey explain` takes; empty when no record was kept.
     reference: str = ""
+    #: An app's request was refused, and its team can read the record.
+    of_app: bool = False

@@ -105,7 +105,7 @@ class FailuresEndpoint:
             by_anybody=may_be_another(decision),
             until=When(decision.expires_at, request.at),
             add_redirect_uri=f"{head.at('failures')}/{reference}/add" if missing else "",
-            way=advice.way if advice is not None and advice.way in WAYS else "",
+            fixed_at=advice.way if advice is not None and advice.way in WAYS else "",
         )
         return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 

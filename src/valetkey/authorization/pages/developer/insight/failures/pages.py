@@ -56,8 +56,8 @@ class FailurePage:
     by_anybody: bool
     #: The record is deleted then.
     until: When
-    #: The page of the portal that mends it, "" for none.
-    way: str = ""
+    #: The page of the portal on which to fix it, "" for none.
+    fixed_at: str = ""
     #: Where the missing redirect URI can be added, "" for other refusals.
     add_redirect_uri: str = ""
 

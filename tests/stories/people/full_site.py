@@ -1,0 +1,231 @@
+"""A site on which every page has something to show."""
+
+import re
+from base64 import b32decode
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.world import (
+    ADA,
+    CALLBACK,
+    SECRET,
+    USER_SCOPES,
+    Service,
+    service,
+)
+from tests.support.authenticator import SoftAuthenticator
+from valetkey.authorization.deeds.developer.usage import LAG, roll_up
+from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.model.account.identity import Identity
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.server.decision import Decision
+from valetkey.authorization.pages.developer.insight.failures.advice import ADVICE
+from valetkey.authorization.sign_in.factors.totp import PERIOD, code_at
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.upkeep.upkeep import sweep_all
+from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.federation import (
+    FederationSettings,
+    ProviderKind,
+    ProviderSettings,
+)
+from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.settings import AuthorizationSettings
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Secret, fresh_reference
+
+WORD = "a good long password"
+URL = "http://localhost:8400"
+BOB = Uid(1002)
+GITHUB = "https://github.com"
+PRINTER = "printer"
+
+_PROVIDER = ProviderSettings("github", "GitHub", ProviderKind.GITHUB, GITHUB, "client-1")
+_FAMILIES = ("client.unknown", "live.consent", "refresh_token.x", "interaction.x", "something.x")
+
+
+@asynccontextmanager
+async def site(folder: Path, *, full: bool) -> AsyncGenerator[tuple[Service, bytes]]:
+    """A server where everything is on that has pages; ada is there, and all the rest if `full`.
+
+    And the key of her authenticator app, b"" where she has none.
+    """
+    async with service(
+        folder,
+        authorization=AuthorizationSettings(url=URL, listen="127.0.0.1:8400"),
+        mail=MailSettings(transport=MailTransport.MAILBOX),
+        accounts=AccountSettings(sign_up=SignUp.OPEN),
+        federation=FederationSettings((_PROVIDER,), Secret("github=secret")),
+    ) as it:
+        await it.password(WORD)
+        yield it, await _fill(it) if full else b""
+
+
+def browser(it: Service) -> Browser:
+    """Somebody's."""
+    return Browser(it.app, host=urlsplit(URL).netloc, scheme="http")
+
+
+async def password_given(here: Browser, request: str) -> str:
+    """The first of two steps of a sign-in that an app asked for; where the second one is."""
+    page = await here.follow(await here.get(request))
+    answer = await here.submit(page, "sign-in", username="ada", password=WORD)
+    assert "/oauth/second-factor" in answer.location, answer.body
+    return answer.location
+
+
+async def signs_in(
+    it: Service, here: Browser, key: bytes = b"", name: str = "ada", **more: str
+) -> None:
+    """Sign in by password, and by the next code of an authenticator app with this key."""
+    page = await here.get("/oauth/sign-in")
+    if page.status == 303:
+        return  # they are
+    answer = await here.submit(page, "sign-in", username=name, password=WORD)
+    assert answer.status == 303, (answer.status, answer.body[-4000:])
+    it.clock.forward(PERIOD)
+    page = await here.follow(answer)
+    # Not where this browser is remembered, or the factor was removed.
+    if 'id="with-code"' in page.body:
+        code = code_at(key, it.clock.now // PERIOD)
+        answer = await here.submit(page, "with-code", code=code, **more)
+        assert answer.status == 303, (answer.status, answer.body[-4000:])
+
+
+async def give(it: Service, role: Role | None) -> None:
+    """Ada has this role."""
+    await it.write(lambda tx: tx.people.set_role(ADA, role, it.clock.now))
+
+
+async def _proven(it: Service, uid: Uid, name: str) -> None:
+    record = UserRecord(name, f"{name}@example.com", name.capitalize(), email_verified=True)
+    accounts = it.foundation.accounts()
+
+    def work(tx: Transaction) -> None:
+        user = tx.users.find(uid)
+        if user is None:
+            assert isinstance(accounts.register(tx, record, it.clock.now, uid=uid), User)
+        else:
+            assert isinstance(accounts.change(tx, user, record, it.clock.now), User)
+
+    await it.write(work)
+    await it.password(WORD, uid)
+
+
+async def _fill(it: Service) -> bytes:
+    await _people_and_apps(it)
+    it.clock.forward(days(400))  # what was made until here is old
+    await _use(it)
+    await _refusals(it)
+    key = await _ada_at_work(it)
+    await _letters(it)
+    return key
+
+
+async def _people_and_apps(it: Service) -> None:
+    for uid, name in ((ADA, "ada"), (BOB, "bob"), (Uid(1003), "carol"), (Uid(1004), "dave")):
+        await _proven(it, uid, name)
+    old = ("authorization_code", "refresh_token", "implicit", "password")
+    scopes = (*USER_SCOPES, "openid")
+    await it.client(PRINTER, profile="classic", grant_types=old, scopes=scopes)
+    await it.client("idle", profile="classic")
+    await it.client("robot", grant_types=("client_credentials",))
+    await it.client("pocket", type="public", application_type="native")
+    await it.client("foreign", scopes=scopes)
+    await it.client("club")
+
+    def work(tx: Transaction) -> None:
+        now = it.clock.now
+        for client in (PRINTER, "idle", "robot", "pocket"):
+            tx.members.add(Membership(client, ADA, TeamRole.OWNER, now))
+        tx.members.add(Membership(PRINTER, BOB, TeamRole.MEMBER, now))
+        tx.members.add(Membership("foreign", BOB, TeamRole.OWNER, now))
+        tx.members.add(Membership("club", BOB, TeamRole.OWNER, now))
+        tx.members.add(Membership("foreign", ADA, TeamRole.MEMBER, now))
+        tx.identities.link(Identity(GITHUB, "42", ADA, "ada-l", now))
+        dave = tx.users.find(Uid(1004))
+        assert dave is not None
+        tx.users.change(replace(dave, disabled_at=now))
+
+    await it.write(work)
+
+
+async def _use(it: Service) -> None:
+    """Tokens on several days, by several people and grant types, and a secret in an address."""
+    for uid in (ADA, BOB):
+        for client in (PRINTER, "pocket"):
+            code = await it.code(client, "notes:read read", uid=uid)
+            answer = await it.exchange(client, code)
+            assert answer.status == 200, answer.body
+            await it.refresh(client, answer.text("refresh_token"))
+            it.clock.forward(days(1))
+    said = f"client_id={PRINTER}&client_secret={SECRET}&grant_type=password"
+    await it.call("POST", f"/oauth/token?{said}&username=bob&password=x")
+    it.clock.forward(LAG + 1)
+    await sweep_all(it.foundation.store, it.clock.now, (roll_up,))
+
+
+async def _refusals(it: Service) -> None:
+    """One for every check about which there is advice, and for families of checks."""
+
+    def work(tx: Transaction) -> None:
+        now = it.clock.now
+        for check in (*ADVICE, *_FAMILIES):
+            received = "'https://app.example/other'" if check.startswith("redirect_uri") else "x"
+            code = ErrorCode.INVALID_REQUEST if "uri" in check else ErrorCode.INVALID_GRANT
+            reference = fresh_reference(SYSTEM.random)
+            until = Instant(now + days(7))
+            said = (code.value, check, "no, in fixed words", CALLBACK, received)
+            tx.decisions.add(Decision(reference, now, "/oauth/authorize", *said, PRINTER, until))
+
+    await it.write(work)
+
+
+async def _ada_at_work(it: Service) -> bytes:
+    """A passkey, an authenticator, invitations: what she leaves behind on her pages."""
+    here = browser(it)
+    await signs_in(it, here)
+    for name in ("Laptop", "Phone"):
+        page = await here.get("/account/security/passkeys/new")
+        asked = re.search(r'data-options="([^"]*)"', page.body)
+        assert asked is not None, page.body
+        made = SoftAuthenticator(origin=URL).create(unescape(asked[1]))
+        done = await here.submit(page, "add", name=name, credential=made)
+        assert done.status in {200, 303}, done.body
+    page = await here.get("/account/security/authenticator/new")
+    found = re.search(r'<code id="key"[^>]*>([A-Z2-7 ]+)<', page.body)
+    assert found is not None, page.body
+    key = b32decode(found[1].replace(" ", ""))
+    code = code_at(key, it.clock.now // PERIOD)
+    assert (await here.submit(page, "set-up", code=code)).status in {200, 303}
+    # A browser that is remembered.
+    await signs_in(it, browser(it), key, remember="yes")
+    await give(it, Role.OWNER)
+    await _sends(here, "/admin/tokens/new", "do", name="Backup", days="30", permission="read")
+    await _sends(here, "/admin/registration", "do", note="Partner", uses="3", days="30")
+    bob = browser(it)
+    await signs_in(it, bob, name="bob")
+    await _sends(bob, "/developer/apps/club/team", "invite", do="invite", invited="ada@example.com")
+    return key
+
+
+async def _sends(here: Browser, address: str, button: str, **typed: str) -> None:
+    answer = await here.submit(await here.get(address), button, **typed)
+    assert answer.status in {200, 303}, answer.body
+
+
+async def _letters(it: Service) -> None:
+    """A forgotten password, somebody who signs up, an invitation to a team."""
+    here = browser(it)
+    said = {"username": "grace", "email": "grace@example.com", "name": "Grace", "new": WORD}
+    await _sends(here, "/account/new", "create", **said)
+    await _sends(here, "/account/forgotten", "send", name="carol")

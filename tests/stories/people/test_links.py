@@ -1,0 +1,143 @@
+"""Every link and every form of every page leads somewhere, for everybody, with and without data."""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import urlencode
+
+from tests.authorization.endpoints.world import CALLBACK, SECRET, Service
+from tests.stories.people.crawler import Crawl, pages_of
+from tests.stories.people.full_site import (
+    PRINTER,
+    WORD,
+    browser,
+    give,
+    password_given,
+    signs_in,
+    site,
+)
+from valetkey.authorization.deeds.admin.owner import fresh_link, issue_link
+from valetkey.authorization.model.account.role import Role
+from valetkey.kernel.runtime import SYSTEM
+
+_ASKED = {"response_type": "code", "client_id": PRINTER, "scope": "notes:read"}
+REQUEST = f"/oauth/authorize?{urlencode({**_ASKED, 'redirect_uri': CALLBACK})}"
+REFUSED = f"/oauth/authorize?{urlencode({**_ASKED, 'redirect_uri': 'https://other.example/'})}"
+"""What an app asks for; the second has an address that is not registered."""
+
+STARTS = (
+    "/",
+    "/mailbox",
+    "/account/confirm",
+    "/account/email",
+)
+"""Pages to begin with; most of them are where letters or the server itself send people."""
+
+TYPED = {
+    "client_secret": SECRET,
+    "current": WORD,
+    "email": "someone@example.com",
+    "landed": CALLBACK,
+    "name": "Ada",
+    "new": WORD,
+    "password": WORD,
+    "permission": "every",
+    "q": "ada",
+    "redirect_uri_0": CALLBACK,
+    "username": "ada",
+}
+
+REFUSALS = (
+    "this request was already answered",
+    "This link does not work any more",
+    "redirect_uri is not registered for this app",
+    "client_id names no app that is registered here",
+    "This link is over",
+    "vorbei",
+)
+"""Sentences of pages that are meant to refuse."""
+
+BY_PROGRAMS = {
+    ("/oauth/authorize", "POST"): "an app sends it (OpenID Connect Core 3.1.2.1)",
+    ("/oauth/check-session", "GET"): "an app shows it in a frame",
+    ("/oauth/logout", "GET"): "an app sends people there",
+    ("/oauth/logout", "POST"): "an app sends people there",
+    ("/oauth/sign-in/arrived", "GET"): "another server sends people there: test_federation",
+    ("/oauth/sign-in/arrived", "POST"): "another server sends people there: test_federation",
+    ("/oauth/sign-in/with/{provider}/callback", "GET"): "another server sends people there",
+    ("/oauth/start", "GET"): "another site links to it",
+    ("/developer/failures", "GET"): "people who got a reference open it by hand",
+}
+"""What no page of ours links to, and who does."""
+
+
+async def crawl(folder: Path, who: str, *, full: bool) -> Crawl:
+    """Everything that `who` can reach."""
+    folder.mkdir()  # noqa: ASYNC240 - once, before anything else runs
+    async with site(folder, full=full) as (it, key):
+        here = browser(it)
+        found = Crawl(here, it.app.routes, typed=TYPED, refusals=REFUSALS)
+
+        async def again() -> None:
+            await it.password(WORD)  # one of the forms removes it
+            await signs_in(it, here, key)
+
+        starts: tuple[str, ...] = (*STARTS, REFUSED) if full else STARTS
+        if who == "visitor, half signed in":
+            starts, found.below = (await password_given(here, REQUEST),), "/oauth"
+        elif who == "user, asked by an app":
+            await give(it, None)
+            starts, found.below = (f"{REQUEST}&prompt=consent",), "/oauth"
+        elif who == "holder of the link":
+            await give(it, None)
+            starts, found.below = (await _owner_link(it),), "/admin/owner"
+        elif who in {*Role}:
+            await give(it, Role(who))
+            starts, found.below = ("/admin",), "/admin"
+        else:
+            await give(it, None)
+            found.changing = ("/mailbox",)
+        if who == "visitor":
+            starts = (*starts, REQUEST)
+            # What was wrong is for the team of the app.
+            found.refusals += ("there is no such refusal", "Diese Ablehnung gibt es nicht")
+        if "visitor" not in who and (full or who != "holder of the link"):
+            found.again = again
+            await again()
+        await found.everything(*starts)
+        return found
+
+
+async def _owner_link(it: Service) -> str:
+    link, key = fresh_link(SYSTEM.random), it.foundation.keyring.fingerprint_key
+    await it.write(lambda tx: issue_link(tx, link, key, it.clock.now))
+    return f"/admin/owner?link={link.reveal()}"
+
+
+CRAWLS = (
+    ("visitor", True),
+    ("visitor, half signed in", True),
+    ("holder of the link", False),
+    ("holder of the link", True),
+    ("user, asked by an app", True),
+    ("user", False),
+    ("user", True),
+    ("owner", False),
+    *((role.value, True) for role in Role),
+)
+"""Who visits, and whether there is something to see."""
+
+
+def test_every_link_and_form_leads_to_a_page(tmp_path: Path) -> None:
+    async def story() -> None:
+        reached: set[tuple[str, str]] = set()
+        pages: set[tuple[str, str]] = set()
+        findings: list[str] = []
+        for number, (who, full) in enumerate(CRAWLS):
+            found = await crawl(tmp_path / str(number), who, full=full)
+            findings += [f"{who}: {each}" for each in found.findings]
+            reached |= found.reached
+            pages |= set(pages_of(found.routes))
+        assert not findings, "\n".join(findings)
+        assert pages - reached == BY_PROGRAMS.keys()
+
+    asyncio.run(story())
