@@ -118,6 +118,7 @@ SENTENCES = {
     "/": "Who runs this; for who is signed in, the front page of their account.",
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",
+    "/logos/{name}": "A copy of an app's logo.",
     "/notices/query-string": "Why a secret in an address should be replaced, and how.",
     "/.well-known/oauth-protected-resource": "Whom this API trusts, and its scopes (RFC 9728).",
     "/forward-auth": "Who is calling, for a proxy that asks before it passes a request on.",

@@ -1,23 +1,25 @@
 """Somebody's web server on loopback: says what it was told to, and counts who connects."""
 
+import ssl
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from urllib.parse import parse_qsl
 
 
 @dataclass
 class Page:
-    """What lies at an address; `slow` is in seconds."""
+    """What lies at an address; `slow` is in seconds. It is not sent before `release` is set."""
 
     body: bytes = b""
     kind: str = "application/json"
     status: int = 200
     slow: float = 0.0
     location: str = ""
+    release: Event | None = None
 
 
 @dataclass
@@ -35,8 +37,8 @@ class Pages:
 
 
 @contextmanager
-def pages() -> Generator[Pages]:
-    """The server, running."""
+def pages(tls: ssl.SSLContext | None = None) -> Generator[Pages]:
+    """The server, running; over https as `localhost` with a context for that."""
     found = Pages("")
 
     class Handler(BaseHTTPRequestHandler):
@@ -54,6 +56,8 @@ def pages() -> Generator[Pages]:
             found.asked.append(self.path)
             page = found.at.get(self.path, Page(status=404))
             time.sleep(page.slow)
+            if page.release is not None:
+                page.release.wait(60)
             self.send_response(page.status)
             if page.location:
                 self.send_header("location", page.location)
@@ -78,6 +82,12 @@ def pages() -> Generator[Pages]:
 
     with Server(("127.0.0.1", 0), Handler) as server:
         found.url = f"http://127.0.0.1:{server.server_port}"
+        if tls is not None:
+            # The handshake is made by whichever thread reads first.
+            server.socket = tls.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
+            found.url = f"https://localhost:{server.server_port}"
         thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:

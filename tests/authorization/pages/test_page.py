@@ -18,7 +18,6 @@ from valetkey.authorization.pages.page import (
     render,
 )
 from valetkey.authorization.pages.visitor.consent import ScopeLine
-from valetkey.authorization.pages.who import AskingApp
 from valetkey.kernel.refusal import ErrorCode
 
 
@@ -79,9 +78,7 @@ def test_lets_a_form_end_at_the_redirect_uri(redirect_uri: str, source: str) -> 
     ],
 )
 def test_lets_no_address_add_to_the_policy(text: str) -> None:
-    app = AskingApp("A", "a", logo_url=text)
-
-    policy = content_security_policy(brand=Brand(logo_url=text), app=app, returns_to=text)
+    policy = content_security_policy(brand=Brand(logo_url=text), returns_to=text)
 
     assert len(policy.split("; ")) == 6
     assert "*" not in policy
@@ -90,16 +87,10 @@ def test_lets_no_address_add_to_the_policy(text: str) -> None:
     assert "\n" not in policy
 
 
-def test_lets_the_logos_of_brand_and_app_load_each_once() -> None:
+def test_only_the_operators_logo_may_come_from_another_server() -> None:
+    assert "; img-src 'self';" in content_security_policy(brand=Brand())
     brand = Brand(logo_url="https://acme.example/logo.svg")
-    app = AskingApp("A", "a", logo_url="https://cdn.example/a.png")
-
-    assert "; img-src 'self' https://acme.example https://cdn.example;" in content_security_policy(
-        brand=brand, app=app
-    )
-    assert "; img-src 'self' https://acme.example;" in content_security_policy(
-        brand=brand, app=AskingApp("A", "a", logo_url=brand.logo_url)
-    )
+    assert "; img-src 'self' https://acme.example;" in content_security_policy(brand=brand)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,13 @@ from valetkey.authorization.app.clients import (
     userinfo_route,
 )
 from valetkey.authorization.app.federation import make_federation
-from valetkey.authorization.app.parts import make_courier, make_door, make_minter, make_reader
+from valetkey.authorization.app.parts import (
+    make_courier,
+    make_door,
+    make_logo_fetcher,
+    make_minter,
+    make_reader,
+)
 from valetkey.authorization.app.people import make_site
 from valetkey.authorization.app.post import make_mailed, make_post
 from valetkey.authorization.client_authentication.directory import ClientDirectory
@@ -51,6 +57,7 @@ from valetkey.authorization.sign_in.federation.registry import providers
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.upkeep.answer_times import AnswerClock
+from valetkey.authorization.upkeep.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
@@ -72,6 +79,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     refuse = ClientRefusal(foundation.issuer, decisions)
     directory = ClientDirectory(store)
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
+    # A thread of its own: no sign-in waits behind an image.
+    images = Offload(1, LOGOS_AT_ONCE)
     uses = SecretUses()
     door = make_door(foundation, directory, uses)
     minter = make_minter(foundation)
@@ -92,6 +101,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         await foundation.keep_keys(runtime.now())
     except BaseException:
         offload.close()
+        images.close()
         await store.engine.close()
         raise
 
@@ -102,6 +112,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             await uses.flush(store)
             await answer_clock.flush(store)
         offload.close()
+        images.close()
         await store.engine.close()
 
     passwords = PasswordSignIn(
@@ -171,6 +182,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             upkeep.keep_keys,
             partial(site.brands.keep, store),
             courier.deliver,
+            make_logo_fetcher(foundation, images).fetch,
             partial(answer_clock.keep, store),
             *make_post(foundation, site),
         ),

@@ -17,8 +17,11 @@ from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
+from valetkey.authorization.upkeep.logos import LogoFetcher
 from valetkey.config.settings import Settings
+from valetkey.fetch.door import ANYTHING, Fetched
 from valetkey.kernel.scope import Scope
+from valetkey.web.offload import Offload
 
 
 def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolicy:
@@ -63,6 +66,15 @@ def make_courier(foundation: Foundation) -> Courier:
         Subjects(foundation.keyring.fingerprint_key),
     )
     return Courier(foundation.store, tokens, foundation.outgoing.post_form, foundation.runtime)
+
+
+def make_logo_fetcher(foundation: Foundation, offload: Offload) -> LogoFetcher:
+    """Who fetches apps' logos; `offload` decodes them."""
+
+    async def get(url: str) -> Fetched:
+        return await foundation.outgoing.get(url, accept=ANYTHING)
+
+    return LogoFetcher(foundation.store, get, offload, foundation.runtime)
 
 
 def make_reader(foundation: Foundation) -> AccessTokenReader:

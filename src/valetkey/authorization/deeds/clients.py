@@ -282,7 +282,7 @@ def metadata_of(client: Client) -> ClientMetadata:
 
 def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
     """The names of the fields in which two records of one client differ."""
-    apart = {"secrets", "changed_at", "key_set"}
+    apart = {"secrets", "changed_at", "key_set", "logo"}
     names = [
         field.name
         for field in fields(Client)

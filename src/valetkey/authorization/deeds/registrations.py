@@ -248,6 +248,7 @@ def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
     tx.clients.find_to_change(client_id)
     adopted = tx.registrations.adopt(client_id, now)
     if adopted:
+        tx.logos.want(client_id)
         tx.clients.touch()
         tx.events.add(ClientAdopted(client_id), now)
     return adopted

@@ -25,7 +25,6 @@ from valetkey.authorization.pages.looks.themes.theme import TEMPLATES, Theme
 from valetkey.authorization.pages.looks.themes.words import words
 from valetkey.authorization.pages.looks.viewer import ANYBODY, Viewer
 from valetkey.authorization.pages.looks.written import day, number
-from valetkey.authorization.pages.who import AskingApp
 
 # No character that could end an attribute, a header's value or a directive in it.
 _HTTPS = re.compile(r"(https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?)(?:[/?#][!#-&(-;=?-~]*)?")
@@ -93,8 +92,6 @@ def scripts_of(page: Page) -> tuple[str, ...]:
 def content_security_policy(
     *,
     brand: Brand,
-    app: AskingApp | None = None,
-    logos: Sequence[str] = (),
     returns_to: str = "",
     script_nonce: str = "",
     scripts: bool = False,
@@ -103,13 +100,12 @@ def content_security_policy(
 
     With `scripts` the page loads scripts of ours.
 
-    `app` is the one the page shows, for its logo; `logos` are those of others. `returns_to` is the
-    redirect URI that a form of the page may end at, because browsers hold `form-action` against
-    the redirect after a form.
+    Images are ours: the logos of apps are copies, and only the operator's own logo may be
+    elsewhere. `returns_to` is the redirect URI that a form of the page may end at, because browsers
+    hold `form-action` against the redirect after a form.
     With a `script_nonce` the page has one script of that nonce, and its form goes there alone.
     """
-    shown = (brand.logo_url, app.logo_url if app is not None else "", *logos)
-    images = [origin for origin in map(_https_origin, shown) if origin]
+    images = [origin for origin in (_https_origin(brand.logo_url),) if origin]
     targets = [target for target in (_form_target(returns_to),) if target]
     forms = _directive("form-action", targets)
     if script_nonce:
@@ -135,7 +131,12 @@ def https_only(url: str) -> str:
 
 def https_or_own(url: str) -> str:
     """The operator's address: `https`, or a path of this server; else ""."""
-    return url if _OWN_PATH.fullmatch(url) else https_only(url)
+    return own_path(url) or https_only(url)
+
+
+def own_path(url: str) -> str:
+    """The address if it is a path of this server, else ""."""
+    return url if _OWN_PATH.fullmatch(url) else ""
 
 
 def initial(name: str) -> str:
@@ -215,6 +216,7 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.filters["day"] = partial(day, gettext=said.gettext)
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
+    environment.filters["own_path"] = own_path
     # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is
     # put into a translated sentence.
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]

@@ -17,6 +17,7 @@ from valetkey.authorization.storage.outbox.mails import Mails
 from valetkey.authorization.storage.records import Decisions, Events
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.invitations import Invitations
+from valetkey.authorization.storage.register.logos import Logos
 from valetkey.authorization.storage.register.members import Members
 from valetkey.authorization.storage.register.registrations import Registrations
 from valetkey.authorization.storage.register.scope_uses import ScopeUses
@@ -51,6 +52,11 @@ class Transaction(Struct, frozen=True):
     def clients(self) -> Clients:
         """Applications and their secrets."""
         return Clients(self.db)
+
+    @property
+    def logos(self) -> Logos:
+        """Copies of their logos."""
+        return Logos(self.db)
 
     @property
     def registrations(self) -> Registrations:

@@ -57,6 +57,7 @@ DOORS: Mapping[str, Door] = {
     "/.well-known/openid-configuration": _ANY,
     "/.well-known/oauth-authorization-server": _ANY,
     "/assets/{file}": Door(Need.ANYBODY, at="/assets/x", shown=False),
+    "/logos/{name}": Door(Need.ANYBODY, at="/logos/x", shown=False),
     "/errors/": _ANY,
     "/errors/{code}": Door(Need.ANYBODY, at="/errors/invalid_request"),
     "/notices/query-string": _ANY,

@@ -1,11 +1,10 @@
 """Connected apps: everything of one app is one entry, and ends with one press."""
 
 import re
-from dataclasses import replace
 
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, NATIVE, NOON, WEB, World, run
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.storage.register.scope_uses import ScopeUse
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
@@ -170,19 +169,6 @@ def test_no_form_of_another_site_session_or_browser_ends_anything(sqlite_url: st
         assert (await browser.post(action, fields)).status == 303
         assert (await browser.post(action, fields)).status == 303, "pressed twice"
         assert await live(it, ALICE) == []
-
-    run(sqlite_url, story)
-
-
-def test_logos_are_allowed_where_they_are_shown(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
-        await it.change(replace(WEB, logo_uri="https://app.example/logo.png"))
-        await it.change(replace(NATIVE, logo_uri="https://nat.example/logo.png"))
-        for client_id in ("web1", "nat1"):
-            await grant_of(it, client_id, Scope.of("read"))
-        browser = await signed_in(it)
-        policy = (await browser.get("/account/apps")).header("content-security-policy")
-        assert "img-src 'self' https://app.example https://nat.example;" in policy
 
     run(sqlite_url, story)
 

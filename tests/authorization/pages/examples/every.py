@@ -34,6 +34,7 @@ PRINTER = AskingApp(
     "Notes Printer",
     "app.example",
     verified=True,
+    logo_url="/logos/AAAAAAAAAAAAAAAAAAAAAA",
     policy_url="https://app.example/privacy",
     terms_url="https://app.example/terms",
 )

@@ -61,6 +61,7 @@ class Sign(StrEnum):
     CLASSIC_NEEDLESS = "classic_needless"
     NO_POLICY = "no_policy"
     NO_LOGO = "no_logo"
+    LOGO_UNUSABLE = "logo_unusable"
 
 
 class Mend(StrEnum):
@@ -71,6 +72,7 @@ class Mend(StrEnum):
     REQUIRE_PKCE = "require-pkce"
     REMOVE_SCOPES = "remove-scopes"
     MODERN_PROFILE = "modern-profile"
+    FETCH_LOGO = "fetch-logo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def findings_of(tx: Transaction, client: Client, now: Instant) -> Sequence[Findi
         *_addresses(facts),
         *_scopes(facts),
         *_profile(tx, facts),
-        *_appearance(facts),
+        *_appearance(tx, facts),
     )
     weights = list(Weight)
     return sorted(found, key=lambda finding: weights.index(finding.weight))
@@ -153,6 +155,9 @@ def mend(
         case Mend.MODERN_PROFILE:
             modern = ProfileName.MODERN.value
             return registrar.change(tx, client, replace(before, profile=modern), now)
+        case Mend.FETCH_LOGO:
+            tx.logos.retry(client.id, now)
+            return client
         case Mend.REMOVE_SCOPES:
 
             def without(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -264,7 +269,7 @@ def _profile(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
     return (Finding(Sign.CLASSIC_NEEDLESS, Weight.HINT, mend=Mend.MODERN_PROFILE),)
 
 
-def _appearance(facts: _Facts) -> Sequence[Finding]:
+def _appearance(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
     client = facts.client
     if not client.may_use(GrantTypeName.AUTHORIZATION_CODE):
         return ()
@@ -273,4 +278,7 @@ def _appearance(facts: _Facts) -> Sequence[Finding]:
         found.append(Finding(Sign.NO_POLICY, Weight.HINT))
     if not client.logo_uri:
         found.append(Finding(Sign.NO_LOGO, Weight.HINT))
+    elif tx.logos.failure(client.id):
+        about = (client.logo_uri,)
+        found.append(Finding(Sign.LOGO_UNUSABLE, Weight.WARNING, about, mend=Mend.FETCH_LOGO))
     return found

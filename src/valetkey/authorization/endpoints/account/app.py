@@ -35,8 +35,7 @@ class AppEndpoint:
         page = await self.site.store.scan(lambda tx: self._read(tx, seen, client_id, request.at))
         if page is None:
             raise nothing_there("app")
-        user, logos = seen.signed_in.user, (page.app.logo_url,)
-        return self.site.page(request, page, user=user, logos=logos, headers=seen.headers)
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
     def _read(self, tx: Transaction, seen: Visit, client_id: str, now: Instant) -> AppPage | None:
         app = find_connected(tx, seen.signed_in.user.uid, client_id, now)

@@ -1,7 +1,7 @@
 """/account/apps: the apps that a person let use the account, and the end of that."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from valetkey.authorization.deeds.account.connected_apps import (
@@ -13,7 +13,7 @@ from valetkey.authorization.deeds.account.connected_apps import (
     find_connected,
 )
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
-from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, Site
+from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, Site, logo_of
 from valetkey.authorization.pages.account.apps.apps import (
     AppLine,
     AppsPage,
@@ -28,9 +28,6 @@ from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_query
-
-_LOGOS = 20
-"""Logos shown: each adds its origin to a header, and what more there is has its initial."""
 
 _NEWS = minutes(5)
 """So long a page may say what has just ended."""
@@ -54,10 +51,7 @@ class AppsEndpoint:
             ended=await self._name_of_ended(seen, ended, apps, request.at),
             all_ended=ended == "all" and not apps,
         )
-        logos = [line.logo_url for line in page.apps]
-        return self.site.page(
-            request, page, user=seen.signed_in.user, logos=logos, headers=seen.headers
-        )
+        return self.site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
     async def ask(self, request: Request) -> Response:
         """The question before the access of one app ends."""
@@ -132,8 +126,7 @@ class AppsEndpoint:
         return "" if client is None else client.name or client.id
 
     def _lines(self, apps: Sequence[ConnectedApp], now: Instant) -> tuple[AppLine, ...]:
-        lines = [line_of(self.site, app, now) for app in apps]
-        return (*lines[:_LOGOS], *(replace(line, logo_url="") for line in lines[_LOGOS:]))
+        return tuple(line_of(self.site, app, now) for app in apps)
 
 
 def line_of(site: Site, app: ConnectedApp, now: Instant) -> AppLine:
@@ -150,7 +143,7 @@ def line_of(site: Site, app: ConnectedApp, now: Instant) -> AppLine:
         since=When(app.since, now),
         last_used=None if app.last_used_at is None else When(app.last_used_at, now),
         outlasts=app.outlasts,
-        logo_url=app.client.logo_uri,
+        logo_url=logo_of(app.client),
     )
 
 

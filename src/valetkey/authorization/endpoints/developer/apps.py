@@ -1,7 +1,7 @@
 """/developer: the apps in whose teams a person is."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from valetkey.authorization.deeds.developer.ownership import OwnApp, own_apps
 from valetkey.authorization.deeds.developer.portal import Portal
@@ -19,9 +19,6 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import read_query
-
-_LOGOS = 20
-"""Logos shown: each adds its origin to a header, and what more there is has its initial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +42,12 @@ class AppsEndpoint:
             )
         )
         page = OwnAppsPage(
-            tuple(_line(app, place) for place, app in enumerate(apps)),
+            tuple(_line(app) for app in apps),
             may_register=barrier is None,
             offers=offers,
             deleted="deleted" in read_query(request.query),
         )
-        logos = [line.head.logo_url for line in page.apps]
-        return self.site.page(request, page, user=user, logos=logos, headers=seen.headers)
+        return self.site.page(request, page, user=user, headers=seen.headers)
 
     async def overview(self, request: Request) -> Response:
         """One app. Refused with `not_found` for all but its team."""
@@ -89,10 +85,9 @@ def _offers(tx: Transaction, uid: Uid, now: Instant) -> Iterator[OfferLine]:
             yield OfferLine(place, client.name or client.id, by.name or by.username)
 
 
-def _line(app: OwnApp, place: int) -> OwnAppLine:
-    head = head_of(app)
+def _line(app: OwnApp) -> OwnAppLine:
     return OwnAppLine(
-        head if place < _LOGOS else replace(head, logo_url=""),
+        head_of(app),
         app.client.domain,
         app.client.profile_name.value,
         verified=app.client.verified_at is not None,

@@ -4,7 +4,7 @@ from urllib.parse import unquote
 
 from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there
-from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.endpoints.visitor.site import Site, logo_of
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -59,7 +59,7 @@ def head_of(app: OwnApp) -> AppHead:
     return AppHead(
         client_id=app.client.id,
         name=app.name,
-        logo_url=app.client.logo_uri,
+        logo_url=logo_of(app.client),
         owns=app.membership.owns,
         disabled=app.client.disabled_at is not None,
         has_secret=app.client.has_secret,

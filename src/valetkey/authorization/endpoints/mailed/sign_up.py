@@ -180,7 +180,9 @@ class SignUpEndpoint:
         self, request: Request, way: Way, typed: Typed, wrong: Wrong, invited: str
     ) -> Response:
         pending, site = way.pending, self.site
-        app = None if pending is None else asking_app(pending.client, pending.asked)
+        app = (
+            None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
+        )
         seen = shown(site, request, PURPOSE, way.about)
         faults = {"new" if k == "password" else k: v.value for k, v in wrong.faults.items()}
         action = way.leads(SIGN_UP)
@@ -202,7 +204,7 @@ class SignUpEndpoint:
         status = TOO_MANY if wrong.wait else BAD_REQUEST if faults else 200
         headers = seen.waits(wrong.wait)
         returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return site.page(request, page, status, app=app, returns_to=returns_to, headers=headers)
+        return site.page(request, page, status, returns_to=returns_to, headers=headers)
 
     def _finish(
         self,

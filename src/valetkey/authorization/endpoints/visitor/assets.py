@@ -1,14 +1,25 @@
-"""GET /assets/…: what the pages refer to, for ever under addresses that name their content."""
+"""GET /assets/… and /logos/…: what pages refer to, under addresses whose content never changes."""
 
+import re
 from dataclasses import dataclass
 
 from valetkey.authorization.pages.looks.asset import CACHE_CONTROL, Asset, assets
 from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.storage.transaction import Store
+from valetkey.fetch.image import MEDIA_TYPE
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response
 
 ASSETS = "/assets/{file}"
+LOGOS = "/logos/{name}"
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{22}")
+_IMAGE = (
+    ("content-type", MEDIA_TYPE),
+    ("cache-control", CACHE_CONTROL),
+    # It is an image and nothing else, also where a browser opens it by itself.
+    ("content-security-policy", "default-src 'none'; sandbox"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,23 @@ class AssetEndpoint:
         if current is None:
             raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such file", "assets.file"))
         return _answer(current, "no-store")
+
+
+@dataclass(frozen=True, slots=True)
+class LogoEndpoint:
+    """Our copies of apps' logos; every copy has a name of its own."""
+
+    store: Store
+
+    async def get(self, request: Request) -> Response:
+        """The image of that name."""
+        name = request.arguments["name"]
+        image = None
+        if _NAME.fullmatch(name):
+            image = await self.store.read(lambda tx: tx.logos.image(name))
+        if image is None:
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such logo", "logos.name"))
+        return Response(200, image, _IMAGE)
 
 
 def _current(book: BrandBook, path: str) -> Asset | None:

@@ -116,7 +116,7 @@ class ConsentEndpoint:
         *,
         nothing_chosen: bool = False,
     ) -> Response:
-        app = asking_app(pending.client, pending.asked)
+        app = asking_app(pending.client, pending.asked, signed_in=True)
         sealed = quote(sealed_in(request), safe="")
         browser = self.site.cookies.browser(request)
         required = pending.client.required_scope | Scope.of(OPENID)
@@ -143,7 +143,6 @@ class ConsentEndpoint:
             request,
             page,
             _NOTHING_CHOSEN if nothing_chosen else 200,
-            app=app,
             returns_to=pending.asked.returns.redirect_uri,
         )
 

@@ -1,7 +1,12 @@
 """The pages' routes: which address is whose."""
 
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
-from valetkey.authorization.endpoints.visitor.assets import ASSETS, AssetEndpoint
+from valetkey.authorization.endpoints.visitor.assets import (
+    ASSETS,
+    LOGOS,
+    AssetEndpoint,
+    LogoEndpoint,
+)
 from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
 from valetkey.authorization.endpoints.visitor.errors import ErrorPages
 from valetkey.authorization.endpoints.visitor.home import HomeEndpoint
@@ -59,4 +64,5 @@ def routes(
         page("/errors/{code}", errors.explanation),
         page("/notices/query-string", errors.query_string),
         page(ASSETS, AssetEndpoint(site.brands, site.store).get),
+        page(LOGOS, LogoEndpoint(site.store).get),
     )

@@ -2,7 +2,7 @@
 
 # ruff: noqa: RUF009 - sections of settings are frozen: nothing that two sites could share and change
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
@@ -126,16 +126,12 @@ class Site:
         status: int = 200,
         *,
         user: User | None = None,
-        app: AskingApp | None = None,
-        logos: Sequence[str] = (),
         returns_to: str = "",
         headers: Pairs = (),
     ) -> Response:
         """A page for who asked, `user` if it is theirs; its forms may end at `returns_to`."""
         policy = content_security_policy(
             brand=self.brand,
-            app=app,
-            logos=logos,
             returns_to=returns_to,
             scripts=bool(scripts_of(page)),
         )
@@ -214,13 +210,21 @@ class Site:
         return found
 
 
-def asking_app(client: Client, asked: AuthorizationRequest) -> AskingApp:
-    """The client as a person sees it, with the host that will get the answer."""
+def logo_of(client: Client) -> str:
+    """The path of our copy of an app's logo; "" where it is shown by its initial."""
+    return f"/logos/{client.logo}" if client.logo and client.may_show_logo else ""
+
+
+def asking_app(client: Client, asked: AuthorizationRequest, *, signed_in: bool) -> AskingApp:
+    """The client as a user sees it, with the host that will get the answer.
+
+    Before a user has signed in, only a verified app shows its logo.
+    """
     place = origin(asked.returns.redirect_uri)
     return AskingApp(
         name=client.name or client.id,
         domain=place.partition("://")[2] or place,
-        logo_url=client.logo_uri,
+        logo_url=logo_of(client) if signed_in or client.verified_at is not None else "",
         policy_url=client.policy_uri,
         terms_url=client.tos_uri,
         verified=client.verified_at is not None,

@@ -116,6 +116,8 @@ class Client:
     self_registered: bool = False
     #: Since when an administrator says that they know who is behind it.
     verified_at: Instant | None = None
+    #: The name of our copy of its logo; "" while there is none.
+    logo: str = ""
 
     @property
     def is_public(self) -> bool:
@@ -156,6 +158,11 @@ class Client:
     def needs_pkce(self) -> bool:
         """Whether an authorization request without a code challenge is refused (RFC 9700 2.1.1)."""
         return self.is_public or self.requires_pkce or self.profile.pkce_for_everyone
+
+    @property
+    def may_show_logo(self) -> bool:
+        """Whether its logo is fetched and shown: not for one that nobody here has looked at."""
+        return not self.self_registered or self.verified_at is not None
 
     @property
     def appearance(self) -> str:

@@ -14,6 +14,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.storage.register.logos import Logos
 from valetkey.authorization.storage.register.usage import Usage
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.jose.key import KeySet
@@ -44,7 +45,8 @@ class Clients:
             " default_scope, required_scope, key_set, requires_pkce, rotates_refresh_token,"
             " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at,"
             " disabled_at, openid,"
-            " (SELECT COUNT(*) FROM registrations WHERE client_id = clients.id), verified_at"
+            " (SELECT COUNT(*) FROM registrations WHERE client_id = clients.id), verified_at,"
+            " (SELECT name FROM client_logos WHERE client_id = clients.id AND source = logo_uri)"
             " FROM clients WHERE id = :id",
             id=client_id,
         )
@@ -122,6 +124,7 @@ class Clients:
             created_at=client.created_at,
             **_columns(client),
         )
+        Logos(self.db).want(client.id)
         self._bump()
         return added == 1
 
@@ -150,6 +153,7 @@ class Clients:
             " WHERE id = :id",
             **_columns(client),
         )
+        Logos(self.db).want(client.id)
         self._bump()
         return changed == 1
 
@@ -160,6 +164,8 @@ class Clients:
             id=client_id,
             now=now,
         )
+        # Where an app registered itself, its logo was not fetched so far.
+        Logos(self.db).want(client_id)
         self._bump()
         return verified == 1
 
@@ -189,6 +195,7 @@ class Clients:
         self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)
         Usage(self.db).forget_client(client_id)
+        Logos(self.db).forget(client_id)
         self.db.send("DELETE FROM removals WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM registrations WHERE client_id = :id", id=client_id)
@@ -368,4 +375,5 @@ def _client(row: Row, secrets: tuple[ClientSecret, ...]) -> Client:
         openid=OpenIdRegistration.decode(row[24]),
         self_registered=bool(row[25]),
         verified_at=row[26],
+        logo=row[27] or "",
     )

@@ -152,7 +152,9 @@ class SecondFactorEndpoint:
     ) -> Response:
         site, pending, passkeys = self.site, way.pending, self.site.factors.passkeys
         browser = site.cookies.browser(request)
-        app = None if pending is None else asking_app(pending.client, pending.asked)
+        app = (
+            None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
+        )
         asks = bool(has.passkeys and passkeys.domain)
         page = SecondFactorPage(
             action=way.leads(SECOND_FACTOR),
@@ -172,4 +174,4 @@ class SecondFactorEndpoint:
         status = _TOO_MANY if wait else _UNAUTHORIZED if wrong else 200
         headers = (("retry-after", str(wait)),) if wait else ()
         returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return site.page(request, page, status, app=app, returns_to=returns_to, headers=headers)
+        return site.page(request, page, status, returns_to=returns_to, headers=headers)

@@ -134,7 +134,9 @@ class SignInEndpoint:
         headers: Pairs = (),
     ) -> Response:
         pending, site = way.pending, self.site
-        app = None if pending is None else asking_app(pending.client, pending.asked)
+        app = (
+            None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
+        )
         passkeys, bound = site.factors.passkeys, site.cookies.browser_print(browser) or ""
         wait = 0 if refusal is None else refusal.retry_after
         page = SignInPage(
@@ -154,7 +156,7 @@ class SignInEndpoint:
         if wait:
             headers = (*headers, ("retry-after", str(wait)))
         returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return site.page(request, page, status, app=app, returns_to=returns_to, headers=headers)
+        return site.page(request, page, status, returns_to=returns_to, headers=headers)
 
 
 _NO_PASSKEY = Refusal(

@@ -1,0 +1,121 @@
+"""Copies of clients' logos: which are to be fetched, which failed, and the images themselves."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class WantedLogo:
+    """A logo to fetch from `source`, the client's logo_uri; `attempts` were begun so far."""
+
+    client_id: str
+    source: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Logos:
+    """At most one row per client. It belongs to one logo_uri and goes when that changes."""
+
+    db: Connection
+
+    def want(self, client_id: str) -> None:
+        """Have the client's logo fetched, unless its logo_uri is the same as before."""
+        self.db.send(
+            "DELETE FROM client_logos WHERE client_id = :id"
+            " AND source <> (SELECT logo_uri FROM clients WHERE id = :id)",
+            id=client_id,
+        )
+        self.db.send(
+            "INSERT INTO client_logos (client_id, source, attempts, due_at, failure)"
+            " SELECT id, logo_uri, 0, 0, '' FROM clients WHERE id = :id AND logo_uri <> ''"
+            " ON CONFLICT (client_id) DO NOTHING",
+            id=client_id,
+        )
+
+    def is_any_due(self, now: Instant) -> bool:
+        """Whether there is anything to fetch: a read, so that idle processes write nothing."""
+        found = self.db.row(
+            "SELECT client_id FROM client_logos WHERE due_at <= :now LIMIT 1", now=now
+        )
+        return found is not None
+
+    def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[WantedLogo]:
+        """At most `limit` that are due, and nobody else's before `until`."""
+        rows = self.db.rows(
+            "UPDATE client_logos SET due_at = :until, attempts = attempts + 1"
+            " WHERE due_at <= :now AND client_id IN"
+            " (SELECT client_id FROM client_logos WHERE due_at <= :now"
+            " ORDER BY due_at, client_id LIMIT :limit)"
+            " RETURNING client_id, source, attempts",
+            now=now,
+            until=until,
+            limit=limit,
+        )
+        return [WantedLogo(*row) for row in rows]
+
+    def keep(self, wanted: WantedLogo, name: str, image: bytes) -> bool:
+        """Store the copy under a new name. False if there is one or the logo_uri has changed."""
+        kept = self.db.run(
+            "UPDATE client_logos SET name = :name, image = :image, due_at = NULL, failure = ''"
+            " WHERE client_id = :client_id AND source = :source AND name IS NULL",
+            client_id=wanted.client_id,
+            source=wanted.source,
+            name=name,
+            image=b64encode(image).decode("ascii"),
+        )
+        return kept == 1
+
+    def fail(self, wanted: WantedLogo, check: str, due_at: Instant | None) -> bool:
+        """Say why it failed and when to try again. False if another attempt decides that."""
+        failed = self.db.run(
+            "UPDATE client_logos SET failure = :check, due_at = :due_at"
+            " WHERE client_id = :client_id AND source = :source AND name IS NULL"
+            " AND attempts = :attempts",
+            client_id=wanted.client_id,
+            source=wanted.source,
+            attempts=wanted.attempts,
+            check=check,
+            due_at=due_at,
+        )
+        return failed == 1
+
+    def drop(self, wanted: WantedLogo) -> bool:
+        """Forget it: this client's logo is not shown. False if its logo_uri has changed."""
+        dropped = self.db.run(
+            "DELETE FROM client_logos WHERE client_id = :client_id AND source = :source"
+            " AND name IS NULL",
+            client_id=wanted.client_id,
+            source=wanted.source,
+        )
+        return dropped == 1
+
+    def retry(self, client_id: str, now: Instant) -> bool:
+        """Fetch it again, now. False unless the last attempt failed."""
+        retried = self.db.run(
+            "UPDATE client_logos SET due_at = :now, attempts = 0, failure = ''"
+            " WHERE client_id = :client_id AND name IS NULL AND failure <> ''",
+            client_id=client_id,
+            now=now,
+        )
+        return retried == 1
+
+    def failure(self, client_id: str) -> str:
+        """The check that the last attempt failed; "" for none."""
+        row = self.db.row(
+            "SELECT failure FROM client_logos WHERE client_id = :client_id", client_id=client_id
+        )
+        return "" if row is None else str(row[0])
+
+    def image(self, name: str) -> bytes | None:
+        """The copy of this name."""
+        row = self.db.row("SELECT image FROM client_logos WHERE name = :name", name=name)
+        return None if row is None else b64decode(row[0])
+
+    def forget(self, client_id: str) -> None:
+        """Delete what there is of this client."""
+        self.db.send("DELETE FROM client_logos WHERE client_id = :client_id", client_id=client_id)

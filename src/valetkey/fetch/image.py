@@ -1,0 +1,96 @@
+"""Decode an image that a stranger supplied and encode it anew as a small WebP."""
+
+import warnings
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from valetkey.kernel.runtime import lazily
+
+if TYPE_CHECKING:
+    from PIL import Image, ImageOps
+else:
+    Image, ImageOps = lazily("PIL.Image"), lazily("PIL.ImageOps")
+
+SIDE = 128
+"""Pixels of each side of the copy."""
+
+LARGEST_COPY = 65_536
+"""Bytes of the copy."""
+
+MOST_PIXELS = 4_000_000
+"""Pixels of the original: 16 MB while it is decoded, whatever its file claims."""
+
+MEDIA_TYPE = "image/webp"
+"""What every copy is."""
+
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+_JPEG, _RIFF = b"\xff\xd8", b"RIFF"
+_SCAN = b"\xff\xda"
+_MOST_SCANS = 100
+
+
+class Unusable(Exception):
+    """The bytes are no image that can be shown; `check` says why, for the operator's record."""
+
+    def __init__(self, check: str) -> None:
+        """Say that `check` failed."""
+        super().__init__("these bytes are no usable image")
+        self.check = f"image.{check}"
+
+
+def small_copy(data: bytes) -> bytes:
+    """Return the first frame of a PNG, JPEG, GIF or WebP, fitted into 128 x 128, as WebP.
+
+    The content decides what it is, not a header or a name. Nothing but pixels survives: no
+    metadata, no profile, no trailing bytes. Takes up to a tenth of a second: call it on a thread.
+    Raises Unusable, for more than 4 million pixels before anything is decoded.
+    """
+    # Each scan of a progressive JPEG costs a pass over all pixels and as little as ten bytes.
+    if data.startswith(_JPEG) and data.count(_SCAN) > _MOST_SCANS:
+        raise Unusable("scans")
+    # The library sets aside the canvas of a WebP before it says how large that is.
+    if data.startswith(_RIFF) and _webp_pixels(data) > MOST_PIXELS:
+        raise Unusable("pixels")
+    # It speaks of sizes that are refused below.
+    warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+    try:
+        return _copied(data)
+    except Unusable:
+        raise
+    except Image.DecompressionBombError:
+        raise Unusable("pixels") from None
+    # Decoders of hostile bytes raise whatever they stumble over.
+    except Exception:  # noqa: BLE001
+        raise Unusable("type") from None
+
+
+def _copied(data: bytes) -> bytes:
+    with Image.open(BytesIO(data), formats=_FORMATS) as opened:
+        if opened.width * opened.height > MOST_PIXELS:
+            raise Unusable("pixels")
+        upright = ImageOps.exif_transpose(opened).convert("RGBA")
+    fitted = ImageOps.contain(upright, (SIDE, SIDE))
+    copy = Image.new("RGBA", (SIDE, SIDE))
+    copy.paste(fitted, ((SIDE - fitted.width) // 2, (SIDE - fitted.height) // 2))
+    encoded = BytesIO()
+    copy.save(encoded, "WEBP", quality=85)
+    if encoded.tell() > LARGEST_COPY:
+        raise Unusable("large")
+    return encoded.getvalue()
+
+
+def _webp_pixels(data: bytes) -> int:
+    """The pixels of the canvas that the header announces (RFC 9649 section 2)."""
+    kind, body = data[12:16], data[20:30]
+    if len(body) < 10:  # noqa: PLR2004 - what the longest of the three headers needs
+        raise Unusable("type")
+    if kind == b"VP8X":
+        width, height = int.from_bytes(body[4:7], "little"), int.from_bytes(body[7:10], "little")
+        return (width + 1) * (height + 1)
+    if kind == b"VP8 ":
+        width, height = int.from_bytes(body[6:8], "little"), int.from_bytes(body[8:10], "little")
+        return (width & 0x3FFF) * (height & 0x3FFF)
+    if kind == b"VP8L":
+        bits = int.from_bytes(body[1:5], "little")
+        return ((bits & 0x3FFF) + 1) * ((bits >> 14 & 0x3FFF) + 1)
+    raise Unusable("type")

@@ -1,0 +1,72 @@
+"""Copies of logos, on each engine: who fetches, whose copy stays, and what a race leaves."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from valetkey.authorization.storage.register.logos import WantedLogo
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.upkeep.logos import drop_unshown
+from valetkey.kernel.secret import Fingerprint
+from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory, client
+
+URI = "https://app.example/logo.png"
+PRINTER = client()
+WANTED = WantedLogo(PRINTER.id, URI, 1)
+
+
+@pytest.fixture
+def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
+    memory = Memory(database_url, tmp_path)
+    memory.write(lambda tx: tx.clients.change(replace(PRINTER, logo_uri=URI)))
+    yield memory
+    memory.close()
+
+
+def test_one_of_many_is_given_a_logo_to_fetch(memory: Memory) -> None:
+    assert memory.read(lambda tx: tx.logos.is_any_due(NOW))
+    given = memory.contend(lambda tx, _: list(tx.logos.lease(NOW, LATER, 10)))
+    assert sorted(map(len, given)) == [0] * (THREADS - 1) + [1]
+    assert [each for some in given for each in some] == [WANTED]
+    assert not memory.read(lambda tx: tx.logos.is_any_due(NOW))
+
+
+def test_one_of_many_copies_is_kept_and_none_of_another_address(memory: Memory) -> None:
+    other = replace(WANTED, source="https://app.example/other.png")
+    assert not memory.write(lambda tx: tx.logos.keep(other, "other", b"other"))
+    kept = memory.contend(lambda tx, n: tx.logos.keep(WANTED, f"name{n}", b"%d" % n))
+    assert sum(kept) == 1
+    winner = kept.index(True)
+    assert memory.read(lambda tx: tx.logos.image(f"name{winner}")) == b"%d" % winner
+    found = memory.read(lambda tx: tx.clients.find(PRINTER.id))
+    assert found is not None
+    assert found.logo == f"name{winner}"
+    # Nothing is undone by an attempt that comes late.
+    assert not memory.write(lambda tx: tx.logos.fail(WANTED, "late", None))
+    assert not memory.write(lambda tx: tx.logos.drop(WANTED))
+    assert not memory.write(lambda tx: tx.logos.retry(PRINTER.id, NOW))
+
+
+def test_client_that_is_verified_at_this_moment_keeps_its_logo(memory: Memory) -> None:
+    prints = Fingerprint("token"), Fingerprint("looks")
+    memory.write(lambda tx: tx.registrations.add(PRINTER.id, *prints, NOW))
+
+    def race(tx: Transaction, number: int) -> None:
+        if number % 2:
+            tx.clients.verify(PRINTER.id, NOW)
+        else:
+            drop_unshown(tx, WANTED)
+
+    for _ in range(8):
+        memory.write(lambda tx: tx.clients.unverify(PRINTER.id))
+        memory.write(lambda tx: tx.logos.want(PRINTER.id))
+        memory.contend(race)
+        assert memory.read(lambda tx: tx.logos.is_any_due(NOW))
+
+
+def test_removed_client_leaves_no_image(memory: Memory) -> None:
+    assert memory.write(lambda tx: tx.logos.keep(WANTED, "name", b"image"))
+    memory.write(lambda tx: tx.clients.remove(PRINTER.id, NOW))
+    assert memory.read(lambda tx: tx.logos.image("name")) is None
