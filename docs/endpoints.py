@@ -32,7 +32,7 @@ SENTENCES = {
     "/oauth/authorize": "Where an application sends people to ask them (RFC 6749 section 3.1).",
     "/oauth/token": "Tokens for every grant type (RFC 6749 section 3.2).",
     "/token": "Tokens for client credentials alone.",
-    "/oauth/revoke": "Ends a token and what hangs on it (RFC 7009).",
+    "/oauth/revoke": "Ends an access token, or by its refresh token a whole grant (RFC 7009).",
     "/oauth/introspect": "What a token is worth now (RFC 7662); signed, if asked for (RFC 9701).",
     "/oauth/register": "An application registers itself, where that is on (RFC 7591).",
     "/oauth/register/{client_id}": "It reads, changes, removes its registration (RFC 7592).",

@@ -139,8 +139,27 @@ def test_ca_07_loose_headers_are_refused(world: World, value: str) -> None:
 def test_ca_10_an_assertion_proves_a_client(world: World) -> None:
     answer = _by_assertion(world, _assertion(world))
     answer.ok()
-    for audience in (f"{world.auth}/oauth/token", [world.auth, "https://other.example"]):
+    both = [world.auth, f"{world.auth}/oauth/token"]
+    for audience in (*both, both, [world.auth]):
         _by_assertion(world, _assertion(world, {"aud": audience})).ok()
+
+
+def test_ca_10_assertion_names_issuer_or_token_endpoint_and_nothing_else(world: World) -> None:
+    for audience in (
+        [world.auth, "https://other.example"],
+        ["https://other.example", f"{world.auth}/oauth/token"],
+        [world.auth, f"{world.auth}/oauth/introspect"],
+        f"{world.auth}/oauth/introspect",
+        f"{world.auth}/oauth/revoke",
+        f"{world.auth}/",
+        [world.auth, 7],
+        [],
+    ):
+        _by_assertion(world, _assertion(world, {"aud": audience})).refused(401, "invalid_client")
+    for path in ("/oauth/introspect", "/oauth/revoke"):
+        own = _assertion(world, {"aud": world.auth + path})
+        _by_assertion(world, own, path, token="x").refused(401, "invalid_client")
+        assert _by_assertion(world, _assertion(world), path, token="x").status == 200
 
 
 def test_ca_10_an_assertion_names_its_client_by_itself(world: World) -> None:

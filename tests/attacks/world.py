@@ -244,6 +244,7 @@ class Answer:
         """TOK of the catalogue: JSON, not to be stored, with the reason and where it is told."""
         assert (self.status, self.json.get("error")) == (status, code), self.response.text
         assert self.response.headers["cache-control"] == "no-store"
+        assert self.response.headers["pragma"] == "no-cache"
         assert self.response.headers["content-type"] == "application/json"
         assert self.json["error_description"]
         reference = self.json["reference"]

@@ -9,12 +9,31 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 LONGEST = 2_000
 """Bytes in a redirect URI or a server's URL."""
+
+ANSWERED_BY = frozenset(
+    {
+        "access_token",
+        "code",
+        "error",
+        "error_description",
+        "error_uri",
+        "expires_in",
+        "id_token",
+        "iss",
+        "response",
+        "scope",
+        "session_state",
+        "state",
+        "token_type",
+    }
+)
+"""The parameters of authorization responses (RFC 6749, RFC 9207, OpenID Connect, JARM)."""
 
 # Every character of RFC 3986 but `#` and `*`, each `%` with its two digits.
 _REST = r"(?:[A-Za-z0-9\-._~!$&'()+,;=:@/?]|%[0-9A-Fa-f]{2})*"
@@ -60,14 +79,23 @@ class Web:
         return f"{self.scheme}://{self.host}" + ("" if self.port == usual else f":{self.port}")
 
 
-def check_redirect_uri(text: str, *, native: bool, own_origins: Collection[str] = ()) -> None:
+def check_redirect_uri(
+    text: str,
+    *,
+    native: bool,
+    own_origins: Collection[str] = (),
+    answered_by: Collection[str] = ANSWERED_BY,
+) -> None:
     """Refuse a redirect URI that may not be registered (security 6; RFC 9700 section 2.1).
 
     Allowed: https; http on 127.0.0.1, [::1] or localhost; for native apps also a private scheme
     with a dot in it. ASCII, at most 2,000 bytes, scheme and host in lower case, no user name, no
-    fragment, no wildcard, and not on one of the server's `own_origins`.
+    fragment, no wildcard, not on one of the server's `own_origins`, and no parameter of its own
+    that is one of `answered_by`.
     """
     _check_characters(text)
+    if answer_parameters(text, answered_by):
+        raise _refused("answer", "its query must not have what answers bring, such as state")
     if _PRIVATE.fullmatch(text):
         if not native:
             raise _refused("scheme", "only native apps may use a private scheme")
@@ -79,6 +107,14 @@ def check_redirect_uri(text: str, *, native: bool, own_origins: Collection[str] 
         raise _refused("http", "http is only for 127.0.0.1, [::1] and localhost; use https")
     if _place(web) in {_place(own) for own in map(take_apart, own_origins) if own}:
         raise _refused("own", "it leads back to this server")
+
+
+def answer_parameters(text: str, answered_by: Collection[str] = ANSWERED_BY) -> list[str]:
+    """The parameters in the query of a redirect URI that an answer would bring again."""
+    pairs = re.split("[&;]", text.partition("?")[2])
+    # As a client reads them: "%73tate" is state.
+    names = {unquote_plus(pair.partition("=")[0]) for pair in pairs}
+    return sorted(names.intersection(answered_by))
 
 
 def matches_redirect_uri(registered: str, presented: str, *, native: bool) -> bool:

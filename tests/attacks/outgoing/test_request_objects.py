@@ -143,35 +143,24 @@ def test_response_mode_inside_a_refused_object_decides_how_the_error_travels(
         forged = _signed(it, name, by=fresh_key(), response_mode=mode)
         over = _signed(it, name, exp=1, response_mode=mode)
         there.at["/r"] = Page(forged.encode(), _TYPE)
-        for said in (
-            {"request": unsigned},
-            {"request": forged},
-            {"request": over},
-            {"request": over, "response_mode": "query"},
-            {"request_uri": at},
-        ):
+        beside = {"request": over, "response_mode": "query"}
+        alone = [{"request": each} for each in (unsigned, forged, over)]
+        for said in (*alone, beside, {"request_uri": at}):
             answer = ask(**said)
             if mode == "fragment":
-                parts = urlsplit(answer.headers["location"])
-                assert not parts.query
-                told = dict(parse_qsl(parts.fragment))
+                told = dict(parse_qsl(urlsplit(answer.headers["location"]).fragment))
             else:
                 assert answer.status_code == 200
                 told = dict(re.findall(r'name="(\w+)"\s+value="([^"]*)"', answer.text))
                 assert f'action="{CALLBACK}"' in answer.text
             assert told["error"].startswith(("invalid_request", "request_not_supported")), told
-            # What the object says of state counts where nothing stands beside it.
             assert told["state"] == "inside"
-            assert "reference" not in told
-    # It says nothing of where: an address that is only inside proves nothing.
-    forged = _signed(it, name, by=fresh_key(), response_mode="form_post")
-    evil = ask(request=forged, redirect_uri="https://evil.example/cb")
-    assert evil.status_code == 400
-    # Nor may it bring what is no mode, or a token's answer into a query.
-    for unknown in ("nonsense", 7, ["query"]):
-        odd = _signed(it, name, by=fresh_key(), response_mode=unknown, response_type="token")
-        told = it.ask(name, request=odd, **_OUTSIDE)
-        assert told["error"] == "invalid_request_object"
+    # Where it goes is a registered address, wherever it stands.
+    forged = _signed(it, name, by=fresh_key())
+    assert it.ask(name, request=forged, scope="openid")["at"] == CALLBACK
+    evil_inside = _signed(it, name, by=fresh_key(), redirect_uri="https://evil.example/cb")
+    assert it.ask(name, request=evil_inside, scope="openid")["page"] == "400"
+    assert ask(request=forged, redirect_uri="https://evil.example/cb").status_code == 400
 
 
 def test_what_is_not_text_is_the_parameter_that_it_would_have_been(it: Apps, name: str) -> None:
@@ -212,8 +201,6 @@ def test_a_shared_secret_signs_where_it_was_registered_to(it: Apps, name: str) -
     silent = f"{name}-silent"
     it.app(silent, SECRET, id_token_signed_response_alg="HS256")
     _understood(it.ask(silent, request=sign_shared(_inside(it, silent), Secret(SECRET))))
-    wrong = sign_shared(_inside(it, silent), Secret(SECRET + "x"))
-    _broken(it.ask(silent, request=wrong, **_OUTSIDE))
     other = f"{name}-other"
     it.app(other)
     for secret in (SECRET, jwks(it.key).decode(), it.key.public.text()):

@@ -31,6 +31,67 @@ def test_ru_31_wildcards(anybody: Applicant, uri: str) -> None:
         anybody.register(post_logout_redirect_uris=[uri]).refused(400, _INVALID)
 
 
+_BROUGHT = (
+    "code", "state", "iss", "error", "error_description", "error_uri", "access_token", "token_type",
+    "expires_in", "scope", "id_token", "session_state", "response",
+)  # fmt: skip
+
+
+def test_ru_33_redirect_uri_with_a_parameter_of_answers(anybody: Applicant) -> None:
+    base = "https://app.example/cb"
+    with anybody.nothing_changes():
+        for name in _BROUGHT:
+            for query in (f"{name}=x", f"a=1&{name}=", f"%{ord(name[0]):02x}{name[1:]}=x", name):
+                answer = anybody.register(redirect_uris=[base, f"{base}?{query}"])
+                answer.refused(400, "invalid_redirect_uri")
+        for field, name in (
+            ("post_logout_redirect_uris", "state"),
+            ("post_logout_redirect_uris", "a&state"),
+        ):
+            anybody.register(**{field: [f"{base}?{name}"]}).refused(400, _INVALID)
+        for field, name in (("frontchannel_logout_uri", "sid"), ("initiate_login_uri", "iss")):
+            anybody.register(**{field: f"{base}?{name}=1"}).refused(400, _INVALID)
+    record = anybody.registered(redirect_uris=[f"{base}?tenant=1"])
+    with anybody.nothing_changes():
+        said = {"client_id": record["client_id"], "redirect_uris": [f"{base}?state=1"]}
+        anybody.manage(record, "PUT", said).refused(400, "invalid_redirect_uri")
+
+
+def test_xs_02_name_of_a_verified_app_or_one_that_looks_like_it(anybody: Applicant) -> None:
+    registered = [anybody.registered(client_name=name) for name in ("Acme Pilot", "Other")]
+    servers = anybody.servers
+    assert servers.write(
+        lambda tx: tx.clients.verify(registered[0]["client_id"], servers.clock.now())
+    )
+    alike = (
+        "Acme Pilot",
+        "ACME  pilot!",
+        "\u0410cme Pilot",  # a Cyrillic capital
+        "\u0430\u0441\u043c\u0435 \u0440\u0456\u04cf\u043e\u0442",  # Cyrillic throughout
+        "Acrne Pi1ot",
+        "Acme PiIot",
+        "\uff21cme Pilot",
+        "\u00c1cme Pil\u00f6t",
+    )
+    with anybody.nothing_changes():
+        for name in alike:
+            anybody.register(client_name=name).refused(400, _INVALID)
+            said = {
+                "client_id": registered[1]["client_id"],
+                "client_name": name,
+                "redirect_uris": ["https://app.example/cb"],
+            }
+            anybody.manage(registered[1], "PUT", said).refused(400, _INVALID)
+    # The app itself keeps its name, and another name is anybody's.
+    said = {
+        "client_id": registered[0]["client_id"],
+        "client_name": "Acme pilot",
+        "redirect_uris": ["https://app.example/cb"],
+    }
+    assert anybody.manage(registered[0], "PUT", said).status == 200
+    anybody.registered(client_name="Acme Copilot")
+
+
 def test_ru_39_this_servers_own_addresses(anybody: Applicant) -> None:
     auth, api = anybody.servers.auth_url, anybody.servers.api_url
     with anybody.nothing_changes():

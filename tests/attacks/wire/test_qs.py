@@ -47,12 +47,26 @@ def test_qs_01_every_grant_of_the_specification_works_in_the_query(world: World)
     _noticed(world.post("/oauth/token", query=again))
     assert _sightings(world, "web1") == before + 2
     _noticed(world.post("/token", query=_query("svc1", grant_type="client_credentials")))
-    person = {"username": "alice", "password": PASSWORD}
-    _noticed(world.post("/oauth/token", query=_query("old1", grant_type="password", **person)))
+
+
+def test_qs_02_password_of_a_user_in_the_query_is_refused_for_every_profile(world: World) -> None:
+    person = {"grant_type": "password", "username": "alice", "password": PASSWORD}
+    for client_id in ("old1", "strict1"):
+        query = _query(client_id, **person)
+        answer = world.post("/oauth/token", query=query)
+        answer.refused(400, "invalid_request")
+        assert PASSWORD not in answer.response.text
+    # Where it has no meaning, it is as exposed.
+    query = _query("svc1", grant_type="client_credentials", password=PASSWORD)
+    world.post("/token", query=query).refused(400, "invalid_request")
+    for path in ("/oauth/introspect", "/oauth/revoke"):
+        query = _query(token="x", password=PASSWORD)
+        world.post(path, query=query).refused(400, "invalid_request")
+    world.token("old1", **person).ok()
 
 
 def test_qs_01_a_modern_client_is_refused_and_nothing_is_spent(world: World) -> None:
-    code = world.code("strict1")
+    code, before = world.code("strict1"), _sightings(world, "strict1")
     redeem = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
     with world.nothing_changes():
         answer = world.post("/oauth/token", query=_query("strict1", **redeem))
@@ -61,7 +75,7 @@ def test_qs_01_a_modern_client_is_refused_and_nothing_is_spent(world: World) -> 
             answer = world.post(path, query=_query("strict1", token="x"))
             answer.refused(400, "invalid_request")
     # Refused or not, its secret was in a URL three times.
-    assert _sightings(world, "strict1") == 3
+    assert _sightings(world, "strict1") == before + 3
     world.exchange(code, "strict1").ok()
 
 

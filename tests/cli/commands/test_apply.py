@@ -189,6 +189,10 @@ def test_it_works_while_the_servers_run_and_counts_at_once(tmp_path: Path) -> No
         (FILE.replace("1001", '"1001"'), "users[1].uid"),
         (FILE.replace("1001", "0"), "users[1].uid"),
         (FILE.replace("https://app", "http://app"), 'clients[1].redirect_uris[1]: "http://app'),
+        (
+            FILE.replace("https://app.example/cb", "https://app.example/cb?state=1"),
+            "its query must not have what answers bring",
+        ),
         (FILE.replace("battery staple", "\\u0000 staple"), "users[1].password"),
         (FILE.replace("correct horse battery staple", "short"), "at least 8 characters"),
         (FILE.replace('username = "ada"', ""), "users[1]: it has no username"),

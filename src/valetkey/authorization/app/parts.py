@@ -104,7 +104,5 @@ def make_door(foundation: Foundation, directory: ClientDirectory, uses: SecretUs
             issuer,
             f"{issuer}/oauth/token",
             f"{issuer}/token",
-            f"{issuer}/oauth/introspect",
-            f"{issuer}/oauth/revoke",
         ),
     )

@@ -1,6 +1,7 @@
 """What both kinds of signed assertion have in common (RFC 7521 section 4.2, RFC 7523 section 3)."""
 
 from collections.abc import Callable
+from typing import cast
 
 from valetkey.authorization.client_authentication.method import Means, Presented, not_proven
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
@@ -71,6 +72,11 @@ def judge(
         problem = refused.refusal
         return not_proven(f"assertion.{problem.check}", problem.expected, problem.received)
     jti, expires_at = claims.get("jti"), claims.get("exp")
+    named = claims.get("aud")
+    listed = cast("list[object]", named) if isinstance(named, list) else [named]
+    # For others too means that others can present it here (RFC 7523 section 3, rule 3).
+    if not all(name in presented.audiences for name in listed):
+        return not_proven("assertion.audience", " or ".join(presented.audiences), "others as well")
     if claims.get("sub") != client.id:
         return not_proven("assertion.subject", client.id, "another subject")
     if not isinstance(expires_at, int) or expires_at > presented.now + _LONGEST_LIFE + LEEWAY:

@@ -32,6 +32,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
     Fault,
 )
 from valetkey.authorization.protocol.register.keys import as_document
+from valetkey.authorization.protocol.register.names import alike
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place
@@ -42,6 +43,9 @@ from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
 
 OWN_DOORS = frozenset({"registration", "api"})
 """The doors at which clients change themselves."""
+
+UNSEEN_DOORS = OWN_DOORS | {"portal"}
+"""The doors of clients that no operator looked at: none is called like a verified one."""
 
 OPERATORS_DOORS = frozenset({"admin", "cli", "start"})
 """The doors of those who may say that they know who is behind a client."""
@@ -92,6 +96,7 @@ class Registrar:
         if not needs and secret is not None:
             faults.append(Fault("client_secret", "this client does not authenticate by a secret"))
         faults += secret_faults(secret)
+        faults += self._name_faults(tx, metadata.name, "")
         if faults:
             return tuple(faults)
         client = self._client(metadata, client_id, now)
@@ -122,6 +127,8 @@ class Registrar:
         )
         if self.door in OWN_DOORS and (faults := _naming_faults(client, wanted)):
             return faults
+        if wanted.name != client.name and (faults := self._name_faults(tx, wanted.name, client.id)):
+            return faults
         changed = changed_fields(client, wanted)
         if not changed:
             return client
@@ -136,6 +143,12 @@ class Registrar:
             tx.events.add(ClientVerificationEnded(client.id, "changed"), now)
             return replace(wanted, verified_at=None)
         return wanted
+
+    def _name_faults(self, tx: Transaction, name: str, but: str) -> Faults:
+        """Why a client that nobody looked at may not be called so, beside the one that it is."""
+        if self.door not in UNSEEN_DOORS or not alike(name, tx.clients.verified_names(but)):
+            return ()
+        return (Fault("name", "another one: a verified app is called so"),)
 
     def issue_secret(
         self,

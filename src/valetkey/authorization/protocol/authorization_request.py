@@ -76,6 +76,7 @@ LONGEST_HINT = 6_000
 """Characters in an `id_token_hint`."""
 
 _OFFLINE = Scope.of(OFFLINE_ACCESS)
+_OPENID = Scope.of(OPENID)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CLIENT_ID = re.compile(r"[\x20-\x7e]+")
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -206,7 +207,7 @@ def parse(
             expected=resource,
             received="another resource",
         )
-    scope = _scope(parameters.get("scope", ""), client, known, response_type)
+    scope = _scope(parameters.get("scope", ""), client, known, response_type, returns)
     return AuthorizationRequest(
         client_id=client.id,
         response_type=response_type,
@@ -283,10 +284,22 @@ def _nonce(text: str, response_type: ResponseType) -> str:
     return text
 
 
-def _scope(text: str, client: Client, known: Collection[str], response_type: ResponseType) -> Scope:
+def _default_scope(client: Client, allowed: Scope, *, is_named: bool) -> Scope:
+    default = (client.default_scope & allowed) or allowed
+    # A request that does not name its redirect URI is no sign-in (Core section 3.1.2.1).
+    return default if is_named else default - _OPENID
+
+
+def _scope(
+    text: str,
+    client: Client,
+    known: Collection[str],
+    response_type: ResponseType,
+    returns: ReturnAddress,
+) -> Scope:
     names = (client.scope - CLIENT_SCOPE).names
     allowed = Scope(tuple([name for name in names if name in known]))
-    wanted = Scope.parse(text) or ((client.default_scope & allowed) or allowed)
+    wanted = Scope.parse(text) or _default_scope(client, allowed, is_named=returns.given)
     if not wanted or not wanted <= allowed:
         _refuse(
             "scope names something that this app cannot ask a person for",

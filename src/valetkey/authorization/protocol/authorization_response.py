@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.response_type import ResponseMode, mode_of_answer
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import append_query, with_fragment
@@ -51,7 +52,9 @@ def prove(parameters: Mapping[str, str], client: Client, also: str = "") -> Retu
         state = None
     presented = parameters.get("redirect_uri")
     if presented is None:
-        if len(client.redirect_uris) == 1:
+        # A sign-in must name it (OpenID Connect Core 3.1.2.1); else the only one is meant.
+        is_openid = OPENID in parameters.get("scope", "").split(" ")
+        if len(client.redirect_uris) == 1 and not is_openid:
             return ReturnAddress(client.redirect_uris[0], False, mode, state)
         _unproven("redirect_uri is missing", "redirect_uri.missing", client, "nothing")
     if not (also and presented == also) and not client.registered_redirect_uri(presented):

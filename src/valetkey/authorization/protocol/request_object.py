@@ -76,14 +76,15 @@ def way_back(parameters: Mapping[str, str], token: str) -> dict[str, str]:
     """The parameters that decide how the refusal of an object travels.
 
     The object is not proven, so from inside comes only what anybody could have sent beside it:
-    `response_mode`, and where none is beside it `response_type` and `state`. No redirect URI.
+    `response_mode`, and where none is beside it the others. A redirect URI has to be registered,
+    wherever it stands.
     """
     parts = token.split(".", _DOTS) if len(token) <= jwt.LONGEST else []
     payload = from_base64url(parts[1]) if len(parts) > 1 else None
     claims = (read_object(payload) if payload is not None else None) or {}
     inside = {
         name: value
-        for name in ("response_mode", "response_type", "state")
+        for name in ("response_mode", "response_type", "redirect_uri", "state")
         if isinstance(value := claims.get(name), str) and value
     }
     mode = {name: value for name, value in inside.items() if name == "response_mode"}

@@ -18,6 +18,7 @@ from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.url import answer_parameters
 
 
 async def register(settings: Settings) -> AsyncIterator[Finding]:
@@ -101,6 +102,13 @@ def _client(client: Client, sighting: QuerySighting | None) -> Iterator[Finding]
         if client.may_use(grant_type):
             off = f"Off: valetkey client allow-{grant_type} {client.id} --off"
             yield mind(about, clients.COSTS[grant_type], off)
+    for uri in client.redirect_uris:
+        if taken := answer_parameters(uri):
+            yield mind(
+                about,
+                f"its redirect URI {uri} has {', '.join(taken)}, which answers bring again",
+                f"Register it without: valetkey client change {client.id}",
+            )
     if sighting is not None:
         times = "once" if sighting.requests == 1 else f"{sighting.requests} times"
         yield mind(

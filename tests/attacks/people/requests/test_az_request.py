@@ -1,7 +1,7 @@
 """AZ: authorization requests that are wrong, and who is told."""
 
 import re
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import pytest
 
@@ -327,6 +327,42 @@ def test_az_12_what_is_unknown_is_ignored_and_never_shown(world: World) -> None:
         page = world.ask(Person(world.auth), **{name: "Your account is hacked, call evil"})
         assert page.status == 200
         assert "hacked" not in page.body
+
+
+def test_az_12_unknown_parameter_called_like_one_of_ours_is_ignored(world: World) -> None:
+    alice = signed_in(world)
+    for name in ("interaction", "trial", "csrf", "decision", "reference"):
+        for value in ("x", "%00"):
+            page = world.ask(alice, state="abc", prompt="none", **{name: value})
+            plain = world.ask(alice, state="abc", prompt="none")
+            assert page.told["state"] == "abc"
+            assert page.told.keys() == plain.told.keys()
+            assert page.told.get("error") == plain.told.get("error")
+    # One of another request, sealed by us: the parameters beside it are what is asked.
+    sealed = parse_qsl(urlsplit(world.ask(Person(world.auth)).url).query)
+    assert dict(sealed)["interaction"]
+    page = world.ask(alice, state="mine", prompt="none", interaction=dict(sealed)["interaction"])
+    assert page.told["state"] == "mine"
+
+
+def test_az_04_sign_in_must_name_its_redirect_uri_and_plain_oauth_need_not(world: World) -> None:
+    world.client("plain1", scopes=("openid", "read"))
+    alice = signed_in(world)
+    for scope in ("openid", "read openid"):
+        for mode in ("", "fragment", "form_post"):
+            page = world.ask(alice, "plain1", redirect_uri="", scope=scope, response_mode=mode)
+            shown(page, 400, "invalid_request")
+    page = world.ask(alice, "plain1", scope="openid", prompt="none")
+    assert page.told["error"] == "consent_required"
+    # Without it, one that is registered is meant (RFC 6749 section 3.1.2.3).
+    code = world.allow("plain1", redirect_uri="", scope="read").told["code"]
+    said = world.exchange(code, "plain1", redirect_uri="").json
+    assert said["scope"] == "read"
+    # And what is left out makes no sign-in of it.
+    code = world.allow("plain1", redirect_uri="", scope="").told["code"]
+    said = world.exchange(code, "plain1", redirect_uri="").json
+    assert said["scope"] == "read"
+    assert "id_token" not in said
 
 
 def test_az_14_scope_is_what_was_allowed_each_once(world: World) -> None:

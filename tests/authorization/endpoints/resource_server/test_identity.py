@@ -195,6 +195,8 @@ def test_a_client_without_redirect_uris_puts_back_what_it_read(tmp_path: Path) -
     ("verb", "changes", "pointers"),
     [
         ("change", {"redirect_uri": "http://evil.example/cb"}, {"/redirect_uri"}),
+        ("change", {"redirect_uri": f"{CALLBACK}?code=x"}, {"/redirect_uri"}),
+        ("replace", {"redirect_uri": f"{CALLBACK}?iss", "description": ""}, {"/redirect_uri"}),
         ("change", {"redirect_uri": ""}, {"/redirect_uri"}),
         ("change", {"redirect_uris": []}, {"/redirect_uris"}),
         ("change", {"redirect_uris": ["https://a.example/", "x"]}, {"/redirect_uris/1"}),

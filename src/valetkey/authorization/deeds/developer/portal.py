@@ -14,7 +14,7 @@ from valetkey.authorization.model.register.client import BY_SECRET, Client, Gran
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
-from valetkey.authorization.protocol.register.names import alike, name_fault
+from valetkey.authorization.protocol.register.names import name_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.kernel.moment import Instant
@@ -155,8 +155,6 @@ class Portal:
             detail = name_fault(wish.name, self.reserved_names)
             if detail:
                 found.append(Fault("name", detail))
-            elif alike(wish.name, tx.clients.verified_names(before.id if before else "")):
-                found.append(Fault("name", "another one: a verified app is called so"))
         known = {*self.offered_scopes, *(before.scope if before is not None else ())}
         if not set(wish.scopes) <= known:
             found.append(Fault("scopes", "only what can be registered here"))

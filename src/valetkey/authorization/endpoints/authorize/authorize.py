@@ -106,7 +106,6 @@ class Authorize:
             try:
                 said = understood(await self.site.requests.resolve(said, client, request.at))
             except Refused as refused:
-                # Only what came beside the object may say where its refusal goes.
                 if isinstance(refused, ObjectRefused):
                     said = understood(refused.parameters)
                 client, returns = await find_and_prove(self.site, said)

@@ -58,9 +58,8 @@ class RequestObjects:
         `request_uri_not_supported` for what this client did not register (unsigned objects,
         addresses), `invalid_request_uri` for another address than the registered ones or one that
         gives nothing, and `invalid_request_object` for everything else. What is refused may be
-        told to the client where the parameters beside the object prove a redirect URI, and
-        otherwise only to the person; one that is only inside proves nothing. Of an object that is
-        there, ObjectRefused says how the refusal travels.
+        told to the client where a redirect URI is proven, and otherwise only to the person. Of an
+        object that is there, ObjectRefused says how the refusal travels.
         """
         if REQUEST not in parameters and REQUEST_URI not in parameters:
             return dict(parameters)

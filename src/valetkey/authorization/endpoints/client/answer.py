@@ -12,6 +12,9 @@ ANY_ORIGIN: Pairs = (("access-control-allow-origin", "*"),)
 """Pages of every origin may read the answer: it is worth a code, a token or a secret, and
 cookies are never looked at."""
 
+NOT_STORED: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"))
+"""Nobody keeps it, also who knows HTTP/1.0 alone (RFC 6749 section 5.1)."""
+
 
 def preflight(methods: Iterable[str]) -> Endpoint:
     """What a browser is told that asks before a page of another origin may call (Fetch)."""
@@ -60,7 +63,7 @@ class ClientRefusal:
             "error_uri": explained_at(self.issuer, refusal.code, reference),
             "reference": reference,
         }
-        headers: list[tuple[str, str]] = [("cache-control", "no-store"), *ANY_ORIGIN]
+        headers: list[tuple[str, str]] = [*NOT_STORED, *ANY_ORIGIN]
         if refusal.code is ErrorCode.INVALID_CLIENT:
             headers.append(("www-authenticate", f'Basic realm="{self.issuer}", charset="UTF-8"'))
         if refusal.code is ErrorCode.INVALID_TOKEN:

@@ -83,7 +83,20 @@ def _note(proven: Authenticated, asked: Asked, now: Instant, tx: Transaction) ->
 
 
 def require_query_allowed(asked: Asked, proven: Authenticated) -> None:
-    """Refuse parameters in the URL unless the client's profile allows them (security 10)."""
+    """Refuse parameters in the URL unless the client's profile allows them (security 10).
+
+    No profile allows a user's password there: it is not the client's to expose.
+    """
+    if asked.in_query and "password" in asked.parameters:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "a user's password never goes into the query string; send it in the body",
+                "request.query_password",
+                "password in the body",
+                "password in the query string",
+            )
+        )
     if asked.in_query and not proven.client.profile.token_parameters_in_query:
         raise Refused(
             Refusal(

@@ -24,10 +24,15 @@ def is_link(uri: str) -> bool:
     return len(uri) <= LONGEST and _LINK.fullmatch(uri) is not None
 
 
-def return_fault(uri: str, *, native: bool, own_origins: Collection[str]) -> str:
-    """Why browsers may not be sent there, held to what holds for redirect URIs; "" if they may."""
+def return_fault(
+    uri: str, *, native: bool, own_origins: Collection[str], answered_by: Collection[str]
+) -> str:
+    """Why browsers may not be sent there, held to what holds for redirect URIs; "" if they may.
+
+    `answered_by` are the parameters that they bring.
+    """
     try:
-        check_redirect_uri(uri, native=native, own_origins=own_origins)
+        check_redirect_uri(uri, native=native, own_origins=own_origins, answered_by=answered_by)
     except Refused as refused:
         return refused.refusal.description
     return ""

@@ -3,6 +3,8 @@
 import unicodedata
 from collections.abc import Collection
 
+from valetkey.authorization.protocol.register.look_alikes import letters_of, shape_of
+
 RESERVED = ("valetkey", "administrator", "system", "security", "support")
 """Words by which people would take an application for this server or for who runs it."""
 
@@ -17,21 +19,19 @@ def name_fault(name: str, reserved: Collection[str]) -> str:
             return "each word in one script: letters of different scripts look alike"
     if any(unicodedata.category(letter) in {"Cf", "Co", "Cn", "Me"} for letter in name):
         return "characters that can be seen"
-    folded = _folded(name)
-    if any(taken and taken in folded for taken in map(_folded, reserved)):
-        return "another one: this name would make people think of this server"
+    for seen in (letters_of, shape_of):
+        shown = seen(name)
+        if any(taken and taken in shown for taken in map(seen, reserved)):
+            return "another one: this name would make people think of this server"
     return ""
 
 
 def alike(name: str, others: Collection[str]) -> bool:
-    """Whether people would take one of these names for this one: the same letters and digits."""
-    folded = _folded(name)
-    return bool(folded) and any(folded == _folded(other) for other in others)
-
-
-def _folded(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", text).casefold()
-    return "".join(letter for letter in plain if letter.isalnum())
+    """Whether people would take one of these names for this one: same letters, or same shapes."""
+    letters, shape = letters_of(name), shape_of(name)
+    return bool(letters) and any(
+        letters == letters_of(other) or shape == shape_of(other) for other in others
+    )
 
 
 def _script(letter: str) -> str:

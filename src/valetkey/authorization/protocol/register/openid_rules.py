@@ -147,7 +147,7 @@ class OpenIdRules:
         if uri := openid.frontchannel_logout_uri:
             # Without own origins: to be on one of the client's own origins is stricter.
             own = {origin_of(redirect) for redirect in client.redirect_uris}
-            if fault := return_fault(uri, native=False, own_origins=()):
+            if fault := return_fault(uri, native=False, own_origins=(), answered_by=("iss", "sid")):
                 yield "frontchannel_logout_uri", fault
             elif origin(uri) not in own:
                 detail = "an address with the scheme, host and port of one of the redirect URIs"
@@ -166,7 +166,13 @@ class OpenIdRules:
             yield field, f"at most {MOST_ADDRESSES}, each only once"
             return
         for number, uri in enumerate(uris):
-            if fault := return_fault(uri, native=client.is_native, own_origins=self.own_origins):
+            fault = return_fault(
+                uri,
+                native=client.is_native,
+                own_origins=self.own_origins,
+                answered_by=("state",),
+            )
+            if fault:
                 yield f"{field}/{number}", fault
 
     def _addresses(self, client: Registrant) -> Iterator[Wrong]:
@@ -174,7 +180,12 @@ class OpenIdRules:
         if openid.client_uri and not is_link(openid.client_uri):
             yield "client_uri", "an https address"
         uri = openid.initiate_login_uri
-        if uri and (fault := return_fault(uri, native=False, own_origins=self.own_origins)):
+        brought = ("iss", "login_hint", "target_link_uri")
+        if uri and (
+            fault := return_fault(
+                uri, native=False, own_origins=self.own_origins, answered_by=brought
+            )
+        ):
             yield "initiate_login_uri", fault
         uris = openid.request_uris
         if len(uris) > MOST_ADDRESSES or len(set(uris)) != len(uris):

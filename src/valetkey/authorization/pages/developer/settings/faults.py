@@ -54,6 +54,9 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "Write a name with letters beyond a to z in its form for machines, which begins with"
             " xn--, and other such letters as % with two digits."
         ),
+        "its query must not have what answers bring, such as state": translatable(
+            "Leave parameters such as state, code and error out of the address: answers bring them."
+        ),
         "it must not have a fragment": translatable(
             "Leave out # and what follows: browsers do not send it."
         ),
