@@ -115,6 +115,7 @@ SENTENCES = {
     "/admin/owner": "Where the link of `valetkey owner` leads: it makes an owner, once.",
     "/admin/owner/account": "An account for who comes with that link and has none.",
     "/language": "Keeps in which language somebody wants the pages.",
+    "/account": "Leads to the front page.",
     "/": "Who runs this; for who is signed in, the front page of their account.",
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",

@@ -43,6 +43,7 @@ from valetkey.sdk import (
     metadata_url,
 )
 from valetkey.sdk.fetch import Fetcher
+from valetkey.web.elsewhere import Elsewhere
 from valetkey.web.exchange import Endpoint, Request, Response, json_response
 from valetkey.web.router import App, Route
 
@@ -145,6 +146,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
             upkeep.run,
         ),
         on_close=close,
+        elsewhere=Elsewhere(settings.resource.url, lambda path: path == "/v2/"),
     )
 
 

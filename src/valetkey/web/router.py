@@ -24,11 +24,13 @@ from valetkey.web import log
 from valetkey.web.client_address import Network, Proxies
 from valetkey.web.connection.asked import AsgiAsked, Asked, Message, Receive, Send
 from valetkey.web.connection.body import Gone, Room, read_body, take_body
+from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, Elsewhere
 from valetkey.web.exchange import NO_ARGUMENTS, Endpoint, Headers, Refuse, Request, Response
 from valetkey.web.security_headers import harden
 
 TARGET_BYTES = 8 * 1024
 KIB = 1024
+NO_ROUTE = "http.path"
 
 
 class Body(Enum):
@@ -75,9 +77,6 @@ _Arguments = Mapping[str, str]
 _NO_ROUTE: tuple[None, _Arguments] = (None, NO_ARGUMENTS)
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
-_MISDIRECTED = Refusal(
-    ErrorCode.INVALID_REQUEST, "this server does not answer for that Host", "http.host"
-)
 _UNAVAILABLE = Refusal(
     ErrorCode.TEMPORARILY_UNAVAILABLE,
     "the server is too busy or its database is away; try again in a moment",
@@ -91,8 +90,7 @@ _LAST_WORD = Response(
     (("content-type", "application/json"),),
 )
 _OPEN = re.compile(r"\{[a-z_]+\}")
-_RESTART = 1.0
-_FAILED = 400
+_RESTART, _FAILED = 1.0, 400
 
 
 class App:
@@ -112,8 +110,9 @@ class App:
         background: Sequence[Callable[[], Coroutine[object, object, object]]] = (),
         on_close: Callable[[], Awaitable[object]] | None = None,
         observe: Callable[[Instant, int, float], None] | None = None,
+        elsewhere: Elsewhere = NOWHERE,
     ) -> None:
-        """Answer for `hosts` and say no to unknown paths by `refuse`.
+        """Answer for `hosts` and say no to unknown paths by `refuse`, or lead `elsewhere`.
 
         Exceptions named in `unavailable` become 503. `hsts` says that this server is to be reached
         by https only; `tls_proxy` promises that a proxy which speaks TLS is the only way in.
@@ -130,6 +129,7 @@ class App:
         self._runtime = runtime
         self._refuse = refuse
         self._hosts = frozenset(host.lower().encode("latin-1") for host in hosts)
+        self._elsewhere = elsewhere
         self._unavailable = unavailable
         self.proxies = Proxies(trusted_proxies)
         self._tls_proxy = tls_proxy
@@ -210,7 +210,8 @@ class App:
             self._runtime.now(),
             arguments,
         )
-        response = await self._answer(route, request, refusal)
+        moved = self._elsewhere.redirect(asked, self._is_read if route is None else None)
+        response = moved or await self._answer(route, request, refusal)
         quiet = route is None or route.quiet or response.stream is not None
         if self._observe is not None and not quiet:
             self._observe(request.at, response.status, perf_counter() - admitted)
@@ -235,6 +236,10 @@ class App:
             path = log.UNKNOWN if route is None else route.path
             line = (request.at, request.method, path, status, duration, request.address)
             self._access_log.add(line)
+
+    def _is_read(self, path: str) -> bool:
+        route = self._exact.get(path) or self._find(path)[0]
+        return route is not None and "GET" in route.methods
 
     def _find(self, path: str) -> tuple[Route | None, _Arguments]:
         folder, _, last = path.rpartition("/")
@@ -261,7 +266,7 @@ class App:
         host = headers.raw(b"host") or b""
         known = host in self._hosts or host.lower() in self._hosts
         if not known and (route is None or not route.any_host):
-            raise Refused(_MISDIRECTED)
+            raise Refused(self._elsewhere.refusal(host))
         if self._hsts and headers.get("x-forwarded-proto") == "http" and self.proxies.trusts(peer):
             raise Refused(_CLEARTEXT)
         if route is None:
@@ -309,7 +314,7 @@ class App:
         except Exception as failure:  # noqa: BLE001 - a refusal that fails must still be an answer
             log.error("refusal.failed", failure, method=request.method)
             return _LAST_WORD
-        if refusal is _MISDIRECTED:
+        if refusal.check == WRONG_HOST:
             return replace(response, status=421)
         if refusal.code is ErrorCode.METHOD_NOT_ALLOWED and route is not None:
             allow = ("allow", ", ".join(sorted(route.methods)))
@@ -324,7 +329,7 @@ def _bad(description: str, check: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_REQUEST, description, check)
 
 
-_NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path")
+_NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", NO_ROUTE)
 
 
 def _of_type(wanted: Body, headers: Headers, body: bytes) -> bytes:

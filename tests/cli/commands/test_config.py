@@ -59,3 +59,22 @@ def test_secrets_are_not_explained_away(tmp_path: Path) -> None:
         ran = valetkey("config", "explain", *extra, here=tmp_path, environment=environment)
         assert ran.code == 0
         assert "hunter2" not in ran.out + ran.err
+
+
+def test_check_reads_a_theme_and_certificates_as_serve_does(tmp_path: Path) -> None:
+    broken = tmp_path / "theme/templates/visitor"
+    broken.mkdir(parents=True)
+    (broken / "home.html").write_text("<p>\n{% if %}\n", encoding="utf-8")
+    (tmp_path / "ca.pem").write_text("no certificate", encoding="utf-8")
+    (tmp_path / "valetkey.toml").write_text(
+        '[brand]\ntheme = "theme"\n[fetch]\nca_file = "ca.pem"\n', encoding="utf-8"
+    )
+    ran = valetkey("config", "check", "--json", here=tmp_path)
+    assert ran.code == 2
+    found = {problem["setting"]: problem["wrong"] for problem in ran.json["problems"]}
+    assert found.keys() == {"brand.theme", "fetch.ca_file"}
+    assert "home.html, line 2" in found["brand.theme"]
+    (tmp_path / "valetkey.toml").write_text('[brand]\ntheme = "theme"\n', encoding="utf-8")
+    served = valetkey("serve", here=tmp_path)
+    assert served.code == 2
+    assert "home.html, line 2" in served.err

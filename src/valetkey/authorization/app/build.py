@@ -49,6 +49,7 @@ from valetkey.authorization.endpoints.visitor.federation.routes import (
 from valetkey.authorization.endpoints.visitor.refuse import (
     RefuseWhereNobodyAnswers,
     RefuseWithPage,
+    is_page,
 )
 from valetkey.authorization.endpoints.visitor.routes import routes as visitor_routes
 from valetkey.authorization.grant_types import grant_types
@@ -62,6 +63,7 @@ from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.runtime import Runtime
+from valetkey.web.elsewhere import Elsewhere
 from valetkey.web.offload import Busy, Offload
 from valetkey.web.router import App
 
@@ -134,7 +136,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     )
     reader = make_reader(foundation)
     federation = make_federation(foundation, site, elsewhere)
-    refuse_with_page = RefuseWithPage(decisions, site.brands)
+    refuse_with_page = RefuseWithPage(decisions, site.brands, foundation.issuer)
     clients = client_routes(foundation, door, reader, served, minter, refuse)
     userinfo = userinfo_route(foundation, directory, reader, minter, refuse)
     routes = (
@@ -188,4 +190,5 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         ),
         on_close=close,
         observe=answer_clock.note,
+        elsewhere=Elsewhere(foundation.issuer, is_page),
     )

@@ -17,7 +17,7 @@ from valetkey.config.settings import Settings
 def make_site(foundation: Foundation, directory: ClientDirectory, decisions: DecisionQueue) -> Site:
     """What every page needs. Raises Mistake for a theme that cannot be shown."""
     settings = foundation.settings
-    brand = _brand(settings)
+    brand = brand_of(settings)
     return Site(
         issuer=foundation.issuer,
         store=foundation.store,
@@ -46,7 +46,8 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
     )
 
 
-def _brand(settings: Settings) -> Brand:
+def brand_of(settings: Settings) -> Brand:
+    """The brand that the settings describe. Raises Mistake for a theme that cannot be shown."""
     said = settings.brand
     theme = read_theme(settings.source.directory / said.theme) if said.theme else None
     brand = Brand(said.name, said.logo_url, said.accent, said.terms_url, said.privacy_url, theme)

@@ -1,5 +1,6 @@
 """`valetkey config`: whether the configuration is right, and what each setting does."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
@@ -7,13 +8,17 @@ from typing import cast
 
 import click
 
+from valetkey.authorization.app.people import brand_of
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit
-from valetkey.config.agreement import missing_files
+from valetkey.config.agreement import Problem, missing_files
 from valetkey.config.explain import Explained, explain
 from valetkey.config.load import Mistakes
-from valetkey.config.settings import Origin
+from valetkey.config.settings import Origin, Settings
+from valetkey.fetch.door import trust
+from valetkey.kernel.refusal import Mistake
 from valetkey.resource.objects.declared.directory import read_directory
+from valetkey.web.listen import tls_context
 
 _BOTH = ("authorization", "resource")
 
@@ -38,7 +43,11 @@ def check(config: Path | None, as_json: bool) -> int:
     """
     try:
         settings = options.settings_of(config)
-        problems = (*missing_files(settings, _BOTH), *read_directory(settings)[1])
+        problems = (
+            *missing_files(settings, _BOTH),
+            *read_directory(settings)[1],
+            *_read_as_serve_does(settings),
+        )
     except Mistakes as mistakes:
         problems = mistakes.problems
     if as_json:
@@ -49,6 +58,27 @@ def check(config: Path | None, as_json: bool) -> int:
     else:
         say.line("The configuration is right. Next: valetkey serve")
     return Exit.MISTAKE if problems else Exit.OK
+
+
+def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
+    """What is wrong inside the files that the authorization server reads as it starts."""
+    folder, server = settings.source.directory, settings.authorization
+    tls, ca_file = (server.tls_certificate, server.tls_key), settings.fetch.ca_file
+    readers: tuple[tuple[str, bool, Callable[[], object]], ...] = (
+        ("brand.theme", bool(settings.brand.theme), lambda: brand_of(settings)),
+        (
+            "authorization.tls_certificate",
+            all(tls) and all((folder / name).is_file() for name in tls),
+            lambda: tls_context(folder / tls[0], folder / tls[1]),
+        ),
+        ("fetch.ca_file", (folder / (ca_file or ".")).is_file(), lambda: trust(folder / ca_file)),
+    )
+    for setting, is_there, read in readers:
+        try:
+            if is_there:
+                read()
+        except Mistake as mistake:
+            yield Problem(setting, mistake.message, "correct it, or leave the setting out")
 
 
 @command.command("explain")

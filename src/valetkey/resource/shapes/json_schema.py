@@ -51,6 +51,9 @@ _KEYWORDS = frozenset(
 )
 
 
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+
+
 class Unusable(Exception):
     """A schema that no object can have, and the reason in half a sentence."""
 
@@ -63,6 +66,7 @@ class JsonSchema:
         _check_keywords(schema, "")
         if schema.get("$schema", DIALECT) not in (DIALECT, DIALECT + "#"):
             raise Unusable(f"$schema must be {DIALECT}")
+        _check_dialect(schema)
         try:
             root = inlined(schema)
         except NotLocal as reason:
@@ -139,7 +143,22 @@ def _validator(schema: Document) -> "jsonschema_rs.Draft202012Validator":
             offline=True,
         )
     except jsonschema_rs.ValidationError as reason:
-        raise Unusable(f"it is no JSON Schema: {reason.message}") from None
+        raise _unusable(reason) from None
+
+
+def _check_dialect(schema: Mapping[str, object]) -> None:
+    # Before references are resolved, so that a place is where it stands in the file.
+    try:
+        jsonschema_rs.meta.validate({**schema, "$schema": DIALECT})
+    except jsonschema_rs.ValidationError as reason:
+        raise _unusable(reason) from None
+
+
+def _unusable(reason: "jsonschema_rs.ValidationError") -> Unusable:
+    place = pointer(*reason.instance_path)
+    if reason.instance_path[-1:] == ["type"]:
+        return Unusable(f"at {place}: the type is none of {', '.join(_TYPES)}")
+    return Unusable(f"at {place or '/'}: {reason.message}")
 
 
 def _properties(root: Document) -> Mapping[str, Mapping[str, object]]:
@@ -173,9 +192,10 @@ def _check_keywords(schema: Mapping[str, object], place: str) -> None:
         if keyword not in _KEYWORDS:
             close = get_close_matches(keyword, _KEYWORDS, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
-            raise Unusable(f"{place or 'it'} has the keyword {keyword!r}, unknown here{meant}")
+            raise Unusable(f"at {place or '/'}: the keyword {keyword!r} is unknown here{meant}")
     named = schema.get("format")
     if named is not None and named not in FORMATS:
-        raise Unusable(f"the format {named!r} is unknown; known are {', '.join(sorted(FORMATS))}")
+        known = ", ".join(sorted(FORMATS))
+        raise Unusable(f"at {place}/format: {named!r} is unknown; known are {known}")
     for step, below in inside(schema):
         _check_keywords(below, f"{place}/{step}")

@@ -56,6 +56,7 @@ DOORS: Mapping[str, Door] = {
     "/": _ANY,
     "/.well-known/openid-configuration": _ANY,
     "/.well-known/oauth-authorization-server": _ANY,
+    "/account": Door(Need.ANYBODY, shown=False),
     "/assets/{file}": Door(Need.ANYBODY, at="/assets/x", shown=False),
     "/logos/{name}": Door(Need.ANYBODY, at="/logos/x", shown=False),
     "/errors/": _ANY,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.authorization.endpoints.visitor.world import World, run
+from tests.authorization.endpoints.visitor.world import ISSUER, World, run
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
@@ -58,7 +58,7 @@ def test_what_the_pages_refer_to_is_served_for_ever(sqlite_url: str) -> None:
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
     decisions = DecisionQueue(SYSTEM.random)
-    refuse = RefuseWithPage(decisions, BrandBook(Brand()))
+    refuse = RefuseWithPage(decisions, BrandBook(Brand()), ISSUER)
     refusal = Refusal(code, "it <b>was</b> wrong", "a.check", "expected", "received")
     response = refuse(Request("GET", "/oauth/authorize"), refusal)
     assert response.status == STATUS[code]
@@ -73,7 +73,7 @@ def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
 
 def test_an_address_that_is_not_ours_is_not_written_down() -> None:
     decisions = DecisionQueue(SYSTEM.random)
-    refuse = RefuseWithPage(decisions, BrandBook(Brand()))
+    refuse = RefuseWithPage(decisions, BrandBook(Brand()), ISSUER)
     for path in ("/vk_cs_secret", "/a/b/c/d", "/A", "/a?b"):
         refuse(Request("GET", path), Refusal(ErrorCode.NOT_FOUND, "nothing here"))
     assert {decision.endpoint for decision in decisions.drain()} == {""}

@@ -237,7 +237,7 @@ async def world(
     signer = ClientSigner(keys, shared, client_keys, runtime.random)
     id_tokens = IdTokens(issuer, signer, subjects, hours(1))
     minter = Minter(issuer, keys, id_tokens)
-    refuse = RefuseWithPage(decisions, brands)
+    refuse = RefuseWithPage(decisions, brands, ISSUER)
     tokens = LogoutTokens(issuer, signer, subjects)
     courier = Courier(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, subjects, courier.at_once)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.mailed.links import SIGN_UP
 from valetkey.authorization.endpoints.account.person.overview import Overview
-from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.endpoints.visitor.site import HOME, SIGN_IN, Site
 from valetkey.authorization.pages.visitor.home import HomePage
 from valetkey.config.sections.accounts import SignUp
 from valetkey.web.exchange import Request, Response
@@ -15,6 +15,10 @@ class HomeEndpoint:
     """The page at the root."""
 
     site: Site
+
+    async def lead(self, request: Request) -> Response:
+        """The way to the page from another address."""
+        return self.site.goes_to(HOME)
 
     async def get(self, request: Request) -> Response:
         """The page."""

@@ -11,12 +11,20 @@ from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.pages.page import content_security_policy, render
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.web.elsewhere import WRONG_HOST
 from valetkey.web.exchange import Request, Response, html_response
+from valetkey.web.router import NO_ROUTE
 
 # Addresses that look like ours may be written down; any other could hold what is nobody's business.
 _OURS = re.compile(r"(?:/[a-z-]{1,20}){1,3}/?")
 _OWN_PAGES = ("/account", "/admin", "/developer", "/language", "/mailbox")
+_PAGES = ("/account", "/developer", "/admin", "/errors", "/notices")
 _BY_VISITOR = ("interaction.", "csrf.", "consent.")
+
+
+def is_page(path: str) -> bool:
+    """Whether people read what is at this path: no endpoint of a protocol, and no API."""
+    return path == "/" or (path.startswith(_PAGES) and not path.startswith("/admin/api"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +33,22 @@ class RefuseWithPage:
 
     decisions: DecisionQueue
     brands: BrandBook
+    issuer: str
     keeps_path: bool = True
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
         """The problem page, with a reference to the record of what exactly was wrong."""
         endpoint = request.path if self.keeps_path and _OURS.fullmatch(request.path) else ""
         reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
-        mender, of_app = _mender(request, refusal), bool(refusal.about)
-        page = ProblemPage(refusal.code, refusal.description, mender, reference, of_app)
+        page = ProblemPage(
+            refusal.code,
+            "" if refusal.check == NO_ROUTE else refusal.description,
+            _mender(request, refusal),
+            reference,
+            bool(refusal.about),
+            wrong_host=refusal.received if refusal.check == WRONG_HOST else "",
+            issuer=self.issuer,
+        )
         brand = self.brands.current
         policy = content_security_policy(brand=brand)
         # Its own address is no place to come back to, and may hold what somebody else wrote.

@@ -49,8 +49,8 @@ def routes(
     def form(path: str, **methods: Endpoint) -> Route:
         return Route(path, methods, refuse, Body.FORM)
 
-    def page(path: str, endpoint: Endpoint) -> Route:
-        return Route(path, {"GET": endpoint, "HEAD": endpoint}, refuse)
+    def page(path: str, endpoint: Endpoint, *, any_host: bool = False) -> Route:
+        return Route(path, {"GET": endpoint, "HEAD": endpoint}, refuse, any_host=any_host)
 
     return (
         form(AUTHORIZE, GET=authorize.get, POST=authorize.post),
@@ -60,9 +60,11 @@ def routes(
         form(SWITCH_ACCOUNT, POST=consent.switch_account),
         form(LANGUAGE, POST=LanguageEndpoint(site.brands, site.issuer).post),
         page(HOME, home.get),
+        page("/account", home.lead),
         page("/errors/", errors.index),
         page("/errors/{code}", errors.explanation),
         page("/notices/query-string", errors.query_string),
-        page(ASSETS, AssetEndpoint(site.brands, site.store).get),
+        # The page that says that the host is wrong has to look like a page.
+        page(ASSETS, AssetEndpoint(site.brands, site.store).get, any_host=True),
         page(LOGOS, LogoEndpoint(site.store).get),
     )

@@ -20,7 +20,7 @@ class ProblemPage:
     """Tell the person what it means for them, and whoever can mend it what exactly was wrong.
 
     `sentence` names the parameter at fault ("redirect_uri is not registered for this client") and
-    holds nothing that the request held.
+    holds nothing that the request held; it is "" where the heading says it all.
     """
 
     template: ClassVar[str] = "errors/problem.html"
@@ -32,3 +32,6 @@ class ProblemPage:
     reference: str = ""
     #: An app's request was refused, and its team can read the record.
     of_app: bool = False
+    #: The Host for which this server does not answer; it answers for that of `issuer`.
+    wrong_host: str = ""
+    issuer: str = ""

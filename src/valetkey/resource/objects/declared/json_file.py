@@ -1,5 +1,6 @@
 """A declared object in JSON: a JSON Schema (2020-12) with a block `x-valetkey`."""
 
+import json
 from datetime import date
 from pathlib import Path
 from typing import cast
@@ -34,7 +35,8 @@ def read(file: Path, text: str) -> ResourceObject:
     try:
         document = read_json(text.encode())
     except Refused as refused:
-        raise Wrong(refused.refusal.description, "write one JSON object") from None
+        reason = f"{refused.refusal.description}{_place(text)}"
+        raise Wrong(reason, "write one JSON object") from None
     if not isinstance(document, dict):
         raise Wrong("it is no JSON object", "write a JSON Schema")
     schema = cast("dict[str, object]", document)
@@ -57,6 +59,15 @@ def read(file: Path, text: str) -> ResourceObject:
         sunset=block.sunset,
     )
     return check(declared, file)
+
+
+def _place(text: str) -> str:
+    try:
+        json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError):
+            return f" (line {error.lineno}, column {error.colno})"
+    return ""
 
 
 def _block(value: object) -> Block:
