@@ -60,8 +60,10 @@ def events() -> Iterator[str]:
     yield "# Events"
     yield (
         "Every change writes one event, in the same transaction. Together they are the audit\n"
-        "record. No event carries a secret, or free text that a client sent. `valetkey events`\n"
-        "shows them; they are kept as long as `log.keep_events` says."
+        "record. Each names who did it as `done_by`, such as `user 17` or `cli root`: see\n"
+        "[who did what](../how-to/operate/run-it-with-a-team.md#see-who-did-what). No event\n"
+        "carries a secret, or free text that a client sent. `valetkey events` shows them; they\n"
+        "are kept as long as `log.keep_events` says."
     )
     yield "## Authorization server"
     yield _events(EVENTS)

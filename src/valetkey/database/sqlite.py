@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -29,6 +28,7 @@ from valetkey.database.sqlite_connection import (
 from valetkey.database.sqlite_files import create_file, require_private
 from valetkey.database.sqlite_writer import Writer
 from valetkey.database.statement import storable
+from valetkey.kernel.bounded_threads import BoundedThreads, Full
 from valetkey.kernel.refusal import Mistake
 
 # Seconds a read may wait for a lock. Readers of a write-ahead log wait for nobody, save in the
@@ -71,8 +71,7 @@ class SQLite:
         self._readers_turn = threading.Lock()
         self._closed = False
         self._index: LogIndex | None = None
-        self._scanners = ThreadPoolExecutor(_SCANNERS, thread_name_prefix="valetkey-scan")
-        self._scans = 0
+        self._scanners = BoundedThreads(_SCANNERS, _MOST_SCANS - _SCANNERS, "valetkey-scan")
         self._ordinal = count(1)
 
     def read(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
@@ -189,13 +188,10 @@ class SQLite:
     async def _on_scanner(self, job: Callable[[], T]) -> T:
         if self._closed:
             raise DatabaseUnavailable("the database is closed")
-        if self._scans >= _MOST_SCANS:
-            raise Overloaded("too many reports wait")
-        self._scans += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._scanners, job)
-        finally:
-            self._scans -= 1
+            return await self._scanners.run(job)
+        except Full:
+            raise Overloaded("too many reports wait") from None
 
     def _copy(self, target: Path) -> None:
         try:
@@ -208,7 +204,7 @@ class SQLite:
             raise DatabaseUnavailable(f"cannot write {target}: {problem.strerror}") from problem
 
     def _close(self) -> None:
-        self._scanners.shutdown()
+        self._scanners.close(drop=False)
         with self._readers_turn:
             for reader in self._readers:
                 reader.raw.close()

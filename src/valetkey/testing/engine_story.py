@@ -85,6 +85,11 @@ async def write(engine: Engine, work: Callable[[Connection], T]) -> T:
     return await engine.write(work)
 
 
+async def scan(engine: Engine, work: Callable[[Connection], T]) -> T:
+    """`engine.scan` as a coroutine function."""
+    return await engine.scan(work)
+
+
 def elsewhere(step: Callable[[], Awaitable[object]]) -> None:
     """Wait for `step` on another thread, with an event loop of its own."""
 

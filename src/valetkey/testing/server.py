@@ -19,6 +19,7 @@ from valetkey.authorization.app import build as authorization
 from valetkey.authorization.deeds.foundation import lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.sign_in.password import hash_password
@@ -34,6 +35,8 @@ from valetkey.web.connection.bind import bind
 from valetkey.web.listen import RunningServer
 
 T = TypeVar("T")
+
+_BY = by_cli("test")
 
 
 class Clock:
@@ -134,7 +137,7 @@ class Servers:
         async def run() -> T:
             foundation = lay_foundation(self.settings, self.runtime, self.scopes)
             try:
-                return await foundation.store.write(work)
+                return await foundation.store.write(work, done_by=_BY)
             finally:
                 await foundation.store.engine.close()
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from valetkey.authorization.deeds.foundation import SCHEMA
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
@@ -116,7 +117,7 @@ class Memory:
 
     def __init__(self, url: str, directory: Path) -> None:
         """Make the tables."""
-        self.store = Store(connect(url, directory=directory), SYSTEM.random)
+        self.store = Store(connect(url, directory=directory), SYSTEM.random, by_cli("test"))
         asyncio.run(migrate(self.store.engine, SCHEMA))
         self.write(with_everyone)
 

@@ -17,6 +17,7 @@ from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
@@ -214,7 +215,7 @@ class Service:
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Run it as another process would."""
-        return await self.foundation.store.write(work)
+        return await self.foundation.store.write(work, done_by=by_cli("test"))
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run it on a snapshot."""

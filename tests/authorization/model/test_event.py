@@ -1,11 +1,13 @@
 """Events: one for each change, each class by some deed, and never a secret in one."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import get_args
 
 import pytest
 
@@ -32,7 +34,16 @@ from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.delivery import Delivery
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.actor import SYSTEM as BY_SYSTEM
+from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.event.clients import ClientRemoved, RemovedBecause
+from valetkey.authorization.model.event.event import (
+    ByAnonymous,
+    ByClient,
+    BySystem,
+    ByUser,
+    Event,
+)
 from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -64,7 +75,7 @@ def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
     ]
     classes = [each for module in modules for each in vars(module).values()]
     kinds = {each for each in classes if isinstance(each, type) and issubclass(each, Event)}
-    assert set(EVENTS) == kinds - {Event}
+    assert set(EVENTS) == kinds - {Event, ByUser, ByClient, ByAnonymous, BySystem}
     for event in EVENTS:
         noun, _, participle = event.name.partition(".")
         assert noun
@@ -166,9 +177,10 @@ async def _desk(it: Service, told: set[str]) -> None:
 
     await it.write(work)
     keys = it.foundation.keys
-    await keys.rotate(now, at_once=True)
-    await keys.withdraw(keys.current(now).kid, now)
-    await rotate_sealing_key(Opened(it.foundation, now))
+    await keys.rotate(now, at_once=True, done_by=BY_SYSTEM)
+    await keys.withdraw(keys.current(now).kid, now, done_by=BY_SYSTEM)
+    foundation = replace(it.foundation, store=it.foundation.store.acting(by_cli("test")))
+    await rotate_sealing_key(Opened(foundation, now, CommandLine()))
     told.add(secret.reveal())
 
 
@@ -282,3 +294,9 @@ def test_what_changes_nothing_is_no_event(tmp_path: Path, rounds: int) -> None:
         assert await it.events() == []
 
     run(tmp_path, story)
+
+
+def test_why_clients_are_removed_is_documented_and_true_of_all_of_them() -> None:
+    said = ClientRemoved.__doc__ or ""
+    assert set(re.findall(r"`(\w+)`", said)) == {"because", *get_args(RemovedBecause)}
+    assert not said.startswith("A client that had registered itself")

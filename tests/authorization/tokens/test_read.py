@@ -4,6 +4,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.tokens import read as module
 from valetkey.authorization.tokens.read import MOST_KNOWN, AccessTokenReader, Remembered
 from valetkey.kernel.jose import access_token
@@ -69,7 +70,7 @@ def test_a_token_known_before_dies_with_its_key(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         reads, text, keys = reader(it), await token(it), it.foundation.keys
         assert await reads.read_by_value(text, it.clock.now) is not None
-        assert await keys.withdraw(keys.current(it.clock.now).kid, it.clock.now)
+        assert await keys.withdraw(keys.current(it.clock.now).kid, it.clock.now, done_by=SYSTEM)
         assert await reads.read_by_value(text, it.clock.now) is None
 
     run(tmp_path, story)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.tokens.test_signing_keys import NOON, PLAN, Keys, run
+from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.server.signing_key import KeyState
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.kernel.jose import jwt
@@ -83,7 +84,9 @@ def test_many_processes_rotate_at_once_and_every_algorithm_keeps_a_key_that_all_
         rings = [it.ring(algorithms=QUICK) for _ in range(4)]
         await asyncio.gather(*(ring.keep(NOON) for ring in rings))
         for _ in range(3):
-            await asyncio.gather(*(ring.rotate(NOON, at_once=True) for ring in rings))
+            await asyncio.gather(
+                *(ring.rotate(NOON, at_once=True, done_by=SYSTEM) for ring in rings)
+            )
             await asyncio.gather(*(ring.keep(NOON) for ring in rings))
             for each in QUICK:
                 assert len({ring.current(NOON, each).kid for ring in rings}) == 1
@@ -102,17 +105,17 @@ def test_one_algorithm_is_rotated_or_withdrawn_without_the_others(
         ring = it.ring(algorithms=QUICK)
         await ring.keep(NOON)
         usual, other = (ring.current(NOON, each).kid for each in QUICK)
-        await ring.rotate(NOON, at_once=True, algorithm=Algorithm.EDDSA)
+        await ring.rotate(NOON, at_once=True, algorithm=Algorithm.EDDSA, done_by=SYSTEM)
         assert ring.current(NOON).kid == usual
         assert ring.current(NOON, Algorithm.EDDSA).kid != other
         leaked = ring.current(NOON, Algorithm.EDDSA).kid
-        assert await ring.withdraw(leaked, NOON)
+        assert await ring.withdraw(leaked, NOON, done_by=SYSTEM)
         assert ring.current(NOON).kid == usual
         assert ring.current(NOON, Algorithm.EDDSA).kid not in {other, leaked}
         assert ring.published(NOON).find(leaked) is None
         assert ring.published(NOON).find(other) is not None
         with pytest.raises(NoSigningKey):
-            await ring.rotate(NOON, algorithm=Algorithm.RS256)
+            await ring.rotate(NOON, algorithm=Algorithm.RS256, done_by=SYSTEM)
 
     run(sqlite_url, tmp_path, story)
 
@@ -146,7 +149,7 @@ def test_a_key_leaves_the_published_set_in_the_second_it_ends(
         ring = it.ring()
         await ring.keep(NOON)
         first = ring.current(NOON).kid
-        await ring.rotate(NOON, at_once=True)
+        await ring.rotate(NOON, at_once=True, done_by=SYSTEM)
         gone = later(NOON, days(2))
         for now, there in ((NOON, True), (Instant(gone - 1), True), (gone, False), (NOON, True)):
             assert (ring.published(now).find(first) is not None) is there
@@ -164,7 +167,7 @@ def test_a_key_of_this_second_is_known_to_every_process_that_wants_to_be_sure(
         for _ in range(5):
             # Both keys at once, so that the one which signs is one that nobody has met.
             for key in list(ring.published(NOON)):
-                await ring.withdraw(key.kid, NOON)
+                await ring.withdraw(key.kid, NOON, done_by=SYSTEM)
             kid = ring.current(NOON).kid
             await other.refresh(NOON, surely=True)
             assert other.published(NOON).find(kid) is not None
@@ -179,7 +182,7 @@ def test_making_a_slow_key_holds_up_nobody(sqlite_url: str, tmp_path: Path) -> N
         began, here = time.process_time(), time.thread_time()
         await ring.keep(NOON)
         for _ in range(3):
-            await ring.rotate(NOON, at_once=True)
+            await ring.rotate(NOON, at_once=True, done_by=SYSTEM)
             for each in ALL:
                 ring.current(NOON, each)
         # Sixteen RSA keys are most of the work, and none of it is done where requests are.

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.deeds.foundation import SCHEMA
+from valetkey.authorization.model.event.actor import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.server.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
@@ -165,7 +166,7 @@ def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path:
         await ring.keep(NOON)
         before = ring.current(NOON).kid
         soon = Instant(NOON + hours(1))
-        await ring.rotate(soon)
+        await ring.rotate(soon, done_by=BY_SYSTEM)
         assert ring.current(soon).kid == before
         known = Instant(NOON + days(1))
         await other.refresh(known)
@@ -176,7 +177,7 @@ def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path:
         assert await it.events() == ["issued"] * 3 + ["retired"]
         # From now on the next key is known: it may sign as soon as somebody asks.
         later = Instant(known + days(2))
-        await other.rotate(later)
+        await other.rotate(later, done_by=BY_SYSTEM)
         assert other.current(later).kid != after
 
     run(sqlite_url, tmp_path, story)
@@ -190,7 +191,7 @@ def test_a_key_that_leaked_signs_no_more_even_in_the_second_it_was_made(
         await ring.keep(NOON)
         used: list[str] = [ring.current(NOON).kid]
         for _ in range(8):
-            await ring.rotate(NOON, at_once=True)
+            await ring.rotate(NOON, at_once=True, done_by=BY_SYSTEM)
             await other.refresh(NOON)
             assert other.current(NOON).kid == ring.current(NOON).kid
             assert ring.current(NOON).kid not in used
@@ -223,7 +224,7 @@ def test_another_keyring_opens_nothing_and_makes_nothing(sqlite_url: str, tmp_pa
             with pytest.raises(NoSigningKey, match="does not open"):
                 await stranger.keep(now)
             with pytest.raises(NoSigningKey, match="does not open"):
-                await stranger.rotate(now, at_once=True)
+                await stranger.rotate(now, at_once=True, done_by=BY_SYSTEM)
         assert await it.events() == ["issued", "issued"]
 
     run(sqlite_url, tmp_path, story)
@@ -267,15 +268,15 @@ def test_a_withdrawn_key_is_gone_at_once_and_the_next_one_signs(
         ring, other = it.ring(), it.ring()
         await ring.keep(NOON)
         leaked = ring.current(NOON).kid
-        assert await ring.withdraw(leaked, NOON)
-        assert not await ring.withdraw(leaked, NOON)
-        assert not await ring.withdraw("no such key", NOON)
+        assert await ring.withdraw(leaked, NOON, done_by=BY_SYSTEM)
+        assert not await ring.withdraw(leaked, NOON, done_by=BY_SYSTEM)
+        assert not await ring.withdraw("no such key", NOON, done_by=BY_SYSTEM)
         await other.refresh(NOON)
         assert leaked not in _kids(other, NOON)
         assert other.current(NOON).kid != leaked
         assert await it.states(NOON) == [KeyState.CURRENT, KeyState.NEXT]
         (upcoming,) = _kids(other, NOON) - {other.current(NOON).kid}
-        assert await ring.withdraw(upcoming, NOON)
+        assert await ring.withdraw(upcoming, NOON, done_by=BY_SYSTEM)
         assert await it.states(NOON) == [KeyState.CURRENT, KeyState.NEXT]
         assert (await it.events()).count("withdrawn") == 2
 
@@ -289,11 +290,11 @@ def test_a_retired_key_never_signs_again_whatever_is_withdrawn(
         ring = it.ring()
         await ring.keep(NOON)
         used = [ring.current(NOON).kid]
-        await ring.rotate(NOON, at_once=True)
+        await ring.rotate(NOON, at_once=True, done_by=BY_SYSTEM)
         for kid in [ring.current(NOON).kid, *_kids(ring, NOON), *_kids(ring, NOON)]:
             if kid not in used:
                 used.append(kid)
-                await ring.withdraw(kid, NOON)
+                await ring.withdraw(kid, NOON, done_by=BY_SYSTEM)
             assert ring.current(NOON).kid not in used
             assert (await it.states(NOON)).count(KeyState.CURRENT) == 1
             assert (await it.states(NOON)).count(KeyState.NEXT) == 1

@@ -8,6 +8,7 @@ import requests
 
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
+from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.storage.records import Events
 from valetkey.database.connect import connect
@@ -35,7 +36,9 @@ def filled(here: Path) -> None:
 
     def users(db: Connection) -> None:
         for n in range(6):
-            Events(db, SYSTEM.random).add(UserChanged(n, ("name",)), Instant(1_000 + n // 3))
+            Events(db, SYSTEM.random, by_cli("ada")).add(
+                UserChanged(n, ("name",)), Instant(1_000 + n // 3)
+            )
 
     def objects(db: Connection) -> None:
         log = ObjectEvents(db)
@@ -77,6 +80,7 @@ def test_changes_of_one_object_are_told_with_who_made_them(tmp_path: Path) -> No
         "server": "resource",
         "at": 1_000,
         "name": "object.changed",
+        "done_by": "client robot",
         "object": "notes",
         "object_id": "x_0",
         "version": 2,
@@ -85,7 +89,7 @@ def test_changes_of_one_object_are_told_with_who_made_them(tmp_path: Path) -> No
         "token_id": "at_2",
         "grant_id": None,
     }
-    assert notes[0]["uid"] == 1001
+    assert (notes[0]["uid"], notes[0]["done_by"]) == (1001, "user 1001")
     people = events(tmp_path, "--object", "books")
     assert people.code == 0
     assert "object.created" in people.out

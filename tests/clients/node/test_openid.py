@@ -13,6 +13,7 @@ from tests.clients.node.library import Script
 from tests.clients.node.relying import App
 from tests.openid.provider import Provider, provider
 from valetkey.authorization.deeds.foundation import lay_foundation
+from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.secret import from_base64url
 
@@ -244,7 +245,9 @@ def _rotate(op: Provider, algorithm: Algorithm) -> None:
     async def work() -> None:
         foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
         try:
-            await foundation.keys.rotate(servers.clock.now(), at_once=True, algorithm=algorithm)
+            await foundation.keys.rotate(
+                servers.clock.now(), at_once=True, algorithm=algorithm, done_by=SYSTEM
+            )
         finally:
             await foundation.store.engine.close()
 

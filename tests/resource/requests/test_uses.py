@@ -100,3 +100,21 @@ def test_what_was_not_taken_is_told_later_and_never_grows_beyond_its_bound(tmp_p
             assert max(len(report["uses"]) for report in issuer.uses) == 500
 
     asyncio.run(story())
+
+
+def test_what_was_being_told_when_the_server_stopped_is_told_by_its_last_report(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
+            uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, ())
+            uses.note(CALLER, ("read",), NOW)
+            reporting = asyncio.create_task(uses.report(NOW))
+            await asyncio.sleep(0)
+            reporting.cancel()
+            await asyncio.wait([reporting])
+            assert reporting.cancelled()
+            await uses.close(NOW)
+            assert set(_told(issuer)) == {("gr_1", "read", NOW)}
+
+    asyncio.run(story())

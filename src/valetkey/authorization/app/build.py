@@ -53,6 +53,7 @@ from valetkey.authorization.endpoints.visitor.refuse import (
 )
 from valetkey.authorization.endpoints.visitor.routes import routes as visitor_routes
 from valetkey.authorization.grant_types import grant_types
+from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.federation.registry import providers
 from valetkey.authorization.storage.records import DecisionQueue
@@ -88,7 +89,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     minter = make_minter(foundation)
     portal = foundation.portal()
     upkeep = Upkeep(
-        store,
+        store.acting(SYSTEM),
         decisions,
         foundation.keys,
         runtime,

@@ -14,6 +14,7 @@ from valetkey.authorization.model.event.clients import (
     ClientSecretEnded,
     ClientSecretIssued,
     ClientVerificationEnded,
+    RemovedBecause,
 )
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.register.client import (
@@ -198,7 +199,14 @@ class Registrar:
         tx.events.add(ClientDisabled(client.id), now)
         return True
 
-    def remove(self, tx: Transaction, client: Client, now: Instant, *, because: str) -> None:
+    def remove(
+        self,
+        tx: Transaction,
+        client: Client,
+        now: Instant,
+        *,
+        because: RemovedBecause,
+    ) -> None:
         """Switch it off for ever and end everything it holds.
 
         Its rows are deleted a while later: what is under way at this moment may still write some.

@@ -15,6 +15,7 @@ from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.registrations import SelfRegistrar
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -209,7 +210,7 @@ def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, st
     store = Store(engine, runtime.random)
     tokens = settings.tokens
     plan = KeyPlan(tokens.signing_key_lifetime, tokens.key_publication, tokens.signing_algorithms)
-    keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
+    keys = SigningKeyRing(store.acting(SYSTEM), keyring.sealer, plan, runtime.random)
     ca_file = settings.source.directory / settings.fetch.ca_file if settings.fetch.ca_file else None
     outgoing = Outgoing(settings.fetch.allow, runtime.now, ca_file=ca_file)
     every = {**IDENTITY_SCOPES, **scopes}
@@ -231,7 +232,9 @@ async def prepare(settings: Settings, runtime: Runtime) -> bool:
         await foundation.keep_keys(now)
         credential = _credential(settings, runtime)
         registrar = foundation.registrar("start")
-        await foundation.store.write(lambda tx: keep_registered(tx, registrar, credential, now))
+        await foundation.store.write(
+            lambda tx: keep_registered(tx, registrar, credential, now), done_by=SYSTEM
+        )
         return await foundation.store.read(lambda tx: tx.people.has_owner())
     finally:
         await foundation.store.engine.close()

@@ -12,6 +12,7 @@ from valetkey.authorization.model.event.clients import (
     ClientAdopted,
     InvitationIssued,
     InvitationWithdrawn,
+    RemovedBecause,
 )
 from valetkey.authorization.model.register.client import BY_SECRET, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
@@ -170,7 +171,9 @@ class SelfRegistrar:
             tx.clients.remove(client_id, now)
         return len(found)
 
-    def _remove(self, tx: Transaction, client_id: str, now: Instant, because: str) -> None:
+    def _remove(
+        self, tx: Transaction, client_id: str, now: Instant, because: RemovedBecause
+    ) -> None:
         client = tx.clients.find_to_change(client_id)
         if client is not None:
             self.registrar.remove(tx, client, now, because=because)

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.event.people import UserRemovalCancelled
 from valetkey.authorization.model.event.sessions import (
@@ -175,7 +176,7 @@ def sign_in(
             tx.events.add(SessionRenewed(user.uid, old.id, renewed.methods), now)
             return old.id
     elif old is not None:
-        end_session(tx, old, now, "signed_in_again")
+        end_session(tx.acting(by_user(user.uid)), old, now, "signed_in_again")
     start_session(tx, new, user, key, settings, now, methods=methods, device_id=device_id)
     return new.id
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Struct
 
+from valetkey.authorization.model.event.actor import DoneBy, read_back, written
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.server.decision import Decision
 from valetkey.database.engine import Connection, Row
@@ -26,6 +27,10 @@ refused in the name of any client, and what a client itself does must not be hid
 _LONGEST = 1_000
 
 
+class NoActor(ValueError):
+    """An event was to be written without anybody who did it: a mistake of the program."""
+
+
 @dataclass(frozen=True, slots=True)
 class EventRecord:
     """An event as it was written; `data` is JSON."""
@@ -37,8 +42,8 @@ class EventRecord:
     uid: int | None
     grant_id: str | None
     data: str
-    done_by: str
-    """Who did it, where that is not the person or the client it happened to; else ""."""
+    done_by: DoneBy
+    """Who did it."""
 
 
 class Events(Struct, frozen=True):
@@ -46,21 +51,29 @@ class Events(Struct, frozen=True):
 
     db: Connection
     random: Callable[[int], bytes]
-    done_by: str = ""
+    done_by: DoneBy | None
 
     def add(self, event: Event, now: Instant) -> None:
-        """Write it down."""
+        """Write it down, with the transaction's actor or the usual one of such an event.
+
+        Raises NoActor where there is neither: such a transaction is rolled back.
+        """
+        uid: int | None = getattr(event, "uid", None)
+        client_id: str | None = getattr(event, "client_id", None)
+        by = event.usual_actor if self.done_by is None else written(self.done_by, uid, client_id)
+        if not by:
+            raise NoActor(f"nobody is named who did this: {event.name}")
         self.db.send(
             "INSERT INTO events (id, at, name, client_id, uid, grant_id, data, done_by)"
             " VALUES (:id, :at, :name, :client_id, :uid, :grant_id, :data, :done_by)",
             id=ordered_id("ev", now, self.random),
             at=now,
             name=event.name,
-            client_id=getattr(event, "client_id", None),
-            uid=getattr(event, "uid", None),
+            client_id=client_id,
+            uid=uid,
             grant_id=getattr(event, "grant_id", None),
             data=msgspec.json.encode(event).decode(),
-            done_by=self.done_by,
+            done_by=by,
         )
 
     def sweep(self, before: Instant, limit: int) -> int:
@@ -81,7 +94,7 @@ class Events(Struct, frozen=True):
             after=after,
             limit=limit,
         )
-        return [_event(row) for row in rows]
+        return [event_of(row) for row in rows]
 
     def newest(self, limit: int) -> Sequence[EventRecord]:
         """The last `limit`, in the order of time."""
@@ -90,7 +103,7 @@ class Events(Struct, frozen=True):
             " ORDER BY at DESC, id DESC LIMIT :limit",
             limit=limit,
         )
-        return [_event(row) for row in reversed(rows)]
+        return [event_of(row) for row in reversed(rows)]
 
     def of_person(
         self, uid: int, before: Instant, before_id: str, limit: int, kind: str | None = None
@@ -125,7 +138,7 @@ class Events(Struct, frozen=True):
             kind=kind or "",
             limit=limit,
         )
-        return [_event(row) for row in rows]
+        return [event_of(row) for row in rows]
 
     def all_of_person(self, uid: int, limit: int) -> Sequence[EventRecord]:
         """The last `limit` of everything that names this person, newest first."""
@@ -135,7 +148,7 @@ class Events(Struct, frozen=True):
             uid=uid,
             limit=limit,
         )
-        return [_event(row) for row in rows]
+        return [event_of(row) for row in rows]
 
     def withdrew(self, uid: int, client_id: str, since: Instant) -> bool:
         """Whether this person has ended something of this client since then."""
@@ -155,7 +168,7 @@ class Events(Struct, frozen=True):
             " WHERE id = :id",
             id=id,
         )
-        return None if row is None else _event(row)
+        return None if row is None else event_of(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,5 +324,7 @@ def _kept(text: str) -> str:
     return text[:_LONGEST].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-def _event(row: Row) -> EventRecord:
-    return EventRecord(row[0], Instant(row[1]), *row[2:])
+def event_of(row: Row) -> EventRecord:
+    """The event of a row: id, time, name, client, user, grant, data, actor."""
+    done_by = read_back(row[7], uid=row[4], client_id=row[3])
+    return EventRecord(row[0], Instant(row[1]), row[2], row[3], row[4], row[5], row[6], done_by)

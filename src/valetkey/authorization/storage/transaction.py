@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.storage.administration.answer_times import AnswerTimes
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.brand import BrandChanges
@@ -46,7 +47,11 @@ class Transaction(Struct, frozen=True):
 
     db: Connection
     random: Callable[[int], bytes]
-    done_by: str = ""
+    done_by: DoneBy | None = None
+
+    def acting(self, done_by: DoneBy) -> "Transaction":
+        """The same transaction on behalf of this actor, where it is known only inside of it."""
+        return Transaction(self.db, self.random, done_by)
 
     @property
     def clients(self) -> Clients:
@@ -226,10 +231,19 @@ class Transaction(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The server's memory: runs functions of a `Transaction` as the engine runs transactions."""
+    """The server's memory: runs functions of a `Transaction` as the engine runs transactions.
+
+    Events that its transactions write are done by `done_by`; without it, by the usual actor of
+    each event, and an event that has none is refused.
+    """
 
     engine: Engine
     random: Callable[[int], bytes]
+    done_by: DoneBy | None = None
+
+    def acting(self, done_by: DoneBy) -> "Store":
+        """The same memory on behalf of this actor."""
+        return Store(self.engine, self.random, done_by)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` against one consistent snapshot; for look-ups by key."""
@@ -239,9 +253,10 @@ class Store:
         """The same for lists and reports."""
         return await self.engine.scan(lambda db: work(Transaction(db, self.random)))
 
-    async def write(self, work: Callable[[Transaction], T], *, done_by: str = "") -> T:
+    async def write(self, work: Callable[[Transaction], T], *, done_by: DoneBy | None = None) -> T:
         """Run `work`; what it wrote is on disk when this returns, undone if it raised.
 
-        `done_by` goes into its events: who did this to somebody else, such as `user 17` or `cli`.
+        `done_by` is the actor of its events, in place of the store's.
         """
-        return await self.engine.write(lambda db: work(Transaction(db, self.random, done_by)))
+        by = done_by or self.done_by
+        return await self.engine.write(lambda db: work(Transaction(db, self.random, by)))

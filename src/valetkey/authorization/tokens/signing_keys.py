@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import NamedTuple
 
+from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.model.event.keys import (
     SigningKeyIssued,
     SigningKeyRetired,
@@ -159,7 +160,7 @@ class SigningKeyRing:
         at_once: bool = False,
         algorithm: Algorithm | None = None,
         allowed: Callable[[Transaction], object] = bool,
-        done_by: str = "",
+        done_by: DoneBy,
     ) -> None:
         """Let the next key sign now, or once it has been published long enough for all to know.
 
@@ -186,7 +187,7 @@ class SigningKeyRing:
         now: Instant,
         *,
         allowed: Callable[[Transaction], object] = bool,
-        done_by: str = "",
+        done_by: DoneBy,
     ) -> bool:
         """Take back a key that others may know: everything it signed is refused from now on.
 

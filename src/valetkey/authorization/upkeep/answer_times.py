@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from valetkey.authorization.deeds.admin.latency import key_of
 from valetkey.authorization.storage.administration.answer_times import Key
 from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.upkeep.outcome import written_or
 from valetkey.kernel.moment import Instant
 
 _WRITE_EVERY = 10.0
@@ -34,8 +35,7 @@ class AnswerClock:
         if not amounts:
             return
         self.waiting.clear()
-        try:
-            await store.write(lambda tx: tx.answer_times.add(amounts))
-        except BaseException:
-            self.waiting.update(amounts)
-            raise
+        await written_or(
+            lambda: self.waiting.update(amounts),
+            store.write(lambda tx: tx.answer_times.add(amounts)),
+        )

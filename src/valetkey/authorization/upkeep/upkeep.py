@@ -16,6 +16,7 @@ from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.authorization.upkeep.outcome import written_or
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.runtime import Runtime
 
@@ -96,11 +97,10 @@ class Upkeep:
         What could not be written waits again.
         """
         while waiting := self.decisions.drain(BATCH):
-            try:
-                await self.store.write(partial(_write_down, waiting))
-            except BaseException:
-                self.decisions.give_back(waiting)
-                raise
+            await written_or(
+                partial(self.decisions.give_back, waiting),
+                self.store.write(partial(_write_down, waiting)),
+            )
 
     async def sweep(self) -> None:
         """Delete what expired, a little at a time."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin.permissions import CommandLine, Permission
+from valetkey.authorization.deeds.admin.permissions import Permission
 from valetkey.authorization.deeds.admin.things import api_tokens
 from valetkey.authorization.deeds.admin.things.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.model.account.api_token import ApiToken
@@ -72,9 +72,9 @@ def create(
             user = the_user(tx, maker)
             wanted = WantedToken(name, permissions, days(lasts), user.uid)
             key = opened.keyring.fingerprint_key
-            return done(api_tokens.issue(tx, CommandLine(), key, wanted, fresh, now))
+            return done(api_tokens.issue(tx, opened.operator, key, wanted, fresh, now))
 
-        return await opened.store.write(deed, done_by="cli"), fresh.secret
+        return await opened.store.write(deed), fresh.secret
 
     made, token = with_store(options.settings_of(config), work)
     if as_json:
@@ -94,7 +94,7 @@ def list_(config: Path | None, as_json: bool) -> None:
     """
 
     async def work(opened: Opened) -> tuple[Sequence[ApiToken], Instant]:
-        found = await opened.store.scan(lambda tx: api_tokens.page(tx, CommandLine(), END, _MOST))
+        found = await opened.store.scan(lambda tx: api_tokens.page(tx, opened.operator, END, _MOST))
         return found, opened.now
 
     found, now = with_store(options.settings_of(config), work)
@@ -131,7 +131,7 @@ def end(token_id: str, config: Path | None) -> int:
 
     async def work(opened: Opened) -> bool:
         return await opened.store.write(
-            lambda tx: api_tokens.end(tx, CommandLine(), token_id, opened.now), done_by="cli"
+            lambda tx: api_tokens.end(tx, opened.operator, token_id, opened.now)
         )
 
     if not with_store(options.settings_of(config), work):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from valetkey.authorization.model.event.actor import by_apply
 from valetkey.cli import options, say
 from valetkey.cli.applying.file import Site, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, carry_out, plan, prepare
@@ -49,7 +50,7 @@ def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
             return False, steps
         return True, await carry_out(opened, prepared)
 
-    applied, steps = with_store(settings, work, begins=True)
+    applied, steps = with_store(settings, work, begins=True, acts=by_apply)
     if as_json:
         shown = steps if applied else [_without_secret(step) for step in steps]
         say.as_json({"applied": applied, "steps": [step.as_json() for step in shown]})

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds.admin.brand import brand_now, brand_of, change_brand
-from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.cli import options, say
 from valetkey.cli.register.store import Opened, with_store
@@ -46,12 +45,12 @@ def command(
     changes = {field: value for field, value in said.items() if reset or value is not None}
 
     async def work(opened: Opened) -> tuple[Said, Said]:
-        actor, base = CommandLine(), settings.brand
+        actor, base = opened.operator, settings.brand
         if not changes:
             shown = await opened.store.read(lambda tx: brand_now(tx, base))
             return shown, brand_of(base)
         after = await opened.store.write(
-            lambda tx: change_brand(tx, actor, base, changes, opened.now), done_by=actor.done_by
+            lambda tx: change_brand(tx, actor, base, changes, opened.now)
         )
         if isinstance(after, tuple):
             wrong = "; ".join(f"--{each.field.replace('_', '-')}: {each.detail}" for each in after)

@@ -18,7 +18,6 @@ from valetkey.cli import options, say
 from valetkey.cli.register import clients
 from valetkey.cli.register.acts import marks
 from valetkey.cli.register.keeper import (
-    DOOR,
     confirm,
     done,
     every_client,
@@ -296,7 +295,7 @@ def owner(client_id: str, user: str, config: Path | None) -> None:
             uid = the_user(tx, user).uid
             return give_owner(tx, the_client(tx, client_id).id, uid, opened.now)
 
-        return await opened.store.write(deed, done_by=DOOR)
+        return await opened.store.write(deed)
 
     given = with_store(options.settings_of(config), work)
     say.line(f"{user} owns {client_id}" if given else f"{user} owned {client_id} already")

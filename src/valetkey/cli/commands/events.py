@@ -59,10 +59,10 @@ def command(
     )
     if as_csv:
         written = csv.writer(sys.stdout, lineterminator="\n")
-        written.writerow(("id", "server", "at", "name", "data"))
+        written.writerow(("id", "server", "at", "name", "done_by", "data"))
         for event in found:
             data = json.dumps(event.data, separators=(",", ":"))
-            told = (event.id, event.server, str(event.at), event.name, data)
+            told = (event.id, event.server, str(event.at), event.name, event.done_by, data)
             written.writerow([harmless(each) for each in told])
         return Exit.OK
     if as_json:
@@ -73,6 +73,7 @@ def command(
                     "server": event.server,
                     "at": event.at,
                     "name": event.name,
+                    "done_by": event.done_by,
                     **event.data,
                 }
                 for event in found
@@ -82,8 +83,10 @@ def command(
     if not found:
         say.note("There is none.")
         return Exit.OK
-    rows = [(shown(event.at), event.id, event.name, _said(event.data)) for event in found]
-    say.table(("WHEN", "ID", "EVENT", "WITH"), rows)
+    rows = [
+        (shown(event.at), event.id, event.name, event.done_by, _said(event.data)) for event in found
+    ]
+    say.table(("WHEN", "ID", "EVENT", "DONE BY", "WITH"), rows)
     return Exit.OK
 
 

@@ -121,7 +121,9 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
         if kind == "credential":
             path = await keys.rotate_credential(opened)
             return f"{path} holds a new credential. Next: restart the resource server within a day."
-        await opened.foundation.keys.rotate(opened.now, at_once=at_once, algorithm=only)
+        await opened.foundation.keys.rotate(
+            opened.now, at_once=at_once, algorithm=only, done_by=opened.operator.done_by
+        )
         return "Signing keys are rotated; see: valetkey key list"
 
     say.line(with_store(settings, work))
@@ -146,7 +148,9 @@ def withdraw(kid: str, yes: bool, config: Path | None) -> int:
     confirm("Refuse every token that this key has signed?", yes=yes)
 
     async def work(opened: Opened) -> bool:
-        return await opened.foundation.keys.withdraw(kid, opened.now)
+        return await opened.foundation.keys.withdraw(
+            kid, opened.now, done_by=opened.operator.done_by
+        )
 
     if not with_store(settings, work):
         say.error("there is no such signing key; see: valetkey key list")

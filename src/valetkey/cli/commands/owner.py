@@ -37,7 +37,6 @@ def command(break_glass: bool, config: Path | None, as_json: bool) -> None:
         url = f"{opened.foundation.issuer}{_PAGE}?link={link.reveal()}"
         await opened.store.write(
             lambda tx: issue_link(tx, link, key, opened.now, break_glass=break_glass),
-            done_by="cli",
         )
         return url
 

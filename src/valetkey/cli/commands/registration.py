@@ -7,7 +7,6 @@ import click
 from valetkey.authorization.deeds import registrations
 from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.people import PeopleDesk
-from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
@@ -165,9 +164,9 @@ def developer(user: str, off: bool, config: Path | None) -> None:
 
         def deed(tx: Transaction) -> bool:
             uid = the_user(tx, user).uid
-            return desk.let_register(tx, CommandLine(), uid, opened.now, on=not off)
+            return desk.let_register(tx, opened.operator, uid, opened.now, on=not off)
 
-        return await opened.store.write(deed, done_by=CommandLine().done_by)
+        return await opened.store.write(deed)
 
     changed = with_store(settings, work)
     may = "may not register applications" if off else "may register applications"

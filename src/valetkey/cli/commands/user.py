@@ -264,7 +264,7 @@ def take_factors(user: str, yes: bool, config: Path | None) -> None:
 
     async def work(opened: Opened) -> bool:
         return await opened.store.write(
-            lambda tx: reset_factors(tx, the_user(tx, user), opened.now), done_by="cli"
+            lambda tx: reset_factors(tx, the_user(tx, user), opened.now)
         )
 
     name = with_store(settings, look).username

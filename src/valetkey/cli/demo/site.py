@@ -116,9 +116,7 @@ def owner_link(site: Site) -> str:
     async def work(opened: Opened) -> str:
         link, key = fresh_link(opened.runtime.random), opened.keyring.fingerprint_key
         try:
-            await opened.store.write(
-                lambda tx: issue_link(tx, link, key, opened.now), done_by="cli"
-            )
+            await opened.store.write(lambda tx: issue_link(tx, link, key, opened.now))
         except Refused:
             return ""
         return f"{opened.foundation.issuer}/admin/owner?link={link.reveal()}"

@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds.account.mailed.address import is_mailable
-from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register.store import Opened, with_store
@@ -42,7 +41,7 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
         def deed(tx: Transaction) -> str:
             return invitations.invite(tx, email, link, language, opened.now)
 
-        return await opened.store.write(deed, done_by=CommandLine().done_by)
+        return await opened.store.write(deed)
 
     url = with_store(settings, work)
     if not url:

@@ -32,6 +32,7 @@ class Logged:
     server: str
     at: Instant
     name: str
+    done_by: str
     data: Mapping[str, object]
 
 
@@ -55,17 +56,17 @@ class _Authorization:
     server: str = "authorization"
 
     def newest(self, db: Connection, limit: int) -> Sequence[Logged]:
-        return [_logged(each) for each in Events(db, SYSTEM.random).newest(limit)]
+        return [_logged(each) for each in _events(db).newest(limit)]
 
     def find(self, db: Connection, id: str) -> Logged | None:
-        found = Events(db, SYSTEM.random).find(id)
+        found = _events(db).find(id)
         return None if found is None else _logged(found)
 
     def since(self, db: Connection, at: Instant, limit: int) -> Sequence[Logged]:
-        return [_logged(each) for each in Events(db, SYSTEM.random).page(at, "", limit)]
+        return [_logged(each) for each in _events(db).page(at, "", limit)]
 
     def behind(self, db: Connection, event: Logged, limit: int) -> Sequence[Logged]:
-        return [_logged(each) for each in Events(db, SYSTEM.random).page(event.at, event.id, limit)]
+        return [_logged(each) for each in _events(db).page(event.at, event.id, limit)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,13 @@ def _in_order(found: Sequence[Sequence[Logged]]) -> Sequence[Logged]:
     return sorted((each for page in found for each in page), key=lambda e: (e.at, e.server))
 
 
+def _events(db: Connection) -> Events:
+    return Events(db, SYSTEM.random, None)
+
+
 def _logged(event: EventRecord) -> Logged:
     data = msgspec.json.decode(event.data, type=dict[str, object])
-    return Logged(event.id, "authorization", event.at, event.name, data)
+    return Logged(event.id, "authorization", event.at, event.name, event.done_by, data)
 
 
 def _object_logged(event: ObjectRecord) -> Logged:
@@ -177,4 +182,5 @@ def _object_logged(event: ObjectRecord) -> Logged:
         "token_id": event.token_id,
         "grant_id": event.grant_id,
     }
-    return Logged(f"{event.object_id}.{event.version}", "resource", event.at, event.name, data)
+    place = f"{event.object_id}.{event.version}"
+    return Logged(place, "resource", event.at, event.name, event.done_by, data)

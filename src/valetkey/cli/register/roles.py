@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.admin.roles import Holder
 from valetkey.authorization.deeds.users import sign_out_everywhere
 from valetkey.authorization.model.account.role import Role
@@ -36,9 +35,9 @@ def give(user: str, role: str, config: Path | None, as_json: bool) -> None:
 
         def deed(tx: Transaction) -> tuple[User, bool]:
             found = the_user(tx, user)
-            return found, keeper.change(tx, CommandLine(), found.uid, wanted, opened.now)
+            return found, keeper.change(tx, opened.operator, found.uid, wanted, opened.now)
 
-        return await opened.store.write(deed, done_by=CommandLine().done_by)
+        return await opened.store.write(deed)
 
     found, changed = with_store(options.settings_of(config), work)
     said = "no role" if role == "none" else f"the role of {role}"
@@ -98,7 +97,7 @@ def sign_out(user: str, config: Path | None, as_json: bool) -> None:
             found = the_user(tx, user)
             return found, sign_out_everywhere(tx, found, opened.now)
 
-        return await opened.store.write(deed, done_by=CommandLine().done_by)
+        return await opened.store.write(deed)
 
     found, ended = with_store(options.settings_of(config), work)
     if as_json:

@@ -8,8 +8,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.foundation import SCHEMA, Foundation, lay_foundation
+from valetkey.authorization.model.event.actor import DoneBy, by_cli
 from valetkey.authorization.storage.transaction import Store
+from valetkey.cli.register.operator import operator
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.connect import connect
@@ -36,6 +39,7 @@ class Opened:
 
     foundation: Foundation
     now: Instant
+    operator: CommandLine
 
     @property
     def settings(self) -> Settings:
@@ -59,9 +63,15 @@ class Opened:
 
 
 def with_store(
-    settings: Settings, work: Callable[[Opened], Awaitable[T]], *, begins: bool = False
+    settings: Settings,
+    work: Callable[[Opened], Awaitable[T]],
+    *,
+    begins: bool = False,
+    acts: Callable[[str], DoneBy] = by_cli,
 ) -> T:
     """What `work` gives; database and keyring are made and brought up to date first.
+
+    Its events are done by the operator; `acts` says by which of their tools.
 
     Where neither a configuration nor a database is found, only work that `begins` makes them: who
     asks in the wrong folder is told so. Raises Mistake and DatabaseUnavailable.
@@ -76,13 +86,15 @@ def with_store(
 
     async def run() -> T:
         foundation = lay_foundation(_addressed(settings), SYSTEM, scopes_of(settings))
+        done_by = acts(operator())
+        foundation = replace(foundation, store=foundation.store.acting(done_by))
         engine = foundation.store.engine
         try:
             await migrate(engine, SCHEMAS["authorization"])
             # A keyring that is only tried on is judged by whoever tries it.
             if settings.authorization.keyring_text is None:
                 await foundation.require_own_keyring()
-            return await work(Opened(foundation, SYSTEM.now()))
+            return await work(Opened(foundation, SYSTEM.now(), CommandLine(done_by)))
         finally:
             await engine.close()
 

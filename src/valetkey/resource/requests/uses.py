@@ -76,8 +76,14 @@ class Uses:
         waiting, self._seen = self._seen, {}
         pairs = list(waiting.items())
         for start in range(0, max(1, len(pairs)), _AT_ONCE):
-            if not await self._tell(pairs[start : start + _AT_ONCE]):
-                self._seen = {**dict(pairs[start:]), **self._seen}
+            told = False
+            try:
+                told = await self._tell(pairs[start : start + _AT_ONCE])
+            finally:
+                # Also when this was cancelled; a use that is told twice is the same use.
+                if not told:
+                    self._seen = {**dict(pairs[start:]), **self._seen}
+            if not told:
                 return False
         self._heard_at = now
         return True

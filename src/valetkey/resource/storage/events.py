@@ -84,6 +84,11 @@ class EventRecord:
     grant_id: str | None
 
     @property
+    def done_by(self) -> str:
+        """The user who did it by that client, or the client that did it for itself."""
+        return f"client {self.client_id}" if self.uid is None else f"user {self.uid}"
+
+    @property
     def place(self) -> Place:
         """Where it stands."""
         return self.at, self.object_id, self.version

@@ -15,6 +15,7 @@ from valetkey.authorization.deeds.admin.permissions import (
 )
 from valetkey.authorization.deeds.foundation import SCHEMA
 from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.event.actor import CLI, DoneBy
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
@@ -35,7 +36,7 @@ Changes = Mapping[BrandField, str | None]
 @dataclass(frozen=True)
 class WithRole:
     role: Role
-    done_by: str = "user 1"
+    done_by: DoneBy = CLI
 
     def powers(self, tx: Transaction) -> Powers:
         return powers_of(self.role)
@@ -44,7 +45,7 @@ class WithRole:
 async def _opened(url: str) -> Store:
     engine = connect(url, directory=Path())
     await migrate(engine, SCHEMA)
-    return Store(engine, SYSTEM.random)
+    return Store(engine, SYSTEM.random, CLI)
 
 
 async def _change(store: Store, changes: Changes) -> Mapping[BrandField, str] | tuple[Fault, ...]:

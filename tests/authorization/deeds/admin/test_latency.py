@@ -1,6 +1,8 @@
 """How long answers take: counted in steps, written down by every process, told hour by hour."""
 
 import asyncio
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from valetkey.authorization.deeds.admin.latency import (
     last_hours,
     sweep_latency,
 )
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.upkeep.answer_times import AnswerClock
 from valetkey.kernel.moment import Instant, hours
 
@@ -49,6 +52,37 @@ def test_processes_add_to_the_same_hours(tmp_path: Path, database_url: str) -> N
         assert await it.write(lambda tx: sweep_latency(tx, Instant(late + hours(1)), 100)) == 2
 
     run(tmp_path, story, database_url)
+
+
+def test_a_flush_that_is_cancelled_while_it_commits_is_counted_once(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        clock, store = AnswerClock(), it.foundation.store
+        clock.note(NOON, 200, 0.004)
+        begun, door = threading.Event(), threading.Event()
+
+        def hold(_: Transaction) -> None:
+            begun.set()
+            door.wait()
+
+        # What one turn of the loop asks for shares a commit: the counts are written, not committed.
+        flushing = asyncio.create_task(clock.flush(store))
+        holding = asyncio.create_task(_write(store, hold))
+        await asyncio.to_thread(begun.wait)
+        flushing.cancel()
+        closing = asyncio.create_task(clock.flush(store))
+        await asyncio.sleep(0)
+        door.set()
+        await asyncio.wait([flushing, holding, closing])
+        assert flushing.cancelled()
+        await clock.flush(store)
+        (told,) = await it.read(lambda tx: last_hours(tx, NOON, 1))
+        assert told.answers == 1
+
+    run(tmp_path, story)
+
+
+async def _write(store: Store, work: Callable[[Transaction], None]) -> None:
+    await store.write(work)
 
 
 def test_what_could_not_be_written_waits_again(tmp_path: Path) -> None:

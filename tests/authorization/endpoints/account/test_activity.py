@@ -7,6 +7,7 @@ from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.endpoints.account.activity import SHOWN
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
     ConsentGiven,
@@ -165,8 +166,8 @@ def test_a_sign_in_says_in_which_browser_and_an_act_of_others_that_it_was_theirs
     async def story(it: World) -> None:
         browser = await signed_in(it)
         changed = UserChanged(ALICE.uid, ("name",))
-        await it.store.write(lambda tx: tx.events.add(changed, it.clock.now), done_by="user 1002")
-        await it.store.write(lambda tx: tx.events.add(changed, it.clock.now), done_by="user 1001")
+        await it.store.write(lambda tx: tx.events.add(changed, it.clock.now), done_by=by_user(1002))
+        await it.store.write(lambda tx: tx.events.add(changed, it.clock.now), done_by=by_user(1001))
         page = await browser.get("/account/activity")
         assert knows(page, "You signed in. <small>Firefox on Linux</small>")
         assert page.body.count("By somebody who runs this server") == 1

@@ -20,6 +20,7 @@ from tests.authorization.endpoints.visitor.world import (
 from valetkey.authorization.endpoints.authorize.answer import Told, answer
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.pending import Pending, judge
+from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.interaction import Interaction, SignIn
 from valetkey.authorization.sign_in.session import end_session
@@ -185,7 +186,7 @@ def test_what_fell_due_meanwhile_is_asked_for(sqlite_url: str) -> None:
 class _EndsFirst(Store):
     """A store in which every session ends before anything else is written."""
 
-    async def write(self, work: Callable[[Transaction], T], *, done_by: str = "") -> T:
+    async def write(self, work: Callable[[Transaction], T], *, done_by: DoneBy | None = None) -> T:
         def ended(tx: Transaction) -> T:
             for session in tx.sessions.live_of(ALICE.uid, NOON):
                 tx.sessions.end(session.id, NOON)

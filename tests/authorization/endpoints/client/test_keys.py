@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.authorization.endpoints.world import Service, service
+from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.config.settings import TokenSettings
 from valetkey.kernel.jose import access_token, jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -55,7 +56,7 @@ def test_who_reads_the_keys_every_five_minutes_verifies_every_token_for_its_whol
             for step in range(600):
                 await it.foundation.keys.keep(it.clock.now)
                 if step % 7 == 6:
-                    await it.foundation.keys.rotate(it.clock.now)
+                    await it.foundation.keys.rotate(it.clock.now, done_by=SYSTEM)
                 token = await it.own_token("svc1")
                 signed.add(await patient.takes(token))
                 held.append((it.clock.now, token))

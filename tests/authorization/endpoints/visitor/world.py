@@ -29,6 +29,7 @@ from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.endpoints.visitor.routes import routes
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,
@@ -289,7 +290,9 @@ async def world(
                 user.uid, f"cr_{user.uid}", _HASHES["password"], NOON
             )
         )
-    it = World(app, site, store, clock, password, decisions, minter, mailroom)
+    it = World(
+        app, site, store.acting(by_cli("test")), clock, password, decisions, minter, mailroom
+    )
     for client in (WEB, NATIVE):
         await it.register(client)
     try:

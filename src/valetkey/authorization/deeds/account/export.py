@@ -9,6 +9,7 @@ import msgspec
 from valetkey.authorization.deeds.developer.ownership import own_apps
 from valetkey.authorization.deeds.person import TEXTS
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.actor import is_somebody_else
 from valetkey.authorization.model.event.people import DataExported
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.records import EventRecord
@@ -151,7 +152,7 @@ def _event(event: EventRecord) -> Said:
     return {
         "at": _moment(event.at),
         "name": event.name,
-        "by_somebody_else": bool(event.done_by),
+        "by_somebody_else": is_somebody_else(event.done_by, event.uid),
         **{name: value for name, value in data.items() if name != "uid"},
     }
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.actor import CLI, DoneBy, by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
@@ -74,7 +75,7 @@ class Actor(Protocol):
     """Whoever acts on others: a person with a role, the command line, a token of the admin API."""
 
     @property
-    def done_by(self) -> str:
+    def done_by(self) -> DoneBy:
         """How events name them."""
         ...
 
@@ -91,9 +92,9 @@ class Person:
     session_id: str
 
     @property
-    def done_by(self) -> str:
+    def done_by(self) -> DoneBy:
         """`user 17`."""
-        return f"user {self.uid}"
+        return by_user(self.uid)
 
     def powers(self, tx: Transaction) -> Powers:
         """Those of their role; none once they are switched off, or their session has ended."""
@@ -112,10 +113,7 @@ class Person:
 class CommandLine:
     """Whoever can read the keyring and the database: no page can keep anything from them."""
 
-    @property
-    def done_by(self) -> str:
-        """`cli`."""
-        return "cli"
+    done_by: DoneBy = CLI
 
     def powers(self, tx: Transaction) -> Powers:
         """All."""

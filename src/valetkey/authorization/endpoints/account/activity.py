@@ -9,6 +9,7 @@ import msgspec
 from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.visitor.site import ACTIVITY, Site
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.actor import is_somebody_else
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage, Kind
 from valetkey.authorization.pages.visitor.when import When
@@ -83,7 +84,7 @@ class Happened:
             because=self.said.because,
             browser=browser,
             system=system,
-            by_others=event.done_by not in {"", f"user {event.uid}"},
+            by_others=is_somebody_else(event.done_by, event.uid),
         )
 
 

@@ -14,6 +14,7 @@ from valetkey.authorization.deeds.account.connected_apps import (
 )
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, Site, logo_of
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.apps.apps import (
     AppLine,
     AppsPage,
@@ -75,7 +76,8 @@ class AppsEndpoint:
             # Whoever presses twice sees what the first press did.
             lambda tx: (
                 end_app(tx, uid, client_id, now) or tx.events.withdrew(uid, client_id, _lately(now))
-            )
+            ),
+            done_by=by_user(uid),
         )
         if not ended:
             raise nothing_there("app")
@@ -98,7 +100,7 @@ class AppsEndpoint:
         if isinstance(found, Response):
             return found
         uid, now = found[0].signed_in.user.uid, request.at
-        await self.site.store.write(lambda tx: end_apps(tx, uid, now))
+        await self.site.store.write(lambda tx: end_apps(tx, uid, now), done_by=by_user(uid))
         return self.site.goes_to(f"{APPS}?ended=all")
 
     async def _apps(self, seen: Visit, now: Instant) -> Sequence[ConnectedApp]:

@@ -8,6 +8,7 @@ from valetkey.authorization.endpoints.visitor.sign_in.doorway import Doorway
 from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import HOME, Site, shown_person
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.security.confirm import ConfirmPage
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
@@ -109,7 +110,7 @@ class ConfirmEndpoint:
                 site.notices.recovery_code_used(tx, user, proof.left, now)
             return self._note(tx, request, seen, new, proof.methods)
 
-        met = await site.store.write(work)
+        met = await site.store.write(work, done_by=by_user(seen.signed_in.user.uid))
         if isinstance(met, Unproved):
             wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
             return await self._page(request, seen, wrong, met.wait)

@@ -7,6 +7,7 @@ from valetkey.authorization.deeds.admin.permissions import Permission, Person, p
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import PURPOSE, Visit, visit
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.sign_in.administration import (
     AdministrationCookie,
     enter,
@@ -51,10 +52,15 @@ async def administered(
         if (asked := await stepped_up(site, request, seen, to)) is not None:
             return asked
         fresh = fresh_entry(site.random)
-        await site.store.write(lambda tx: enter(tx, session.id, fresh, key, settings, now))
+        await site.store.write(
+            lambda tx: enter(tx, session.id, fresh, key, settings, now),
+            done_by=by_user(session.uid),
+        )
         return replace(seen, headers=(*seen.headers, cookies.set(fresh)))
     if is_stale(entry, now):
-        await site.store.write(lambda tx: tx.administrations.touch(session.id, now))
+        await site.store.write(
+            lambda tx: tx.administrations.touch(session.id, now), done_by=by_user(session.uid)
+        )
     return seen
 
 

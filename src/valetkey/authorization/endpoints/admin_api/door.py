@@ -50,7 +50,9 @@ class Door:
             raise Refused(NO_TOKEN)
         token, program, powers = found
         if token.last_used_at is None or token.last_used_at + _NOTED_EVERY <= now:
-            await store.write(lambda tx: tx.api_tokens.note_use(token.id, now))
+            await store.write(
+                lambda tx: tx.api_tokens.note_use(token.id, now), done_by=program.done_by
+            )
         if not powers.allow(operation.permission):
             raise Refused(
                 Refusal(

@@ -6,6 +6,7 @@ from valetkey.authorization.client_authentication.method import Authenticated
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
 from valetkey.authorization.grant_types.family import fingerprint_of, take_apart
+from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.model.event.grants import AccessTokenRevoked, GrantRevoked
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
@@ -36,7 +37,10 @@ class RevocationEndpoint:
             token = the_token(asked)
             read = await self.reader.read_by_value(token, request.at)
 
-            await self.store.write(lambda tx: self._end(tx, proven, token, read, request.at))
+            await self.store.write(
+                lambda tx: self._end(tx, proven, token, read, request.at),
+                done_by=by_client(client_id),
+            )
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
         return Response(200, b"", (("cache-control", "no-store"), *ANY_ORIGIN))

@@ -8,6 +8,7 @@ from valetkey.authorization.deeds.registrations import Uses
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.endpoints.client.door import Asked, Door, require_query_allowed
 from valetkey.authorization.grant_types.grant_type import Fresh, GrantType, TokenRequest
+from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
@@ -83,7 +84,7 @@ class TokenEndpoint:
                 self.uses.note(tx, client, request.at)
             return granted
 
-        granted = await self.store.write(work)
+        granted = await self.store.write(work, done_by=by_client(client.id))
         if isinstance(granted, Refusal):
             return self.refuse(request, granted, client.id)
         self.uses.noted(client, request.at)

@@ -8,6 +8,7 @@ from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.member import head_of, require_owner
 from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.developer.settings.pages import DeleteAppPage
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.web.exchange import Request, Response
@@ -53,7 +54,7 @@ class DeleteEndpoint:
             self.portal.delete(tx, held, now)
             return True
 
-        if not await self.site.store.write(work, done_by=f"user {uid}"):
+        if not await self.site.store.write(work, done_by=by_user(uid)):
             raise nothing_there("app")
         return self.site.goes_to(f"{DEVELOPER}?deleted=1")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from valetkey.authorization.deeds.developer.team import Teams
 from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.team.pages import InvitationPage
@@ -42,13 +43,13 @@ class InvitationsEndpoint:
         user, now = seen.signed_in.user, request.at
         if form.get("do") != "accept":
             gone = await self.site.store.write(
-                lambda tx: self.teams.decline(tx, asked, user, link, now)
+                lambda tx: self.teams.decline(tx, asked, user, link, now), done_by=by_user(user.uid)
             )
             if not gone:
                 raise _over()
             return self.site.goes_to(DEVELOPER)
         accepted = await self.site.store.write(
-            lambda tx: self.teams.accept(tx, asked, user, link, now)
+            lambda tx: self.teams.accept(tx, asked, user, link, now), done_by=by_user(user.uid)
         )
         if accepted is None:
             raise _over()

@@ -11,6 +11,7 @@ from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.endpoints.developer.app_form import AppForms, about_uris
 from valetkey.authorization.endpoints.developer.member import head_of
 from valetkey.authorization.endpoints.visitor.site import NEW_APP, Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.settings.form import AppForm
@@ -85,7 +86,7 @@ class RegisterEndpoint:
             made = self.portal.register(tx, user, wish, now, client_id=client_id, secret=secret)
             return find_own(tx, client_id, user.uid) if isinstance(made, Client) else made
 
-        made = await self.site.store.write(work, done_by=f"user {user.uid}")
+        made = await self.site.store.write(work, done_by=by_user(user.uid))
         if made is None:
             # The same form again: a reload, or a second press. The secret was shown.
             return self.site.goes_to(AppHead(client_id, "").at())

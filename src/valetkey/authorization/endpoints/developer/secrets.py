@@ -15,6 +15,7 @@ from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.developer.secrets.pages import (
     EndSecretPage,
     NewSecretPage,
@@ -63,7 +64,7 @@ class SecretsEndpoint:
             lambda tx: self.secrets.issue(
                 tx, app.client.id, uid, secret, now, seen=state, overlap=overlap
             ),
-            done_by=f"user {uid}",
+            done_by=by_user(uid),
         )
         if obstacle in {Obstacle.GONE, Obstacle.NONE}:
             raise nothing_there("app")
@@ -107,7 +108,7 @@ class SecretsEndpoint:
         uid, now, chosen = seen.signed_in.user.uid, request.at, form.get("secret") or ""
         ended = chosen.isascii() and await self.site.store.write(
             lambda tx: self.secrets.end(tx, app.client.id, uid, chosen, now),
-            done_by=f"user {uid}",
+            done_by=by_user(uid),
         )
         return self.site.goes_to(f"{place}?ended=1" if ended else place)
 

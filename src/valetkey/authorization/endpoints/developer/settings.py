@@ -12,6 +12,7 @@ from valetkey.authorization.endpoints.account.visit import Visit, nothing_there,
 from valetkey.authorization.endpoints.developer.app_form import AppForms, about_uris
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.pages.developer.settings.form import AppForm
 from valetkey.authorization.pages.developer.settings.pages import (
@@ -89,7 +90,7 @@ class SettingsEndpoint:
                 return _Outdated(current, parts)
             return self.portal.change(tx, current.client, wish, now)
 
-        done = await self.site.store.write(work, done_by=f"user {uid}")
+        done = await self.site.store.write(work, done_by=by_user(uid))
         if done is None:
             raise nothing_there("app")
         if isinstance(done, _Outdated):
@@ -126,7 +127,7 @@ class SettingsEndpoint:
                 return None
             return self.portal.drop_grant_type(tx, held, name, now)
 
-        done = await self.site.store.write(work, done_by=f"user {uid}")
+        done = await self.site.store.write(work, done_by=by_user(uid))
         if done is None:
             raise nothing_there("app")
         if isinstance(done, tuple):

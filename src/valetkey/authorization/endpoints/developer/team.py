@@ -12,6 +12,7 @@ from valetkey.authorization.endpoints.developer.member import head_of, own_app, 
 from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
 from valetkey.authorization.endpoints.visitor.viewer import viewer_of
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.register.membership import Membership, TeamRole
 from valetkey.authorization.pages.developer.team.pages import (
     InvitationLine,
@@ -96,7 +97,7 @@ class TeamEndpoint:
             return back
         uid, by, now = self._chosen(seen, app, form), seen.signed_in.user.uid, request.at
         trouble = await self.site.store.write(
-            lambda tx: self.teams.remove(tx, app.client.id, by, uid, now), done_by=f"user {by}"
+            lambda tx: self.teams.remove(tx, app.client.id, by, uid, now), done_by=by_user(by)
         )
         if trouble is Trouble.GONE:
             raise nothing_there("person")
@@ -115,7 +116,7 @@ class TeamEndpoint:
             lambda tx: self.teams.invite(
                 tx, app.client.id, by, invited, role, fresh, now, language=language
             ),
-            done_by=f"user {by.uid}",
+            done_by=by_user(by.uid),
         )
         if trouble is Trouble.GONE:
             raise nothing_there("app")
@@ -127,7 +128,7 @@ class TeamEndpoint:
         named, by, now = form.get("invitation") or "", seen.signed_in.user.uid, request.at
         done = named.isascii() and await self.site.store.write(
             lambda tx: self.teams.withdraw(tx, app.client.id, by, named, now),
-            done_by=f"user {by}",
+            done_by=by_user(by),
         )
         return self._done(app, "withdrawn" if done else "")
 
@@ -138,7 +139,7 @@ class TeamEndpoint:
             raise nothing_there("person")
         trouble = await self.site.store.write(
             lambda tx: self.teams.change(tx, app.client.id, by, uid, role, now),
-            done_by=f"user {by}",
+            done_by=by_user(by),
         )
         if trouble is Trouble.GONE:
             raise nothing_there("person")

@@ -11,6 +11,7 @@ from valetkey.authorization.endpoints.registration.answer import (
     read_members,
 )
 from valetkey.authorization.endpoints.registration.register import draw, take_turn
+from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.self_registration import refuse_registration
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -57,7 +58,7 @@ class ManageEndpoint:
                 client = self.registrar.prove(tx, client_id, token, to_change=True)
                 self.registrar.remove(tx, client, request.at)
 
-            await self.store.write(work)
+            await self.store.write(work, done_by=by_client(client_id))
         except Refused as refused:
             return self.answers.refuse(request, refused.refusal)
         return self.answers.gone()
@@ -79,7 +80,7 @@ class ManageEndpoint:
             current = self.registrar.prove(tx, client_id, token, to_change=True)
             return self.registrar.change(tx, current, said, fresh, now)
 
-        registered = await self.store.write(work)
+        registered = await self.store.write(work, done_by=by_client(client_id))
         return self.answers.told(registered, token, 200)
 
     async def _find(self, request: Request, token: str) -> Client:

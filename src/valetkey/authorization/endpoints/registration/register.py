@@ -16,6 +16,7 @@ from valetkey.authorization.endpoints.registration.answer import (
     bearer,
     read_members,
 )
+from valetkey.authorization.model.event.actor import ANONYMOUS
 from valetkey.authorization.protocol.register.self_registration import refuse_registration
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import RegistrationMode
@@ -65,7 +66,7 @@ class RegisterEndpoint:
                 refuse_token("registration.spent", "an initial access token with a use left")
             return self.registrar.register(tx, metadata, fresh, now)
 
-        registered = await self.store.write(work)
+        registered = await self.store.write(work, done_by=ANONYMOUS)
         return self.answers.told(registered, fresh.token.reveal(), 201)
 
     async def _invitation(self, request: Request) -> Fingerprint | None:

@@ -12,6 +12,7 @@ import msgspec
 from valetkey.authorization.deeds.records import Records, Rejected, Wanted
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
+from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
@@ -69,7 +70,8 @@ class IdentityEndpoint:
                 "a live access token",
                 "another" if found is None else found.standing.ended(now),
             )
-        return self.records.answer(tx, found.read, asked, now)
+        by = by_client(found.read.client_id)
+        return self.records.answer(tx.acting(by), found.read, asked, now)
 
     def _reject(self, request: Request, rejected: Rejected) -> Response:
         response = self.refuse(request, rejected.refusal)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import ByUser, Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class ApiTokenIssued(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ApiTokenEnded(Event):
+class ApiTokenEnded(ByUser):
     """A token of the admin API was ended before its time."""
 
     name: ClassVar[str] = "api_token.ended"

@@ -1,13 +1,16 @@
 """What happens to clients and to those who register them."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import ByAnonymous, ByClient, Event
+
+RemovedBecause = Literal["deleted", "unused", "replaced"]
+"""Why a client is removed."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClientRegistered(Event):
+class ClientRegistered(ByAnonymous):
     """A client was registered; `door` says through which door."""
 
     name: ClassVar[str] = "client.registered"
@@ -16,7 +19,7 @@ class ClientRegistered(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientChanged(Event):
+class ClientChanged(ByClient):
     """A client's record was changed; `fields` names what, `door` through which door.
 
     What an operator changed is told as it was before and as it is after, field by field.
@@ -47,12 +50,16 @@ class ClientEnabled(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientRemoved(Event):
-    """A client that had registered itself was removed with all it held; `because` says why."""
+class ClientRemoved(ByClient):
+    """A client was removed with all it held; `because` is `deleted`, `unused` or `replaced`.
+
+    Operators, developers and the client itself delete. One that registered itself is also removed
+    when nobody uses it, and when another of the same metadata takes its place.
+    """
 
     name: ClassVar[str] = "client.removed"
     client_id: str
-    because: str
+    because: RemovedBecause
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ class ClientVerified(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientVerificationEnded(Event):
+class ClientVerificationEnded(ByClient):
     """They say so no more; `because` is `administrator`, or `changed` where its looks did."""
 
     name: ClassVar[str] = "client_verification.ended"
@@ -107,7 +114,7 @@ class InvitationWithdrawn(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientSecretIssued(Event):
+class ClientSecretIssued(ByClient):
     """A client was given another secret; the older ones expire at `others_expire_at`."""
 
     name: ClassVar[str] = "client_secret.issued"

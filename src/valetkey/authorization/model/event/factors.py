@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import ByAnonymous, ByUser, Event
 
 
 @dataclass(frozen=True, slots=True)
-class SecondFactorFailed(Event):
+class SecondFactorFailed(ByAnonymous):
     """A code or a passkey was wrong, after a password that was right."""
 
     name: ClassVar[str] = "second_factor.failed"
@@ -16,7 +16,7 @@ class SecondFactorFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PasskeyAdded(Event):
+class PasskeyAdded(ByUser):
     """A passkey was added to an account."""
 
     name: ClassVar[str] = "passkey.added"
@@ -25,7 +25,7 @@ class PasskeyAdded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PasskeyRenamed(Event):
+class PasskeyRenamed(ByUser):
     """A passkey has another name now."""
 
     name: ClassVar[str] = "passkey.renamed"
@@ -34,7 +34,7 @@ class PasskeyRenamed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PasskeyRemoved(Event):
+class PasskeyRemoved(ByUser):
     """A passkey opens its account no more."""
 
     name: ClassVar[str] = "passkey.removed"
@@ -43,7 +43,7 @@ class PasskeyRemoved(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PasskeyCounterFell(Event):
+class PasskeyCounterFell(ByUser):
     """A passkey told a lower count of its uses than before: there may be a copy of it."""
 
     name: ClassVar[str] = "passkey_counter.fallen"
@@ -53,7 +53,7 @@ class PasskeyCounterFell(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AuthenticatorAdded(Event):
+class AuthenticatorAdded(ByUser):
     """An authenticator app was added to an account."""
 
     name: ClassVar[str] = "authenticator.added"
@@ -61,7 +61,7 @@ class AuthenticatorAdded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AuthenticatorRemoved(Event):
+class AuthenticatorRemoved(ByUser):
     """The codes of an authenticator app count no more."""
 
     name: ClassVar[str] = "authenticator.removed"
@@ -69,7 +69,7 @@ class AuthenticatorRemoved(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryCodesIssued(Event):
+class RecoveryCodesIssued(ByUser):
     """Recovery codes were made; those before them count no more."""
 
     name: ClassVar[str] = "recovery_codes.issued"
@@ -77,7 +77,7 @@ class RecoveryCodesIssued(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryCodeUsed(Event):
+class RecoveryCodeUsed(ByUser):
     """A recovery code took the place of a second factor; so many are left."""
 
     name: ClassVar[str] = "recovery_code.used"
@@ -86,7 +86,7 @@ class RecoveryCodeUsed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PasswordRemoved(Event):
+class PasswordRemoved(ByUser):
     """An account has no password any more: its passkeys open it."""
 
     name: ClassVar[str] = "password.removed"
@@ -94,7 +94,7 @@ class PasswordRemoved(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRemembered(Event):
+class DeviceRemembered(ByUser):
     """In this browser the second factor is not asked for, for a while."""
 
     name: ClassVar[str] = "device.remembered"
@@ -103,7 +103,7 @@ class DeviceRemembered(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceForgotten(Event):
+class DeviceForgotten(ByUser):
     """In this browser it is asked for again."""
 
     name: ClassVar[str] = "device.forgotten"
@@ -112,7 +112,7 @@ class DeviceForgotten(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceReused(Event):
+class DeviceReused(ByAnonymous):
     """A remembered device's old cookie came back: it was copied. What it began has ended."""
 
     name: ClassVar[str] = "device.stolen"

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import ByClient, ByUser
 
 
 @dataclass(frozen=True, slots=True)
-class ConsentGiven(Event):
+class ConsentGiven(ByUser):
     """A person allowed a client this scope, and these claims by themselves."""
 
     name: ClassVar[str] = "consent.given"
@@ -18,7 +18,7 @@ class ConsentGiven(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ConsentDenied(Event):
+class ConsentDenied(ByUser):
     """A person was asked and said no."""
 
     name: ClassVar[str] = "consent.denied"
@@ -27,7 +27,7 @@ class ConsentDenied(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ConsentWithdrawn(Event):
+class ConsentWithdrawn(ByUser):
     """A person took back what they had allowed a client; it must ask again."""
 
     name: ClassVar[str] = "consent.withdrawn"
@@ -36,7 +36,7 @@ class ConsentWithdrawn(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeIssued(Event):
+class CodeIssued(ByUser):
     """An authorization code went to a client; `pkce` says whether a code challenge came with it."""
 
     name: ClassVar[str] = "code.issued"
@@ -47,7 +47,7 @@ class CodeIssued(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeRedeemed(Event):
+class CodeRedeemed(ByClient):
     """A code was exchanged: the grant began, its first access token was issued."""
 
     name: ClassVar[str] = "code.redeemed"
@@ -59,7 +59,7 @@ class CodeRedeemed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeReplayed(Event):
+class CodeReplayed(ByClient):
     """A code came a second time; its grant was revoked."""
 
     name: ClassVar[str] = "code.replayed"
@@ -68,7 +68,7 @@ class CodeReplayed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeSpoiled(Event):
+class CodeSpoiled(ByClient):
     """The right client sent a code with a wrong verifier or redirect URI; the code is spent."""
 
     name: ClassVar[str] = "code.spoiled"
@@ -78,7 +78,7 @@ class CodeSpoiled(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AccessTokenIssued(Event):
+class AccessTokenIssued(ByClient):
     """An access token was issued without a code or a refresh token; `grant_type` says how."""
 
     name: ClassVar[str] = "access_token.issued"
@@ -91,7 +91,7 @@ class AccessTokenIssued(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshTokenUsed(Event):
+class RefreshTokenUsed(ByClient):
     """A refresh token gave another access token; `rotated` says whether it was replaced."""
 
     name: ClassVar[str] = "refresh_token.used"
@@ -104,7 +104,7 @@ class RefreshTokenUsed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshTokenRepeated(Event):
+class RefreshTokenRepeated(ByClient):
     """The previous refresh token came again within the window; the same successor was returned."""
 
     name: ClassVar[str] = "refresh_token.repeated"
@@ -114,7 +114,7 @@ class RefreshTokenRepeated(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshTokenReused(Event):
+class RefreshTokenReused(ByClient):
     """A replaced refresh token came again after the window (`reuse_detected`); the grant ended."""
 
     name: ClassVar[str] = "refresh_token.reused"
@@ -123,7 +123,7 @@ class RefreshTokenReused(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AccessTokenRevoked(Event):
+class AccessTokenRevoked(ByClient):
     """One access token was ended before its time."""
 
     name: ClassVar[str] = "access_token.revoked"
@@ -133,7 +133,7 @@ class AccessTokenRevoked(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class GrantRevoked(Event):
+class GrantRevoked(ByUser):
     """A grant was ended, and with it every token that descends from it."""
 
     name: ClassVar[str] = "grant.revoked"

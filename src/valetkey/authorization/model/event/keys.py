@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import BySystem, Event
 
 
 @dataclass(frozen=True, slots=True)
-class SigningKeyIssued(Event):
+class SigningKeyIssued(BySystem):
     """A signing key was made and published; it signs from `activates_at` on."""
 
     name: ClassVar[str] = "signing_key.issued"
@@ -17,7 +17,7 @@ class SigningKeyIssued(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SigningKeyRetired(Event):
+class SigningKeyRetired(BySystem):
     """A signing key signs no more; it is published until its last token has expired."""
 
     name: ClassVar[str] = "signing_key.retired"

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import BySystem
 
 
 @dataclass(frozen=True, slots=True)
-class MailDispatched(Event):
+class MailDispatched(BySystem):
     """The mail server took a letter; `kind` is what it is about."""
 
     name: ClassVar[str] = "mail.dispatched"
@@ -17,7 +17,7 @@ class MailDispatched(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MailGivenUp(Event):
+class MailGivenUp(BySystem):
     """A letter was not sent, and nobody tries any more; `because` says what was in the way."""
 
     name: ClassVar[str] = "mail.given_up"

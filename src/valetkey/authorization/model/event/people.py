@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import ByAnonymous, ByUser, Event
 
 
 @dataclass(frozen=True, slots=True)
-class UserRegistered(Event):
+class UserRegistered(ByUser):
     """An account was made."""
 
     name: ClassVar[str] = "user.registered"
@@ -15,7 +15,7 @@ class UserRegistered(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class UserChanged(Event):
+class UserChanged(ByUser):
     """An account's record was changed; `fields` names what."""
 
     name: ClassVar[str] = "user.changed"
@@ -40,7 +40,7 @@ class UserEnabled(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class UserRemovalPlanned(Event):
+class UserRemovalPlanned(ByUser):
     """An account is to be removed at `due_at`; its sessions and grants have ended."""
 
     name: ClassVar[str] = "removal.planned"
@@ -49,7 +49,7 @@ class UserRemovalPlanned(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class UserRemovalCancelled(Event):
+class UserRemovalCancelled(ByUser):
     """Somebody signed in to such an account: it stays."""
 
     name: ClassVar[str] = "removal.cancelled"
@@ -65,7 +65,7 @@ class UserRemoved(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class DataExported(Event):
+class DataExported(ByUser):
     """A person downloaded what is known of them."""
 
     name: ClassVar[str] = "data.exported"
@@ -80,7 +80,7 @@ class UserInvited(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PasswordResetRequested(Event):
+class PasswordResetRequested(ByAnonymous):
     """A link to choose another password was mailed to the account's address."""
 
     name: ClassVar[str] = "password_reset.requested"
@@ -88,7 +88,7 @@ class PasswordResetRequested(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class EmailRestored(Event):
+class EmailRestored(ByUser):
     """The address before took the account back; everybody is signed out of it."""
 
     name: ClassVar[str] = "email.restored"
@@ -96,7 +96,7 @@ class EmailRestored(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PasswordChanged(Event):
+class PasswordChanged(ByUser):
     """A password was set; grants ended, and sessions but the one in which it was changed."""
 
     name: ClassVar[str] = "password.changed"
@@ -104,7 +104,7 @@ class PasswordChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityLinked(Event):
+class IdentityLinked(ByUser):
     """A person connected their account at another server and can sign in from there."""
 
     name: ClassVar[str] = "identity.linked"
@@ -113,7 +113,7 @@ class IdentityLinked(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityUnlinked(Event):
+class IdentityUnlinked(ByUser):
     """Such an account was disconnected; `because` says why."""
 
     name: ClassVar[str] = "identity.unlinked"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import ByUser, Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class OwnerLinkIssued(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerLinkRedeemed(Event):
+class OwnerLinkRedeemed(ByUser):
     """That link was used."""
 
     name: ClassVar[str] = "owner_link.redeemed"

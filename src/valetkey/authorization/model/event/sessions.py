@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser
 
 
 @dataclass(frozen=True, slots=True)
-class SignInFailed(Event):
+class SignInFailed(ByAnonymous):
     """A password was wrong, or there was no such account (`uid` is then absent)."""
 
     name: ClassVar[str] = "sign_in.failed"
@@ -16,7 +16,7 @@ class SignInFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionStarted(Event):
+class SessionStarted(ByUser):
     """Someone signed in."""
 
     name: ClassVar[str] = "session.started"
@@ -26,7 +26,7 @@ class SessionStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRenewed(Event):
+class SessionRenewed(ByUser):
     """Someone signed in again where they were signed in; their session goes on."""
 
     name: ClassVar[str] = "session.renewed"
@@ -36,7 +36,7 @@ class SessionRenewed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityConfirmed(Event):
+class IdentityConfirmed(ByUser):
     """Someone who is signed in proved again who they are, before something that matters."""
 
     name: ClassVar[str] = "identity.confirmed"
@@ -46,7 +46,7 @@ class IdentityConfirmed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionEnded(Event):
+class SessionEnded(ByUser):
     """Someone signed out, or was signed out; `because` says which."""
 
     name: ClassVar[str] = "session.ended"
@@ -56,7 +56,7 @@ class SessionEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class LogoutTokenDelivered(Event):
+class LogoutTokenDelivered(BySystem):
     """An app was told that a session has ended, and said that it heard."""
 
     name: ClassVar[str] = "logout_token.delivered"
@@ -67,7 +67,7 @@ class LogoutTokenDelivered(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class LogoutTokenGivenUp(Event):
+class LogoutTokenGivenUp(BySystem):
     """An app that was told of a session will not hear of its end; `because` says why not."""
 
     name: ClassVar[str] = "logout_token.given_up"

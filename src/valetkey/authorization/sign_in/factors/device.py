@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.factors import RememberedDevice
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.factors import (
     DeviceForgotten,
     DeviceRemembered,
@@ -128,4 +129,4 @@ def _end_all_of_it(tx: Transaction, device: RememberedDevice, now: Instant) -> N
     tx.events.add(DeviceReused(device.uid, device.id), now)
     for session in tx.sessions.live_of(device.uid, now):
         if session.device_id == device.id:
-            end_session(tx, session, now, "device_reused")
+            end_session(tx.acting(SYSTEM), session, now, "device_reused")

@@ -1,10 +1,11 @@
 """The log of events as administrators look through it: newest first, by filters."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.storage.administration.client_search import Place
-from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.records import EventRecord, event_of
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 
@@ -21,6 +22,16 @@ class EventFilter:
     done_by: str = ""
     since: Instant = Instant(0)
     until: Instant = _LATEST
+
+
+def _by_those_they_name(wanted: EventFilter) -> EventFilter | None:
+    """The filter for what this actor did to itself, which is found under its own id."""
+    kind, _, id_ = wanted.done_by.partition(" ")
+    if kind == "client" and id_:
+        return replace(wanted, client_id=id_)
+    if kind == "user" and id_.isascii() and id_.isdigit() and int(id_) <= LARGEST_UID:
+        return replace(wanted, uid=int(id_))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +59,16 @@ class EventSearch:
             rows = self._of_client(said)
         elif wanted.done_by:
             rows = self._done_by(said)
+            own = _by_those_they_name(wanted)
+            if own is not None:
+                found = [*self.page(own, before, limit), *map(event_of, rows)]
+                every = {each.id: each for each in found}.values()
+                return sorted(every, key=lambda each: (each.at, each.id), reverse=True)[:limit]
         elif wanted.name:
             rows = self._of_name(said)
         else:
             rows = self._all(said)
-        return [EventRecord(row[0], Instant(row[1]), *row[2:]) for row in rows]
+        return [event_of(row) for row in rows]
 
     def _of_person(self, said: dict[str, object]) -> Sequence[Row]:
         return self.db.rows(
@@ -60,7 +76,9 @@ class EventSearch:
             " WHERE uid = :uid AND uid IS NOT NULL AND at >= :since AND at <= :until"
             " AND (at < :at OR (at = :at AND id < :id))"
             " AND (:client_id = '' OR client_id = :client_id)"
-            " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by)"
+            " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by"
+            "  OR (done_by = 'user' AND :done_by = 'user ' || uid)"
+            "  OR (done_by = 'client' AND :done_by = 'client ' || client_id))"
             " ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
@@ -72,7 +90,9 @@ class EventSearch:
             " WHERE client_id = :client_id AND client_id IS NOT NULL"
             " AND at >= :since AND at <= :until"
             " AND (at < :at OR (at = :at AND id < :id))"
-            " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by)"
+            " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by"
+            "  OR (done_by = 'user' AND :done_by = 'user ' || uid)"
+            "  OR (done_by = 'client' AND :done_by = 'client ' || client_id))"
             " ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
@@ -82,7 +102,8 @@ class EventSearch:
             said.pop(name)
         return self.db.rows(
             "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE done_by = :done_by AND done_by <> '' AND at >= :since AND at <= :until"
+            " WHERE done_by = :done_by AND done_by NOT IN ('', 'user', 'client')"
+            " AND at >= :since AND at <= :until"
             " AND (at < :at OR (at = :at AND id < :id))"
             " AND (:name = '' OR name = :name)"
             " ORDER BY at DESC, id DESC LIMIT :limit",

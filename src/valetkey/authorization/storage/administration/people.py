@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.event.actor import DoneBy, written
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 
@@ -124,7 +125,7 @@ class People:
         )
         return [(row[0], row[1], Instant(row[2]), row[3]) for row in rows]
 
-    def did(self, done_by: str, name: str, uid: Uid, since: Instant) -> bool:
+    def did(self, done_by: DoneBy, name: str, uid: Uid, since: Instant) -> bool:
         """Whether this was done to that person by somebody, since then."""
         row = self.db.row(
             "SELECT id FROM events WHERE uid = :uid AND at >= :since AND name = :name"
@@ -132,7 +133,7 @@ class People:
             uid=uid,
             since=since,
             name=name,
-            done_by=done_by,
+            done_by=written(done_by, uid, None),
         )
         return row is not None
 

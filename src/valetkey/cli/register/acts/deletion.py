@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
@@ -40,7 +39,7 @@ def delete(user: str, yes: bool, config: Path | None) -> None:
         def deed(tx: Transaction) -> bool:
             return removal.remove(tx, the_user(tx, user), opened.now)
 
-        return await opened.store.write(deed, done_by=CommandLine().done_by)
+        return await opened.store.write(deed)
 
     found, grants, apps = with_store(settings, look)
     ends = f"{grants} connected app{'' if grants == 1 else 's'} will lose access"

@@ -6,7 +6,6 @@ import click
 
 from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.people import PeopleDesk
-from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register.keeper import the_client, the_user
@@ -30,13 +29,13 @@ def end_app(user: str, client_id: str, config: Path | None) -> None:
     """
 
     async def work(opened: Opened) -> bool:
-        desk, by = _desk(opened), CommandLine()
+        desk, by = _desk(opened), opened.operator
 
         def deed(tx: Transaction) -> bool:
             uid, client = the_user(tx, user).uid, the_client(tx, client_id)
             return desk.end_app(tx, by, uid, client.id, opened.now)
 
-        return await opened.store.write(deed, done_by=by.done_by)
+        return await opened.store.write(deed)
 
     ended = with_store(options.settings_of(config), work)
     say.line(f"{client_id} has no access any more" if ended else f"{client_id} had no access")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.admin.things.clients import ClientDesk, Held
 from valetkey.authorization.deeds.admin.things.clients import look as held
 from valetkey.authorization.storage.transaction import Transaction
@@ -26,12 +25,12 @@ def verify(client_id: str, off: bool, config: Path | None) -> None:
     """
 
     async def work(opened: Opened) -> bool:
-        desk, by = ClientDesk(registrar(opened)), CommandLine()
+        desk, by = ClientDesk(registrar(opened)), opened.operator
 
         def deed(tx: Transaction) -> bool:
             return desk.verify(tx, by, the_client(tx, client_id).id, on=not off, now=opened.now)
 
-        return await opened.store.write(deed, done_by=by.done_by)
+        return await opened.store.write(deed)
 
     changed = with_store(options.settings_of(config), work)
     state = "not verified" if off else "verified"
@@ -48,16 +47,13 @@ def delete(client_id: str, yes: bool, config: Path | None) -> None:
     Example: valetkey client delete printer
     """
     settings = options.settings_of(config)
-    by = CommandLine()
 
     async def look(opened: Opened) -> Held:
-        return await opened.store.scan(lambda tx: held(tx, by, client_id, opened.now))
+        return await opened.store.scan(lambda tx: held(tx, opened.operator, client_id, opened.now))
 
     async def work(opened: Opened) -> None:
         desk = ClientDesk(registrar(opened))
-        await opened.store.write(
-            lambda tx: desk.delete(tx, by, client_id, opened.now), done_by=by.done_by
-        )
+        await opened.store.write(lambda tx: desk.delete(tx, opened.operator, client_id, opened.now))
 
     found = with_store(settings, look)
     people = f"{found.people} {'person' if found.people == 1 else 'people'}"

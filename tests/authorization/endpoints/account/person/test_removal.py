@@ -11,6 +11,7 @@ from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.actor import CLI
 from valetkey.authorization.model.register.membership import Membership, TeamRole
 from valetkey.authorization.storage.sign_in.account_removals import KEPT
 from valetkey.authorization.storage.transaction import Transaction
@@ -95,7 +96,7 @@ def test_signing_in_calls_it_off(database_url: str) -> None:
 
 def test_the_names_are_free_again_and_the_number_never(database_url: str) -> None:
     async def story(it: World) -> None:
-        await it.store.write(lambda tx: DEED.remove(tx, ALICE, it.clock.now), done_by="cli")
+        await it.store.write(lambda tx: DEED.remove(tx, ALICE, it.clock.now), done_by=CLI)
         again = replace(ALICE, uid=Uid(2001))
         assert not await it.store.write(lambda tx: tx.users.register(replace(ALICE, username="x")))
         assert await it.store.write(lambda tx: tx.users.register(again))

@@ -13,6 +13,7 @@ from valetkey.authorization.deeds.admin.permissions import (
 )
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.actor import DoneBy, by_token
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.administration.client_search import Place
@@ -41,9 +42,9 @@ class Program:
     now: Instant
 
     @property
-    def done_by(self) -> str:
+    def done_by(self) -> DoneBy:
         """`user 17 token at_…`."""
-        return f"user {self.uid} token {self.token_id}"
+        return by_token(self.uid, self.token_id)
 
     def powers(self, tx: Transaction) -> Powers:
         """What both the token and its maker's role allow; nothing once one of them has ended."""

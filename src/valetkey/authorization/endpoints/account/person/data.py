@@ -7,6 +7,7 @@ from valetkey.authorization.endpoints.account.addresses import DATA
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import posted, visit
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.person.data import DataPage
 from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.storage.transaction import Transaction
@@ -55,5 +56,5 @@ class DataEndpoint:
             asking = find_still_signed_in(tx, session, site.sessions, now)
             return None if asking is None else export(tx, asking.user, origin, now)
 
-        file = await site.store.write(work)
+        file = await site.store.write(work, done_by=by_user(seen.signed_in.user.uid))
         return site.goes_to(SIGN_IN) if file is None else Response(200, file, _FILE)

@@ -16,6 +16,7 @@ from valetkey.authorization.endpoints.account.addresses import PROFILE
 from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.person.profile import ProfilePage
 from valetkey.kernel.moment import minutes
 from valetkey.web.exchange import Request, Response
@@ -58,7 +59,10 @@ class ProfileEndpoint:
             site.keyring.fingerprint_key,
             site.brand.name,
         )
-        changed = await site.store.write(lambda tx: deed.change(tx, session, typed, mark, now))
+        changed = await site.store.write(
+            lambda tx: deed.change(tx, session, typed, mark, now),
+            done_by=by_user(seen.signed_in.user.uid),
+        )
         if isinstance(changed, User):
             return site.goes_to(f"{PROFILE}?saved=1")
         if changed.user is None:

@@ -9,6 +9,7 @@ from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
 from valetkey.authorization.model.account.user import User, fold
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.person.data import (
     OwnedApp,
     RemovalPage,
@@ -61,7 +62,7 @@ class RemovalEndpoint:
             return None if mine is None else self.deed.plan(tx, mine, now)
 
         try:
-            due = await site.store.write(work)
+            due = await site.store.write(work, done_by=by_user(seen.signed_in.user.uid))
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.CONFLICT:
                 raise

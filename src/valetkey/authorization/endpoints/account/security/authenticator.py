@@ -24,6 +24,7 @@ from valetkey.authorization.endpoints.account.security.secured import (
 from valetkey.authorization.endpoints.account.visit import Visit
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.factors import Authenticator
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.security.authenticator import NewAuthenticatorPage
 from valetkey.authorization.pages.account.security.remove import Removed, RemovePage
 from valetkey.authorization.protocol.claims import Method
@@ -108,7 +109,7 @@ class AuthenticatorEndpoint:
                 site.notices.way_in_added(tx, there, WayIn.AUTHENTICATOR, now)
             return codes, proof.note(tx, request, seen, methods)
 
-        done = await site.store.write(work)
+        done = await site.store.write(work, done_by=by_user(seen.signed_in.user.uid))
         if done is None:
             return site.goes_to(SECURITY)
         codes, noted = done
@@ -142,7 +143,8 @@ class AuthenticatorEndpoint:
             return found
         seen, now = found[0], request.at
         await self.site.store.write(
-            lambda tx: remove_authenticator(tx, still_there(tx, self.site, seen, now), now)
+            lambda tx: remove_authenticator(tx, still_there(tx, self.site, seen, now), now),
+            done_by=by_user(seen.signed_in.user.uid),
         )
         return self.site.goes_to(f"{SECURITY}?done=authenticator-removed")
 

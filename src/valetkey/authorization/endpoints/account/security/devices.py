@@ -6,6 +6,7 @@ from valetkey.authorization.endpoints.account.security.addresses import SECURITY
 from valetkey.authorization.endpoints.account.security.secured import secured_form, still_there
 from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.sign_in.factors.device import forget_device, forget_devices
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.web.exchange import Request, Response
@@ -34,6 +35,6 @@ class DevicesEndpoint:
 
         if only is not None and not (only.isascii() and only.isprintable()):
             raise nothing_there("device")
-        if not await self.site.store.write(work):
+        if not await self.site.store.write(work, done_by=by_user(seen.signed_in.user.uid)):
             raise nothing_there("device")
         return self.site.goes_to(f"{SECURITY}?done=device-forgotten")

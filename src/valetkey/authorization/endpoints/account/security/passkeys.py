@@ -27,6 +27,7 @@ from valetkey.authorization.endpoints.account.security.secured import (
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.factors import Passkey
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.security.passkeys.passkey import (
     NewPasskeyPage,
     PasskeyPage,
@@ -90,7 +91,7 @@ class PasskeysEndpoint:
                 site.notices.way_in_added(tx, user, WayIn.PASSKEY, now)
             return codes, proof.note(tx, request, seen, methods)
 
-        done = await site.store.write(work)
+        done = await site.store.write(work, done_by=by_user(seen.signed_in.user.uid))
         if done is None:
             return await self._new_page(request, seen, name, failed=True)
         codes, noted = done
@@ -120,7 +121,8 @@ class PasskeysEndpoint:
         renamed = await self.site.store.write(
             lambda tx: rename_passkey(
                 tx, still_there(tx, self.site, seen, now), passkey.id, name, now
-            )
+            ),
+            done_by=by_user(seen.signed_in.user.uid),
         )
         if not renamed:
             raise nothing_there("passkey")
@@ -153,7 +155,8 @@ class PasskeysEndpoint:
         seen, now = found[0], request.at
         passkey = await self._find(request, seen)
         removed = await self.site.store.write(
-            lambda tx: remove_passkey(tx, still_there(tx, self.site, seen, now), passkey.id, now)
+            lambda tx: remove_passkey(tx, still_there(tx, self.site, seen, now), passkey.id, now),
+            done_by=by_user(seen.signed_in.user.uid),
         )
         if not removed:
             return self.site.goes_to(REMOVE_PASSKEY.replace("{id}", passkey.id))

@@ -22,6 +22,7 @@ from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.factors import FactorKind
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.security.password import PasswordPage
 from valetkey.authorization.pages.account.security.remove import Removed, RemovePage
 from valetkey.authorization.pages.visitor.when import When
@@ -99,7 +100,8 @@ class PasswordEndpoint:
             return found
         seen, now = found[0], request.at
         await self.site.store.write(
-            lambda tx: remove_password(tx, still_there(tx, self.site, seen, now), now)
+            lambda tx: remove_password(tx, still_there(tx, self.site, seen, now), now),
+            done_by=by_user(seen.signed_in.user.uid),
         )
         return self.site.goes_to(f"{SECURITY}?done=password-removed")
 

@@ -15,6 +15,7 @@ from valetkey.authorization.endpoints.account.security.secured import (
 )
 from valetkey.authorization.endpoints.account.visit import Visit, posted
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.security.recovery.codes import (
     RecoveryCodesPage,
     RecoveryPage,
@@ -77,7 +78,7 @@ class RecoveryEndpoint:
                 return ()
             return issue_recovery_codes(tx, user, fresh, key, now)
 
-        codes = await site.store.write(work)
+        codes = await site.store.write(work, done_by=by_user(seen.signed_in.user.uid))
         return codes_page(site, request, seen, codes) if codes else site.goes_to(SECURITY)
 
     async def download(self, request: Request) -> Response:

@@ -17,6 +17,7 @@ from valetkey.authorization.endpoints.admin.people.addresses import OWNER, OWNER
 from valetkey.authorization.endpoints.admin.visit import ADMIN, nothing_here
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site, shown_person
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.actor import ANONYMOUS, by_user
 from valetkey.authorization.pages.admin.people.owner import (
     NewOwner,
     OwnerPage,
@@ -103,7 +104,7 @@ class OwnerEndpoint:
             start_session(tx, new, made, key, sessions, now, methods=by)
             return True
 
-        if not await self.site.store.write(work):
+        if not await self.site.store.write(work, done_by=ANONYMOUS):
             return await self._page(request, _with_faults(typed, ["username"]))
         return self.site.goes_to(OWNER, *self.site.cookies.begin(new.cookie, new.id))
 
@@ -120,7 +121,8 @@ class OwnerEndpoint:
             return asked
         session, sessions, now = seen.signed_in.session, self.site.sessions, request.at
         await self.site.store.write(
-            lambda tx: become_owner(tx, link, session.id, sessions, now), done_by="owner link"
+            lambda tx: become_owner(tx, link, session.id, sessions, now),
+            done_by=by_user(session.uid),
         )
         return self.site.goes_to(ADMIN, self._forget())
 

@@ -37,7 +37,7 @@ _FILTERS = (
     Parameter("name", "Of this kind.", {"type": "string", "enum": _NAMES}),
     Parameter(
         "done_by",
-        "Done by these, such as `cli` or `user 17`.",
+        "Done by this actor, such as `user 17`, `client web1` or `cli root`.",
         {"type": "string", "minLength": 1, "maxLength": 200},
     ),
     Parameter("since", "Not before this moment.", _MOMENT),

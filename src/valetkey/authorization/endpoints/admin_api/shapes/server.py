@@ -44,7 +44,7 @@ class RotationWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EventShown(msgspec.Struct, frozen=True):
-    """Something that happened; `done_by` is who did it to somebody else, "" otherwise."""
+    """Something that happened; `done_by` is who did it, such as `user 17` or `cli root`."""
 
     id: str
     at: Moment

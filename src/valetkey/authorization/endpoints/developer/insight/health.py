@@ -9,6 +9,7 @@ from valetkey.authorization.endpoints.account.visit import nothing_there, posted
 from valetkey.authorization.endpoints.developer.insight.failures import WAYS
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.developer.insight.health import (
     FindingLine,
     HealthPage,
@@ -83,7 +84,7 @@ class HealthEndpoint:
                 raise _conflict()
             return done is not None
 
-        await self.site.store.write(work, done_by=f"user {uid}")
+        await self.site.store.write(work, done_by=by_user(uid))
         return self.site.goes_to(f"{head_of(app).at('health')}?mended={wanted}")
 
 

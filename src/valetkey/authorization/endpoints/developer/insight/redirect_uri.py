@@ -13,6 +13,7 @@ from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.developer.insight.failures.pages import AddRedirectUriPage
 from valetkey.authorization.storage.transaction import Transaction
@@ -63,7 +64,7 @@ class AddRedirectUri:
                 raise nothing_there("app")
             return add_redirect_uri(tx, self.registrar, client, uri, now)
 
-        done = await self.site.store.write(work, done_by=f"user {uid}")
+        done = await self.site.store.write(work, done_by=by_user(uid))
         if isinstance(done, tuple):
             raise Refused(
                 Refusal(

@@ -1,0 +1,48 @@
+"""Every write on behalf of somebody says who that is, so that its events do."""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from tests.architecture.tree import Source, sources
+
+ENDPOINTS = "authorization/endpoints/"
+SIGNED_IN = tuple(f"{ENDPOINTS}{name}/" for name in ("account", "admin", "admin_api", "developer"))
+OPENS = "cli/register/store.py"  # where the command line gets a store that acts for its operator
+
+
+def unnamed_writes(source: Source) -> Iterator[int]:
+    """Lines with a `store.write(` that leaves open who does it."""
+    for node in ast.walk(source.tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "write"
+            and ast.unparse(node.func.value).endswith("store")
+            and not any(keyword.arg == "done_by" for keyword in node.keywords)
+        ):
+            yield node.lineno
+
+
+def found(files: Sequence[Source]) -> list[str]:
+    return [f"{each.path}:{line}" for each in files for line in unnamed_writes(each)]
+
+
+def test_pages_and_calls_of_signed_in_users_name_the_actor() -> None:
+    files = [each for each in sources() if each.inside.startswith(SIGNED_IN)]
+    assert len(files) > 30
+    assert found(files) == []
+
+
+def test_the_command_line_has_one_store_and_it_acts_for_the_operator() -> None:
+    files = [each for each in sources() if each.inside.startswith("cli/")]
+    opening = [
+        each.inside
+        for each in files
+        if "lay_foundation(" in each.text or "Store(" in each.text.replace("SecretStore(", "")
+    ]
+    assert opening == [OPENS]
+
+
+def test_a_write_without_an_actor_is_seen() -> None:
+    text = "async def f(site):\n    await site.store.write(work)\n"
+    assert found([Source("x.py", text, ast.parse(text))]) == ["x.py:2"]

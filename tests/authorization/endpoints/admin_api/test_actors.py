@@ -1,0 +1,143 @@
+"""Whatever a program does by the admin API is told with its token and the user who made it."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.admin_api.programs import caller, person
+from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.model.event.actor import SYSTEM, by_client, by_token, by_user
+from valetkey.authorization.model.event.clients import ClientEnabled
+from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.storage.administration.client_search import END, Place
+from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.storage.records import EventRecord, NoActor
+from valetkey.authorization.storage.transaction import Transaction
+
+# A call, its body, and the event that it leaves.
+CALLS: tuple[tuple[str, object, str], ...] = (
+    (
+        "POST /users",
+        {"username": "eve", "email": "eve@example.com", "name": "Eve"},
+        "user.registered",
+    ),
+    ("POST /users/2002/disable", None, "user.disabled"),
+    ("POST /users/2002/enable", None, "user.enabled"),
+    ("PUT /users/2002/developer", None, "developer.admitted"),
+    ("DELETE /users/2002/developer", None, "developer.dismissed"),
+    ("PUT /users/2002/role", {"role": "auditor"}, "role.changed"),
+    ("DELETE /users/2002", None, "user.removed"),
+    ("PUT /clients/web/verified", None, "client.verified"),
+    ("DELETE /clients/web/verified", None, "client_verification.ended"),
+    ("POST /clients/web/disable", None, "client.disabled"),
+    ("POST /clients/web/enable", None, "client.enabled"),
+    ("POST /clients/web/secrets", {"others_live": 60}, "client_secret.issued"),
+    ("PUT /clients/web/legacy/implicit", None, "client.changed"),
+    ("DELETE /clients/web", None, "client.removed"),
+    ("POST /invitations", {}, "invitation.issued"),
+    ("POST /keys/rotate", {"at_once": True}, "signing_key.retired"),
+    ("POST /events/export", {}, "events.exported"),
+)
+
+
+def test_each_call_leaves_its_event_with_the_token_that_made_it(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        await person(it, "bob", None, 2002)
+        owner = await caller(it)
+        by = by_token(ADA, str((await owner.call("GET", "/token")).record["id"]))
+        before = {each.id for each in await it.read(lambda tx: tx.events.newest(1_000))}
+        for line, body, name in CALLS:
+            method, path = line.split(" ", 1)
+            said = await owner.call(method, path, body)
+            assert said.status < 300, (line, said.body)
+            newest = await it.read(lambda tx: tx.events.newest(1_000))
+            fresh = {each for each in newest if each.id not in before}
+            assert name in {each.name for each in fresh}, line
+            assert {each.done_by for each in fresh} == {by}, (line, fresh)
+            before |= {each.id for each in fresh}
+        wanted = EventFilter(done_by=by)
+        found = await it.read(lambda tx: tx.event_search.page(wanted, END, 1_000))
+        assert {name for _, _, name in CALLS} == {each.name for each in found} - {
+            "signing_key.issued"
+        }
+
+    run(tmp_path, story, database_url)
+
+
+def _page(done_by: str, place: Place, tx: Transaction) -> Sequence[EventRecord]:
+    return tx.event_search.page(EventFilter(done_by=done_by), place, 2)
+
+
+async def _every(it: Service, done_by: str) -> list[EventRecord]:
+    """What this actor did, two events at a time."""
+    seen, place = list[EventRecord](), END
+    while True:
+        page = await it.read(partial(_page, done_by, place))
+        if not page:
+            return seen
+        seen += page
+        place = Place(page[-1].at, page[-1].id)
+
+
+def test_what_an_actor_did_to_itself_and_to_others_is_found_as_one(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("robot", grant_types=("client_credentials",))
+        for _ in range(3):
+            assert await it.own_token("robot")
+            it.clock.forward(1)
+        store, now = it.foundation.store, it.clock.now
+        events = (UserChanged(ADA, ("name",)), UserChanged(2002, ("name",)), ClientEnabled("robot"))
+        for event in events:
+            await store.write(lambda tx, e=event: tx.events.add(e, now), done_by=by_user(ADA))  # type: ignore[misc]
+        for done_by, names in (
+            (by_client("robot"), ["access_token.issued"] * 3),
+            (by_user(ADA), ["client.enabled", "user.changed", "user.changed"]),
+            (SYSTEM, ["signing_key.issued"] * 2),
+        ):
+            seen = await _every(it, done_by)
+            found = [each.name for each in seen if each.name in {*names}]
+            assert sorted(found) == names, done_by
+            assert {each.done_by for each in seen} == {done_by}
+        of_ada = EventFilter(uid=ADA, done_by=by_user(ADA))
+        (own,) = await it.read(lambda tx: tx.event_search.page(of_ada, END, 10))
+        assert (own.name, own.done_by) == ("user.changed", by_user(ADA))
+
+    run(tmp_path, story, database_url)
+
+
+def test_an_event_of_before_has_an_unknown_actor(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        await it.write(
+            lambda tx: tx.db.run(
+                "INSERT INTO events (id, at, name, uid, data) VALUES ('ev_0', 1, 'user.disabled',"
+                " 1001, '{}')"
+            )
+        )
+        assert (await it.event_records())[0].done_by == "unknown"
+
+    run(tmp_path, story, database_url)
+
+
+def test_an_event_that_nobody_did_is_not_written_and_neither_is_its_change(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        def work(tx: Transaction) -> None:
+            user = tx.users.find(ADA)
+            assert user is not None
+            it.foundation.accounts().disable(tx, user, it.clock.now)
+
+        with pytest.raises(NoActor):
+            await it.foundation.store.write(work)
+        user = await it.read(lambda tx: tx.users.find(ADA))
+        assert user is not None
+        assert user.disabled_at is None
+
+    run(tmp_path, story, database_url)

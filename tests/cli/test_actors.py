@@ -1,0 +1,102 @@
+"""Whatever a command changes is told with the operator who ran it."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.cli.running import valetkey
+from tests.cli.site import configure
+from valetkey.cli.register.operator import operator
+
+_SITE = """
+[[users]]
+username = "grace"
+email = "grace@example.com"
+
+[[clients]]
+client_id = "robot"
+client_secret = "0123456789abcdef0123456789abcdef"
+name = "Robot"
+grant_types = ["client_credentials"]
+"""
+
+# In this order: a command, and the events that it must leave.
+COMMANDS: tuple[tuple[str, set[str]], ...] = (
+    ("user create ada --email ada@example.com --generate-password", {"user.registered"}),
+    ("user change ada --name Ada", {"user.changed"}),
+    ("user password ada --generate-password", {"password.changed"}),
+    ("user disable ada --yes", {"user.disabled"}),
+    ("user enable ada", {"user.enabled"}),
+    ("user invite grace@example.com", {"user.invited"}),
+    ("user role ada administrator", {"role.changed"}),
+    ("admin-token create --for ada --name Report --permission read", {"api_token.issued"}),
+    ("user role ada none", {"role.changed"}),
+    ("registration developer ada", {"developer.admitted"}),
+    ("registration developer ada --off", {"developer.dismissed"}),
+    ("registration invite", {"invitation.issued"}),
+    (
+        "client create --id printer --name Printer --redirect-uri https://printer.example/back",
+        {"client.registered", "client_secret.issued"},
+    ),
+    ("client change printer --name Press", {"client.changed"}),
+    ("client secret printer", {"client_secret.issued"}),
+    ("client owner printer ada", {"team_member.added"}),
+    ("client verify printer", {"client.verified"}),
+    ("client verify printer --off", {"client_verification.ended"}),
+    ("client allow-implicit printer --yes", {"client.changed"}),
+    ("client disable printer --yes", {"client.disabled"}),
+    ("client enable printer", {"client.enabled"}),
+    ("client delete printer --yes", {"client.removed"}),
+    ("brand --name Acme", {"brand.changed"}),
+    ("owner", {"owner_link.issued"}),
+    ("key rotate signing --now --yes", {"signing_key.issued"}),
+    ("key rotate sealing --yes", {"keyring.rotated"}),
+    ("key rotate credential --yes", {"client_secret.issued"}),
+    ("user delete ada --yes", {"user.removed"}),
+)
+
+
+def _since(here: Path) -> list[dict[str, Any]]:
+    ran = valetkey("events", "--after", "1970-01-01", "--limit", "1000", "--json", here=here)
+    assert ran.code == 0, ran.err
+    return list(ran.json)
+
+
+def test_each_command_leaves_its_events_with_the_operator(tmp_path: Path) -> None:
+    file = configure(tmp_path)
+    file.write_text(f'{file.read_text()}[accounts]\nsign_up = "invitation"\n', encoding="utf-8")
+    for line, _ in COMMANDS:
+        ran = valetkey(*line.split(), here=tmp_path)
+        assert ran.code == 0, f"{line}: {ran.err}"
+    told = _since(tmp_path)
+    expected = Counter(name for _, names in COMMANDS for name in names)
+    assert Counter(each["name"] for each in told) >= expected
+    # A signing key that is missing is made by the server, whoever starts it.
+    others = [each for each in told if each["done_by"] != f"cli {operator()}"]
+    assert {(each["name"], each["done_by"]) for each in others} <= {
+        ("signing_key.issued", "system")
+    }
+    by_operator = Counter(each["name"] for each in told if each not in others)
+    assert by_operator >= expected
+    table = valetkey("events", here=tmp_path).out
+    assert "DONE BY" in table.splitlines()[0]
+    assert f"cli {operator()}" in table
+    written = valetkey("events", "--csv", here=tmp_path).out.splitlines()
+    assert written[0] == "id,server,at,name,done_by,data"
+    assert f",user.removed,cli {operator()}," in written[-1]
+
+
+def test_what_a_file_changes_is_told_as_done_by_apply(tmp_path: Path) -> None:
+    configure(tmp_path)
+    file = tmp_path / "site.toml"
+    file.write_text(_SITE, encoding="utf-8")
+    file.chmod(0o600)
+    ran = valetkey("apply", "site.toml", "--yes", here=tmp_path)
+    assert ran.code == 0, ran.err
+    told = _since(tmp_path)
+    assert {each["name"] for each in told} == {
+        "user.registered",
+        "client.registered",
+        "client_secret.issued",
+    }
+    assert {each["done_by"] for each in told} == {f"apply {operator()}"}
