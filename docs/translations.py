@@ -19,6 +19,7 @@ from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
 from valetkey.authorization.pages.developer.insight.failures.advice import ADVICE
 from valetkey.authorization.pages.errors.texts import TEXTS
 from valetkey.authorization.pages.looks.language import ENGLISH, LANGUAGES
+from valetkey.authorization.pages.page import TREES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.resource.scopes import SCOPES
@@ -44,6 +45,7 @@ _REFUSING = (
     "authorization/endpoints/developer",
     "authorization/endpoints/visitor",
     "authorization/endpoints/authorize/pending.py",
+    "authorization/site",
     "authorization/protocol/csrf.py",
     "web/router.py",
 )
@@ -62,10 +64,14 @@ def messages() -> Catalog:
 
 
 def _found() -> Iterator[Found]:
-    for file, _, text, comments, _ in extract_from_dir(
-        PAGES, _TEMPLATES, {"**": _AS_PAGES_DO}, strip_comment_tags=True
-    ):
-        yield text, f"authorization/pages/{file}", comments
+    for tree in TREES:
+        for file, _, text, comments, _ in extract_from_dir(
+            SOURCE / "authorization" / tree,
+            _TEMPLATES,
+            {"**": _AS_PAGES_DO},
+            strip_comment_tags=True,
+        ):
+            yield text, f"authorization/{tree}/{file}", comments
     for file, _, text, comments, _ in extract_from_dir(SOURCE, _CODE, keywords=_MARKS):
         yield text, file, comments
     yield from _refusals()

@@ -34,7 +34,7 @@ OWNERS = {
     "PIL": ("fetch/image.py",),
     "psycopg": ("database/postgres*.py",),
     "pytest": ("testing/*.py",),
-    "segno": ("authorization/endpoints/account/security/authenticator.py",),
+    "segno": ("authorization/site/account/security/authenticator.py",),
     "structlog": ("web/log.py",),
     "uvicorn": ("web/listen.py", "web/protocol.py", "web/connection/wording.py"),
     "uvloop": ("web/listen.py",),

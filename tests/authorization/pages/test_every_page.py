@@ -13,7 +13,7 @@ from tests.authorization.pages.reading import Reading
 from valetkey.authorization.pages.looks.asset import assets
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.language import ENGLISH
-from valetkey.authorization.pages.page import Page, environment_of, render, scripts_of
+from valetkey.authorization.pages.page import TREES, Page, environment_of, render, scripts_of
 
 BRAND = Brand(
     "Acme & Söhne",
@@ -41,11 +41,11 @@ every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.key
 
 
 def _templates() -> list[str]:
-    root = resources.files("valetkey.authorization.pages")
-    top = Path(str(root))
+    root = Path(str(resources.files("valetkey.authorization")))
     return [
-        str(file.relative_to(top))
-        for file in sorted(top.rglob("*.html"))
+        str(file.relative_to(root / tree))
+        for tree in TREES
+        for file in sorted((root / tree).rglob("*.html"))
         if file.name not in {"parts.html", "frame.html", "layout.html", "area.html"}
         and file.parent.name not in {"mail", "authorize", "notices"}
     ]

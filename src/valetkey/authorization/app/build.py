@@ -30,7 +30,6 @@ from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
-from valetkey.authorization.endpoints.account.person.routes import routes as person_routes
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
 from valetkey.authorization.endpoints.admin.things.routes import routes as things_routes
@@ -56,6 +55,8 @@ from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.federation.registry import providers
+from valetkey.authorization.site.account.pages import account_pages
+from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.upkeep.answer_times import AnswerClock
@@ -145,8 +146,12 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *federation_routes(federation, refuse_with_page),
         *mailed_routes(site, make_mailed(foundation, passwords), refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
-        *account_routes(site, sign_out, password_change, refuse_with_page),
-        *person_routes(site, foundation.removal, refuse_with_page),
+        *account_routes(site, refuse_with_page),
+        *page_routes(
+            site,
+            account_pages(site, sign_out, password_change, foundation.removal),
+            refuse_with_page,
+        ),
         *developer_routes(site, portal, foundation.mailroom, refuse_with_page),
         *insight_routes(site, portal.registrar, refuse_with_page, clients[0], userinfo),
         *people_routes(

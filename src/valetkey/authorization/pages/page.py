@@ -49,6 +49,10 @@ _UNSEEN = dict.fromkeys(
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
+TREES = ("site", "pages")
+"""Where our templates are."""
+
+
 class Page(Protocol):
     """A frozen dataclass whose fields are what its template may say; nothing else reaches it.
 
@@ -179,7 +183,7 @@ def _visible(value: object) -> object:
 
 def loader_of(theme: Theme | None) -> BaseLoader:
     """Where templates are: in the theme, then with us. `ours/…` is ours in any case."""
-    ours = PackageLoader("valetkey.authorization", "pages")
+    ours = ChoiceLoader([PackageLoader("valetkey.authorization", each) for each in TREES])
     if theme is None:
         return ours
     theirs = FileSystemLoader(theme.directory / TEMPLATES)

@@ -1,6 +1,9 @@
 """Who is who on a page: the app that asks and the person who is asked."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+from valetkey.authorization.pages.visitor.when import When
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +41,26 @@ class SignedInPerson:
     def shown_account(self) -> str:
         """What tells two people of one name apart; empty when the name already says it."""
         return self.email or (self.username if self.name else "")
+
+
+class Proof(StrEnum):
+    """How a user signed in."""
+
+    PASSWORD = "password"
+    PASSKEY = "passkey"
+    TWO_STEPS = "two_steps"  # a password and a second factor
+    ELSEWHERE = "elsewhere"  # an upstream provider
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLine:
+    """One session; `browser` and `system` are "" where the user agent does not say."""
+
+    id: str
+    browser: str
+    system: str
+    since: When
+    last_seen: When
+    #: The session of the browser that looks at the page.
+    here: bool = False
+    proof: Proof = Proof.PASSWORD

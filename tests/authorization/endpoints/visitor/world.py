@@ -18,7 +18,6 @@ from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.endpoints.account.person.routes import routes as person_routes
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
@@ -45,6 +44,8 @@ from valetkey.authorization.protocol.register.client_metadata import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
+from valetkey.authorization.site.account.pages import account_pages
+from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys
@@ -262,8 +263,10 @@ async def world(
         (
             *routes(site, password, minter, refuse),
             *logout_routes(site, deed, refuse),
-            *account_routes(site, deed, change, refuse),
-            *person_routes(site, Removal(mailroom, days(7)), refuse),
+            *account_routes(site, refuse),
+            *page_routes(
+                site, account_pages(site, deed, change, Removal(mailroom, days(7))), refuse
+            ),
             *developer_routes(site, doorkeeper, mailroom, refuse),
             *insight_routes(site, doorkeeper.registrar, refuse, elsewhere, elsewhere),
             *people_routes(

@@ -15,12 +15,12 @@ from valetkey.authorization.pages.account.apps.apps import (
     PermissionLine,
     Used,
 )
-from valetkey.authorization.pages.account.security.confirm import ConfirmPage
-from valetkey.authorization.pages.account.security.password import PasswordPage
-from valetkey.authorization.pages.account.sessions import Proof, SessionLine, SessionsPage
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+from valetkey.authorization.pages.who import AskingApp, Proof, SessionLine, SignedInPerson
+from valetkey.authorization.site.account.security.confirm import ConfirmPage
+from valetkey.authorization.site.account.security.password import PasswordPage
+from valetkey.authorization.site.account.sessions import SessionsPage
 from valetkey.kernel.moment import Instant
 
 NOW = Instant(1_800_000_000)

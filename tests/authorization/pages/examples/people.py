@@ -6,7 +6,6 @@ from dataclasses import replace
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.deeds.admin.findings import About
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.pages.account.sessions import SessionLine
 from valetkey.authorization.pages.admin.people.overview import (
     DayLine,
     Figure,
@@ -30,7 +29,7 @@ from valetkey.authorization.pages.admin.people.user import (
 )
 from valetkey.authorization.pages.admin.people.users import ROLE_WORDS, PersonLine, UsersPage
 from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.who import SignedInPerson
+from valetkey.authorization.pages.who import SessionLine, SignedInPerson
 
 _USER = "/admin/users/4419283746512"
 ADA = PersonLine(

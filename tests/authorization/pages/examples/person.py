@@ -6,16 +6,12 @@ from dataclasses import replace
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.deeds.account.profile import FIELDS, ProfileFault
 from valetkey.authorization.pages.account.activity import ActivityLine
-from valetkey.authorization.pages.account.person.data import (
-    DataPage,
-    OwnedApp,
-    RemovalPage,
-    RemovalPlannedPage,
-)
-from valetkey.authorization.pages.account.person.overview import NextStep, OverviewPage, OwnApp
-from valetkey.authorization.pages.account.person.profile import ProfilePage
 from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+from valetkey.authorization.site.account.data import DataPage
+from valetkey.authorization.site.account.overview import NextStep, OverviewPage, OwnApp
+from valetkey.authorization.site.account.profile import ProfilePage
+from valetkey.authorization.site.account.removal import OwnedApp, RemovalPage, RemovalPlannedPage
 
 _HOSTILE = '"><script>alert(1)</script>'
 

@@ -5,28 +5,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
-from valetkey.authorization.endpoints.account.security.authenticator import drawn
-from valetkey.authorization.pages.account.security.authenticator import NewAuthenticatorPage
-from valetkey.authorization.pages.account.security.confirm import ConfirmPage
-from valetkey.authorization.pages.account.security.overview import (
+from valetkey.authorization.pages.page import Page
+from valetkey.authorization.pages.visitor.sign_in.second_factor import SecondFactorPage
+from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
+from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+from valetkey.authorization.site.account.security.authenticator import NewAuthenticatorPage, qr_code
+from valetkey.authorization.site.account.security.confirm import ConfirmPage
+from valetkey.authorization.site.account.security.overview import (
     DeviceLine,
     Done,
     PasskeyLine,
     SecurityPage,
 )
-from valetkey.authorization.pages.account.security.passkeys.passkey import (
+from valetkey.authorization.site.account.security.passkeys import (
     NewPasskeyPage,
     PasskeyPage,
 )
-from valetkey.authorization.pages.account.security.recovery.codes import (
+from valetkey.authorization.site.account.security.recovery_codes import (
     RecoveryCodesPage,
     RecoveryPage,
 )
-from valetkey.authorization.pages.account.security.remove import Removed, RemovePage
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.visitor.sign_in.second_factor import SecondFactorPage
-from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
-from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+from valetkey.authorization.site.account.security.remove import Removed, RemovePage
 
 _SIGN_IN, _SECOND, _CONFIRM = "/oauth/sign-in", "/oauth/second-factor", "/account/confirm"
 _SECURITY = "/account/security"
@@ -66,7 +65,7 @@ def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, Pa
         synced=True,
         remove=f"{_SECURITY}/passkeys/cr_1/remove",
     )
-    picture, size = drawn("otpauth://totp/Valetkey:ada?secret=JBSWY3DPEHPK3PXP&issuer=Valetkey")
+    picture, size = qr_code("otpauth://totp/Valetkey:ada?secret=JBSWY3DPEHPK3PXP&issuer=Valetkey")
     setup = f"{_SECURITY}/authenticator/new"
     new_app = NewAuthenticatorPage(setup, "csrf-value", "v1.sealed", picture, size, _KEY)
     codes = tuple(f"ABCD-EFGH-JK{number}" for number in ("2M", "3M", "4M", "5M", "6M"))

@@ -15,11 +15,13 @@ from tests.authorization.pages.reading import Reading
 from tests.authorization.pages.shown import viewer_of
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.language import ENGLISH, GERMAN, LANGUAGES, translations
-from valetkey.authorization.pages.page import environment_of, render
+from valetkey.authorization.pages.page import TREES, environment_of, render
 
 OTHERS = [language.tag for language in LANGUAGES if language is not ENGLISH]
-PAGES = FOLDER.parent
-TEMPLATES = [file.relative_to(PAGES).as_posix() for file in sorted(PAGES.rglob("*.html"))]
+ROOTS = [FOLDER.parent.parent / tree for tree in TREES]
+TEMPLATES = [
+    file.relative_to(root).as_posix() for root in ROOTS for file in sorted(root.rglob("*.html"))
+]
 
 _PLACE = re.compile(r"%\(\w+\)s|</?\w+[^>]*>")
 _TAG = re.compile(r"<(/?)([a-z0-9]+)([^<>]*)>", re.DOTALL)
@@ -111,7 +113,8 @@ def _declared() -> set[str]:
     """
     return {
         node.value
-        for file in PAGES.rglob("*.py")
+        for root in ROOTS
+        for file in root.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
     }
@@ -151,7 +154,11 @@ NO_TEXT = re.compile(r"(?<=\0)(?:wide-page|narrow|-fault|-hint|[a-z-]*=?\"true\"
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_no_template_has_text_outside_of_what_is_translated(template: str) -> None:
-    source = (PAGES / template).read_text(encoding="utf-8")
+    (source,) = (
+        (root / template).read_text(encoding="utf-8")
+        for root in ROOTS
+        if (root / template).is_file()
+    )
     environment = environment_of(ENGLISH)
 
     found = [

@@ -1,6 +1,3 @@
-"""Where the pages about the person are."""
+"""Where the page of one connected app is."""
 
-PROFILE = "/account/profile"
 APP = "/account/apps/app"
-DATA = "/account/data"
-REMOVAL = "/account/delete"

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.mailed.links import SIGN_UP
-from valetkey.authorization.endpoints.account.person.overview import Overview
 from valetkey.authorization.endpoints.visitor.site import HOME, SIGN_IN, Site
 from valetkey.authorization.pages.visitor.home import HomePage
+from valetkey.authorization.site.account.overview import Overview
 from valetkey.config.sections.accounts import SignUp
 from valetkey.web.exchange import Request, Response
 

@@ -30,7 +30,6 @@ from valetkey.authorization.endpoints.admin.visit import (
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.pages.account.sessions import SessionLine
 from valetkey.authorization.pages.admin.people.user import (
     Act,
     ActPage,
@@ -42,6 +41,7 @@ from valetkey.authorization.pages.admin.people.user import (
 )
 from valetkey.authorization.pages.admin.people.users import ROLE_WORDS
 from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.pages.who import SessionLine
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from valetkey.authorization.pages.account.sessions import SessionLine
 from valetkey.authorization.pages.admin.people.users import PersonLine
 from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.pages.who import SessionLine
 
 
 class Act(StrEnum):

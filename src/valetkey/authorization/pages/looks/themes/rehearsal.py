@@ -19,17 +19,17 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 from jinja2 import TemplateNotFound, TemplateSyntaxError
 from jinja2.meta import find_referenced_templates
 
-from valetkey.authorization import pages
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.themes.theme import TEMPLATES, Theme
 from valetkey.authorization.pages.looks.viewer import Viewer
-from valetkey.authorization.pages.page import Page, environment_of, loader_of, render
+from valetkey.authorization.pages.page import TREES, Page, environment_of, loader_of, render
 from valetkey.kernel.refusal import Mistake
 
 _TEXT = "2026-01-01"
 """Stands for any text; those that are days must be days."""
 
 _DEEPEST = 6
+_ABOVE = "valetkey.authorization"
 
 
 def rehearse(brand: Brand) -> None:
@@ -54,10 +54,12 @@ def rehearse(brand: Brand) -> None:
 def page_kinds() -> tuple[type[Page], ...]:
     """Every page there is."""
     found: dict[str, type[Page]] = {}
-    for module in walk_packages(pages.__path__, f"{pages.__name__}."):
-        for each in vars(import_module(module.name)).values():
-            if isinstance(each, type) and is_dataclass(each) and hasattr(each, "template"):
-                found[f"{each.__module__}.{each.__qualname__}"] = cast("type[Page]", each)
+    for tree in TREES:
+        package = import_module(f"{_ABOVE}.{tree}")
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            for each in vars(import_module(module.name)).values():
+                if isinstance(each, type) and is_dataclass(each) and hasattr(each, "template"):
+                    found[f"{each.__module__}.{each.__qualname__}"] = cast("type[Page]", each)
     return tuple(found.values())
 
 

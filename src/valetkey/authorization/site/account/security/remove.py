@@ -1,4 +1,4 @@
-"""The question before something that opens an account is taken from it."""
+"""The question before a way to sign in is removed."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class Removed(StrEnum):
-    """What is taken away."""
+    """What is removed."""
 
     PASSKEY = "passkey"
     AUTHENTICATOR = "authenticator"
@@ -15,16 +15,16 @@ class Removed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemovePage:
-    """Ask once, and say what stops working. Posts `csrf`."""
+    """The context of remove.html. Its form posts `csrf`."""
 
     template: ClassVar[str] = "account/security/remove.html"
 
     action: str
     csrf: str
     what: Removed
-    #: What the passkey is called.
+    #: The name of the passkey.
     name: str = ""
     #: It is the last second factor of the account.
     last: bool = False
-    #: Nobody could sign in any more.
+    #: The user could not sign in any more.
     impossible: bool = False

@@ -1,7 +1,9 @@
-"""The front page of an account, for who is signed in."""
+"""The overview of an account: apps, sessions, security and recent activity at a glance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.deeds.account.connected_apps import connected_apps
@@ -10,8 +12,9 @@ from valetkey.authorization.endpoints.visitor.sign_out import csrf_to_sign_out
 from valetkey.authorization.endpoints.visitor.site import SIGN_OUT, START, Site, shown_person
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.pages.account.person.overview import NextStep, OverviewPage, OwnApp
+from valetkey.authorization.pages.account.activity import ActivityLine
 from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.pages.who import SignedInPerson
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, later
@@ -19,19 +22,62 @@ from valetkey.kernel.url import origin
 from valetkey.web.exchange import Request, Response
 
 _MOST = 50
-"""Apps that can be opened from here: who allowed more has them in their own bookmarks."""
+"""Apps listed as links: a user with more has bookmarks."""
 
-_LATELY = 4
+_RECENT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OwnApp:
+    """A connected app that can be opened from here."""
+
+    name: str
+    domain: str
+    #: An address of this server that leads to the app.
+    url: str
+
+
+class NextStep(StrEnum):
+    """The one thing that would improve the account most."""
+
+    NOTHING = ""
+    EMAIL = "email"  # verify the address
+    SECOND_FACTOR = "second_factor"  # a password alone signs in
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage:
+    """The context of overview.html. Signing out posts `csrf` to `sign_out_action`."""
+
+    template: ClassVar[str] = "account/overview.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
+
+    sign_out_action: str
+    csrf: str
+    person: SignedInPerson
+    #: Connected apps.
+    connected: int
+    #: Live sessions, this one included.
+    sessions: int
+    #: When the password was set; None where there is none.
+    password_since: When | None
+    #: A password alone does not sign in.
+    second_factor: bool
+    email_verified: bool
+    next_step: NextStep = NextStep.NOTHING
+    #: Those that can be opened from here.
+    apps: tuple[OwnApp, ...] = ()
+    lines: tuple[ActivityLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The page."""
+    """Show the overview at the root, where a visitor who is not signed in sees another page."""
 
     site: Site
 
     async def show(self, request: Request, signed_in: SignedIn) -> Response:
-        """It, for them."""
+        """The page for a signed-in user."""
         browser, headers = self.site.browser(request)
         csrf = csrf_to_sign_out(self.site, browser, signed_in)
         page = await self.site.store.scan(lambda tx: self._read(tx, signed_in, csrf, request.at))
@@ -59,7 +105,7 @@ class Overview:
             email_verified=user.email_verified_at is not None,
             next_step=_next(user, second_factor=second_factor or since is None),
             apps=_to_open([app.client for app in connected]),
-            lines=tuple(latest_activity(tx, user.uid, _LATELY, now)),
+            lines=tuple(latest_activity(tx, user.uid, _RECENT, now)),
         )
 
 

@@ -1,1 +1,0 @@
-"""How a person secures their account: password, passkeys, codes, devices."""

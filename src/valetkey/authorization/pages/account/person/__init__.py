@@ -1,1 +1,0 @@
-"""The pages about the person: the overview, what they say of themselves, their data, the end."""

@@ -1,1 +1,0 @@
-"""How an account is secured: the pages on which its person looks after that."""

@@ -1,1 +1,0 @@
-"""A new passkey, and each of those there are."""

@@ -1,1 +1,0 @@
-"""Recovery codes: how many are left, and a new set."""

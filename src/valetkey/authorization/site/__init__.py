@@ -1,0 +1,1 @@
+"""What people see, one folder per feature: handler, context and template side by side."""

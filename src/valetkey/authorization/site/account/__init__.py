@@ -1,0 +1,1 @@
+"""The account area: a user's profile, data, sessions, connected apps and security."""

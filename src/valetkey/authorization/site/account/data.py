@@ -1,0 +1,71 @@
+"""/account/data: download everything that is stored about the signed-in user."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.account.export import Origin, export
+from valetkey.authorization.endpoints.account.step_up import confirmation_needed
+from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.sign_in.session import find_still_signed_in
+from valetkey.authorization.site.page import (
+    Act,
+    Download,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    confirmed,
+    signed_in,
+)
+from valetkey.authorization.storage.transaction import Transaction
+
+DATA = "/account/data"
+
+
+@dataclass(frozen=True, slots=True)
+class DataPage:
+    """The context of data.html. Its form posts `csrf`; the answer is the file."""
+
+    template: ClassVar[str] = "account/data.html"
+
+    action: str
+    csrf: str
+    #: The URL of the API, which stores more.
+    api: str
+    #: The user confirmed who they are a moment ago, so the button downloads at once.
+    proved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Offer the file and send it."""
+
+    site: Site
+
+    def pages(self) -> tuple[Page[SignedInRequest], ...]:
+        """The page of this feature."""
+        return (Page(DATA, signed_in, self.show, Act(self.download, requires=confirmed)),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The page."""
+        session = request.session
+        # A user who has only just signed in was not asked to confirm on the way here.
+        proved = session.proved_at > session.created_at and not await confirmation_needed(
+            self.site, request.request, request.signed_in
+        )
+        return Show(DataPage(DATA, request.csrf, self.site.policy.audience, proved=proved))
+
+    async def download(self, request: SignedInRequest) -> Outcome:
+        """The file."""
+        site, now, session = self.site, request.now, request.session.id
+        origin = Origin(site.brand.name, site.issuer, site.policy.audience)
+
+        def export_own(tx: Transaction) -> bytes | None:
+            asking = find_still_signed_in(tx, session, site.sessions, now)
+            return None if asking is None else export(tx, asking.user, origin, now)
+
+        file = await site.store.write(export_own, done_by=request.actor)
+        if file is None:
+            return SeeOther(SIGN_IN)
+        return Download("account.json", "application/json", file)

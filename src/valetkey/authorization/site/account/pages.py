@@ -1,0 +1,37 @@
+"""Every page of the account area."""
+
+from dataclasses import replace
+
+from valetkey.authorization.deeds.account.password_change import PasswordChange
+from valetkey.authorization.deeds.account.removal import Removal
+from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.site.account.data import Data
+from valetkey.authorization.site.account.profile import Profile
+from valetkey.authorization.site.account.removal import RemoveAccount
+from valetkey.authorization.site.account.security.authenticator import AuthenticatorApp
+from valetkey.authorization.site.account.security.confirm import Confirm
+from valetkey.authorization.site.account.security.overview import Security
+from valetkey.authorization.site.account.security.passkeys import Passkeys
+from valetkey.authorization.site.account.security.password import Password
+from valetkey.authorization.site.account.security.recovery_codes import RecoveryCodes
+from valetkey.authorization.site.account.sessions import Sessions
+from valetkey.authorization.site.page import Page, SignedInRequest
+
+
+def account_pages(
+    site: Site, sign_out: SignOut, change: PasswordChange, removal: Removal
+) -> tuple[Page[SignedInRequest], ...]:
+    """The pages, in the order of the navigation."""
+    return (
+        *Profile(site).pages(),
+        *Sessions(site, sign_out).pages(),
+        *Security(site).pages(),
+        *Password(site, change).pages(),
+        *Passkeys(site).pages(),
+        *AuthenticatorApp(site).pages(),
+        *RecoveryCodes(site).pages(),
+        *Confirm(site, replace(change.passwords, door="confirm")).pages(),
+        *Data(site).pages(),
+        *RemoveAccount(site, removal).pages(),
+    )

@@ -1,0 +1,125 @@
+"""/account/profile: the name, address and other claims of a user, and the form to edit them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from valetkey.authorization.deeds.account.profile import (
+    FIELDS,
+    NotWritten,
+    ProfileChange,
+    ProfileFault,
+    Typed,
+    mark_of,
+    profile_of,
+    tidied,
+)
+from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.site.page import (
+    Act,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    signed_in,
+)
+from valetkey.kernel.moment import minutes
+
+PROFILE = "/account/profile"
+
+_LINES = ("street_address",)
+_RECENT = minutes(5)
+_BAD_REQUEST = 400
+_CONFLICT = 409
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePage:
+    """The context of profile.html: the stored fields, or those that were `typed`.
+
+    Its form posts `csrf`, `mark` and every field. `stored` has the fields that another window
+    changed in the meantime and that differ from what was typed.
+    """
+
+    template: ClassVar[str] = "account/profile.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
+
+    action: str
+    csrf: str
+    #: The state from which the form was filled in.
+    mark: str
+    typed: Mapping[str, str]
+    email: str
+    email_verified: bool
+    saved: bool = False
+    faults: Mapping[str, ProfileFault] = field(default_factory=dict[str, ProfileFault])
+    overtaken: bool = False
+    stored: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Show and edit the profile of the signed-in user."""
+
+    site: Site
+
+    def pages(self) -> tuple[Page[SignedInRequest], ...]:
+        """The page of this feature."""
+        return (Page(PROFILE, signed_in, self.show, Act(self.save, opaque=_LINES)),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The form. It says that it was saved only shortly after it was."""
+        recent = request.user.changed_at + _RECENT > request.now
+        saved = request.query.get("saved") is not None and recent
+        return self._form(request, request.user, profile_of(request.user), saved=saved)
+
+    async def save(self, request: SignedInRequest) -> Outcome:
+        """Save it, or show each fault beside its field with what was typed."""
+        typed = {name: request.form.get(name) or "" for name in FIELDS}
+        mark, session, now = request.form.get("mark") or "", request.session.id, request.now
+        site = self.site
+        change = ProfileChange(
+            AccountKeeper(site.random),
+            site.sessions,
+            site.keyring.fingerprint_key,
+            site.brand.name,
+        )
+        changed = await site.store.write(
+            lambda tx: change.change(tx, session, typed, mark, now), done_by=request.actor
+        )
+        if isinstance(changed, User):
+            return SeeOther(f"{PROFILE}?saved=1")
+        if changed.user is None:
+            return SeeOther(SIGN_IN)
+        return self._form(request, changed.user, typed, changed)
+
+    def _form(
+        self,
+        request: SignedInRequest,
+        user: User,
+        typed: Typed,
+        wrong: NotWritten | None = None,
+        *,
+        saved: bool = False,
+    ) -> Show:
+        overtaken = wrong is not None and wrong.overtaken
+        stored = {}
+        if overtaken:
+            said = tidied(typed)
+            stored = {name: text for name, text in profile_of(user).items() if text != said[name]}
+        context = ProfilePage(
+            action=PROFILE,
+            csrf=request.csrf,
+            mark=mark_of(user, self.site.keyring.fingerprint_key),
+            typed=typed,
+            email=user.email,
+            email_verified=user.email_verified_at is not None,
+            saved=saved,
+            faults={} if wrong is None else {**wrong.faults},
+            overtaken=overtaken,
+            stored=stored,
+        )
+        return Show(context, 200 if wrong is None else _CONFLICT if overtaken else _BAD_REQUEST)

@@ -1,0 +1,138 @@
+"""/account/delete: delete one's own account after a grace period."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from valetkey.authorization.deeds.account.connected_apps import connected_apps
+from valetkey.authorization.deeds.account.removal import Removal
+from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.sign_in.session import find_still_signed_in
+from valetkey.authorization.site.page import (
+    Act,
+    Outcome,
+    Page,
+    Show,
+    SignedInRequest,
+    confirmed,
+)
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+
+REMOVAL = "/account/delete"
+
+_BAD_REQUEST = 400
+_CONFLICT = 409
+_DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedApp:
+    """An app that would be left without an owner."""
+
+    client_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPage:
+    """The context of removal.html. Its form posts `csrf` and `username`."""
+
+    template: ClassVar[str] = "account/removal.html"
+
+    action: str
+    csrf: str
+    username: str
+    apps: int
+    sessions: int
+    #: The grace period in days.
+    days: int
+    #: Apps that must be transferred or deleted first.
+    owned: tuple[OwnedApp, ...] = ()
+    #: The user is the only owner of this server.
+    last_owner: bool = False
+    typed: str = ""
+    #: What was typed is not the username.
+    wrong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPlannedPage:
+    """The context of removal_planned.html, shown to a user who was just signed out."""
+
+    template: ClassVar[str] = "account/removal_planned.html"
+
+    due: When
+    sign_in_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAccount:
+    """Ask for confirmation, then schedule the deletion and sign out everywhere."""
+
+    site: Site
+    removal: Removal
+
+    def pages(self) -> tuple[Page[SignedInRequest], ...]:
+        """The page of this feature."""
+        return (Page(REMOVAL, confirmed, self.show, Act(self.remove)),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """What the deletion would end."""
+        return await self._form(request)
+
+    async def remove(self, request: SignedInRequest) -> Outcome:
+        """Schedule it."""
+        user, typed = request.user, request.form.get("username") or ""
+        if fold(typed) != fold(user.username):
+            return await self._form(request, _BAD_REQUEST, typed=typed)
+        site, now, session = self.site, request.now, request.session.id
+
+        def plan(tx: Transaction) -> Instant | None:
+            asking = find_still_signed_in(tx, session, site.sessions, now)
+            mine = None if asking is None else tx.users.find_to_change(asking.user.uid)
+            return None if mine is None else self.removal.plan(tx, mine, now)
+
+        try:
+            due = await site.store.write(plan, done_by=request.actor)
+        except Refused as refused:
+            if refused.refusal.code is not ErrorCode.CONFLICT:
+                raise
+            return await self._form(request, _CONFLICT, last_owner=True)
+        if due is None:
+            return await self._form(request, _CONFLICT)
+        return Show(RemovalPlannedPage(When(due, now), SIGN_IN), headers=site.cookies.end())
+
+    async def _form(
+        self,
+        request: SignedInRequest,
+        status: int = 200,
+        *,
+        typed: str = "",
+        last_owner: bool = False,
+    ) -> Show:
+        context = await self.site.store.scan(lambda tx: self._read(tx, request))
+        context = replace(
+            context,
+            typed=typed,
+            wrong=status == _BAD_REQUEST,
+            last_owner=last_owner or context.last_owner,
+        )
+        return Show(context, status)
+
+    def _read(self, tx: Transaction, request: SignedInRequest) -> RemovalPage:
+        user, now = request.user, request.now
+        return RemovalPage(
+            action=REMOVAL,
+            csrf=request.csrf,
+            username=user.username,
+            apps=len(connected_apps(tx, user.uid, now)),
+            sessions=len(tx.sessions.live_of(user.uid, now)),
+            days=max(1, self.removal.grace // _DAY),
+            owned=tuple(
+                OwnedApp(app.id, app.name or app.id) for app in self.removal.hindrances(tx, user)
+            ),
+            last_owner=self.removal.is_last_owner(tx, user),
+        )

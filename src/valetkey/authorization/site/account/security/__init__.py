@@ -1,0 +1,1 @@
+"""The ways to sign in to an account, and how its user changes them."""

@@ -1,0 +1,194 @@
+"""/account/security/authenticator: set up an authenticator app, or remove it."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from valetkey.authorization.deeds.account.factors import (
+    FreshCodes,
+    add_authenticator,
+    remove_authenticator,
+)
+from valetkey.authorization.deeds.account.notices import WayIn
+from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
+from valetkey.authorization.model.account.factors import Authenticator
+from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.sign_in.factors import totp
+from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, seal_ticket
+from valetkey.authorization.site.account.security.recent_proof import (
+    RecentProof,
+    require_still_signed_in,
+)
+from valetkey.authorization.site.account.security.recovery_codes import show_codes
+from valetkey.authorization.site.account.security.remove import Removed, RemovePage
+from valetkey.authorization.site.page import (
+    Act,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    confirmed,
+)
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import later, minutes
+from valetkey.kernel.runtime import lazily
+from valetkey.kernel.secret import fresh_id
+
+if TYPE_CHECKING:
+    import segno
+else:
+    segno = lazily("segno")
+
+NEW = "/account/security/authenticator/new"
+REMOVE = "/account/security/authenticator/remove"
+
+_SETUP = minutes(15)
+_PURPOSE = "authenticator"
+_BAD_REQUEST = 400
+
+
+class _Setup(Ticket, frozen=True, array_like=True, kw_only=True):
+    """A secret that is stored once a code of it was typed in the session that was shown it."""
+
+    key: bytes
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewAuthenticatorPage:
+    """The context of new_authenticator.html: a secret to scan or to type.
+
+    Its form posts `csrf`, `setup` (the secret, sealed) and `code`.
+    """
+
+    template: ClassVar[str] = "account/security/new_authenticator.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    action: str
+    csrf: str
+    setup: str
+    #: The dark squares of the QR code as an SVG path, in a square of so many units.
+    picture: str
+    size: int
+    #: The same as text.
+    key: str
+    wrong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticatorApp:
+    """Set up and remove the authenticator app of the signed-in user."""
+
+    site: Site
+
+    def pages(self) -> tuple[Page[SignedInRequest], ...]:
+        """The set-up, and the question before it is removed."""
+        return (
+            Page(NEW, confirmed, self.show, Act(self.add, opaque=("code", "setup"))),
+            Page(REMOVE, confirmed, self.ask_to_remove, Act(self.remove)),
+        )
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """A new secret; nothing is stored before a code of it comes back."""
+        uid = request.user.uid
+        present = await self.site.store.read(lambda tx: tx.credentials.authenticator_of(uid))
+        if present is not None:
+            return SeeOther(SECURITY)
+        setup = _Setup(
+            uid=uid,
+            browser="",
+            expires_at=later(request.now, _SETUP),
+            key=totp.fresh_key(self.site.random),
+            session=request.session.id,
+        )
+        return self._form(request, setup)
+
+    async def add(self, request: SignedInRequest) -> Outcome:
+        """Store it if the code is right; show recovery codes with the first factor."""
+        site, now, user = self.site, request.now, request.user
+        sealed = request.form.get("setup") or ""
+        setup = open_ticket(sealed, _Setup, _PURPOSE, site.keyring.sealer, now)
+        if setup is None or setup.uid != user.uid or setup.session != request.session.id:
+            # Expired, or shown to somebody else: start again.
+            return SeeOther(NEW)
+        step = totp.step_of(setup.key, request.form.get("code") or "", now)
+        if step is None:
+            return self._form(request, setup, wrong=True)
+        blank = Authenticator(fresh_id("cr", site.random), user.uid, "", now)
+        authenticator = site.factors.sealed(blank, setup.key)
+        fresh, key = FreshCodes.draw(site.random), site.keyring.fingerprint_key
+        proof = RecentProof.of(site, request)
+        methods = (Method.ONE_TIME_CODE.value, Method.SEVERAL.value)
+
+        def add(tx: Transaction) -> tuple[tuple[str, ...], bool] | None:
+            there = require_still_signed_in(tx, site, request)
+            codes = add_authenticator(tx, there, authenticator, step, fresh, key, now)
+            if codes is None:
+                return None
+            if site.notices is not None:
+                site.notices.way_in_added(tx, there, WayIn.AUTHENTICATOR, now)
+            return codes, proof.note(tx, methods)
+
+        added = await site.store.write(add, done_by=request.actor)
+        if added is None:
+            return SeeOther(SECURITY)
+        codes, noted = added
+        cookies = (*request.headers, *proof.cookies) if noted else request.headers
+        if codes:
+            return replace(show_codes(site, request, codes), headers=cookies)
+        return SeeOther(f"{SECURITY}?done=authenticator-added", cookies)
+
+    async def ask_to_remove(self, request: SignedInRequest) -> Outcome:
+        """The question."""
+        uid = request.user.uid
+
+        def is_last(tx: Transaction) -> bool | None:
+            if tx.credentials.authenticator_of(uid) is None:
+                return None
+            return not tx.credentials.passkeys_of(uid)
+
+        last = await self.site.store.read(is_last)
+        if last is None:
+            return SeeOther(SECURITY)
+        return Show(RemovePage(REMOVE, request.csrf, Removed.AUTHENTICATOR, last=last))
+
+    async def remove(self, request: SignedInRequest) -> Outcome:
+        """Remove it."""
+        await self.site.store.write(
+            lambda tx: remove_authenticator(
+                tx, require_still_signed_in(tx, self.site, request), request.now
+            ),
+            done_by=request.actor,
+        )
+        return SeeOther(f"{SECURITY}?done=authenticator-removed")
+
+    def _form(self, request: SignedInRequest, setup: _Setup, *, wrong: bool = False) -> Show:
+        site = self.site
+        address = totp.address(setup.key, site.brand.name, request.user.username)
+        picture, size = qr_code(address)
+        context = NewAuthenticatorPage(
+            action=NEW,
+            csrf=request.csrf,
+            setup=seal_ticket(setup, _PURPOSE, site.keyring.sealer, site.random),
+            picture=picture,
+            size=size,
+            key=totp.written(setup.key),
+            wrong=wrong,
+        )
+        return Show(context, _BAD_REQUEST if wrong else 200)
+
+
+def qr_code(text: str) -> tuple[str, int]:
+    """The QR code of a text: its dark squares as the `d` of an SVG path, and its width."""
+    code = segno.make(text, error="m", micro=False)
+    runs: list[str] = []
+    for y, row in enumerate(code.matrix_iter(border=4)):
+        start = None
+        for x, dark in enumerate((*row, 0)):
+            if dark and start is None:
+                start = x
+            elif not dark and start is not None:
+                runs.append(f"M{start} {y}h{x - start}v1h-{x - start}z")
+                start = None
+    width, _ = code.symbol_size(border=4)
+    return "".join(runs), int(width)

@@ -1,0 +1,164 @@
+"""/account/confirm: users prove again who they are, before something that matters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.endpoints.account.step_up import CONFIRM
+from valetkey.authorization.endpoints.visitor.sign_in.doorway import Doorway
+from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
+from valetkey.authorization.endpoints.visitor.site import HOME, Site, shown_person
+from valetkey.authorization.model.account.factors import FactorKind, Passkey
+from valetkey.authorization.pages.who import SignedInPerson
+from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.authorization.sign_in.factors.proof import Looked, Shown, Unproved
+from valetkey.authorization.site.account.security.recent_proof import RecentProof
+from valetkey.authorization.site.page import (
+    Act,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    signed_in,
+)
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import Refusal
+
+PURPOSE = "confirm"
+"""The purpose of the challenge for a passkey."""
+
+_OPAQUE = ("password", "code", "recovery", "credential")
+_UNAUTHORIZED = 401
+_TOO_MANY = 429
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmPage:
+    """The context of confirm.html: ask for the strongest factor that the account has.
+
+    Its form posts `csrf` and `password`; or `credential`, `code` or `recovery` for a second factor.
+    """
+
+    template: ClassVar[str] = "account/security/confirm.html"
+    scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
+
+    action: str
+    csrf: str
+    person: SignedInPerson
+    #: For password managers.
+    username: str
+    #: The account has a password, and nothing stronger.
+    by_password: bool = True
+    #: What the browser needs to use a passkey, as JSON; "" where the account has none.
+    passkey: str = ""
+    has_code: bool = False
+    has_recovery: bool = False
+    #: What was wrong: "password", "passkey", "code" or "recovery"; "" for nothing.
+    wrong: str = ""
+    #: Seconds until another attempt is allowed.
+    wait: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Ask for the proof and judge it."""
+
+    site: Site
+    password: PasswordSignIn
+
+    def pages(self) -> tuple[Page[SignedInRequest], ...]:
+        """The page of this feature."""
+        return (Page(CONFIRM, signed_in, self.show, Act(self.prove, opaque=_OPAQUE)),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The question."""
+        return await self._form(request)
+
+    async def prove(self, request: SignedInRequest) -> Outcome:
+        """Judge the proof, and redirect to the page that asked for it."""
+        user, site, form = request.user, self.site, request.form
+        guarded = await site.store.read(lambda tx: tx.users.has_second_factor(user.uid))
+        if guarded:
+            return await self._by_factor(request)
+        proof = RecentProof.of(site, request)
+        noted: list[bool] = []
+        judged = await self.password.authenticate(
+            user.username,
+            form.get("password") or "",
+            request.request.address,
+            request.now,
+            lambda tx, who: noted.append(
+                who.uid == user.uid and proof.note(tx, (Method.PASSWORD.value,))
+            ),
+            Doorway(site).familiar(request.request).mark,
+        )
+        if isinstance(judged, Refusal):
+            return await self._form(request, "password", judged.retry_after)
+        return _go_on(request, proof, noted=noted[-1])
+
+    async def _by_factor(self, request: SignedInRequest) -> Outcome:
+        site, now, user, form = self.site, request.now, request.user, request.form
+        shown = Shown(
+            form.get("code") or "", form.get("recovery") or "", form.get("credential") or ""
+        )
+        if shown == Shown():
+            # A password, however fresh, is not enough where there is a second factor.
+            return await self._form(request, "password" if "password" in form else "code")
+        looked: Looked | None = None
+        if shown.credential:
+            bound = site.cookies.browser_print(request.browser) or ""
+            looked = await site.factors.look(
+                site.store, shown.credential, PURPOSE, bound, now, user.uid
+            )
+        recent = RecentProof.of(site, request)
+        familiar = Doorway(site).familiar(request.request).mark(user.uid)
+
+        def judge(tx: Transaction) -> bool | Unproved:
+            proof = site.factors.prove(tx, user, shown, looked, familiar, "confirm", now)
+            if isinstance(proof, Unproved):
+                return proof
+            if proof.left is not None and site.notices is not None:
+                site.notices.recovery_code_used(tx, user, proof.left, now)
+            return recent.note(tx, proof.methods)
+
+        noted = await site.store.write(judge, done_by=request.actor)
+        if isinstance(noted, Unproved):
+            wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
+            return await self._form(request, wrong, noted.wait)
+        return _go_on(request, recent, noted=noted)
+
+    async def _form(self, request: SignedInRequest, wrong: str = "", wait: int = 0) -> Show:
+        site, user = self.site, request.user
+        to = own_place(request.query.get("to"))
+        bound, passkeys = site.cookies.browser_print(request.browser) or "", site.factors.passkeys
+
+        def look(tx: Transaction) -> tuple[frozenset[FactorKind], Sequence[Passkey]]:
+            return tx.credentials.kinds_of(user.uid), tx.credentials.passkeys_of(user.uid)
+
+        kinds, keys = await site.store.read(look)
+        guarded = bool(kinds & {FactorKind.PASSKEY, FactorKind.AUTHENTICATOR})
+        question = ""
+        if keys and passkeys.domain:
+            question = passkeys.ask(PURPOSE, bound, request.now, uid=user.uid, of=keys)
+        context = ConfirmPage(
+            action=f"{CONFIRM}?to={to}" if to else CONFIRM,
+            csrf=request.csrf,
+            person=shown_person(request.signed_in),
+            username=user.username,
+            by_password=not guarded and FactorKind.PASSWORD in kinds,
+            passkey=question,
+            has_code=FactorKind.AUTHENTICATOR in kinds,
+            has_recovery=guarded and FactorKind.RECOVERY_CODE in kinds,
+            wrong=wrong,
+            wait=wait,
+        )
+        status = _TOO_MANY if wait else _UNAUTHORIZED if wrong else 200
+        return Show(context, status, (("retry-after", str(wait)),) if wait else ())
+
+
+def _go_on(request: SignedInRequest, proof: RecentProof, *, noted: bool) -> SeeOther:
+    to = own_place(request.query.get("to")) or HOME
+    # Where the session ended meanwhile, or another tab was faster, that page asks again.
+    return SeeOther(to, proof.cookies if noted else ())

@@ -1,0 +1,163 @@
+"""/account/security: password, passkeys, authenticator app, recovery codes, remembered devices."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.sign_in.factors.device import forget_device, forget_devices
+from valetkey.authorization.sign_in.user_agent import browser_of
+from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in
+from valetkey.authorization.site.page import (
+    Act,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    confirmed_before,
+    signed_in,
+)
+from valetkey.authorization.storage.transaction import Transaction
+
+DEVICES = "/account/security/devices"
+
+
+class Done(StrEnum):
+    """What was just done."""
+
+    PASSKEY_ADDED = "passkey-added"
+    PASSKEY_RENAMED = "passkey-renamed"
+    PASSKEY_REMOVED = "passkey-removed"
+    AUTHENTICATOR_ADDED = "authenticator-added"
+    AUTHENTICATOR_REMOVED = "authenticator-removed"
+    PASSWORD_REMOVED = "password-removed"
+    DEVICE_FORGOTTEN = "device-forgotten"
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyLine:
+    """One passkey; a `synced` one is on other devices of its user too."""
+
+    id: str
+    name: str
+    synced: bool
+    since: When
+    last_used: When | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLine:
+    """A browser in which the second factor is not asked for; "" where it is unknown."""
+
+    id: str
+    browser: str
+    system: str
+    last_used: When
+    here: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityPage:
+    """The context of overview.html.
+
+    Its forms post `csrf`, and `device` for one of the devices.
+    """
+
+    template: ClassVar[str] = "account/security/overview.html"
+
+    csrf: str
+    devices_action: str
+    #: None where the account has no password.
+    password_since: When | None
+    passkeys: tuple[PasskeyLine, ...] = ()
+    #: False where the address of this server allows no passkeys.
+    can_have_passkeys: bool = True
+    authenticator_since: When | None = None
+    recovery_left: int = 0
+    devices: tuple[DeviceLine, ...] = ()
+    #: Linked accounts; None where no upstream provider is set up.
+    elsewhere: int | None = None
+    done: Done | None = None
+
+    @property
+    def has_second_factor(self) -> bool:
+        """Whether a password alone does not sign in."""
+        return bool(self.passkeys) or self.authenticator_since is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Show every way to sign in to the account, and forget remembered devices."""
+
+    site: Site
+
+    def pages(self) -> tuple[Page[SignedInRequest], ...]:
+        """The overview, and the form of its list of devices."""
+        forget = Page(DEVICES, confirmed_before(SECURITY), act=Act(self.forget))
+        return (Page(SECURITY, signed_in, self.show), forget)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The overview; `done` in the address only repeats what the previous page did."""
+        here = self.site.cookies.device.read(request.request).partition(".")[0]
+        done = request.query.get("done") or ""
+        return Show(await self.site.store.scan(lambda tx: self._read(tx, request, here, done)))
+
+    async def forget(self, request: SignedInRequest) -> Outcome:
+        """Ask for the second factor again: in the named browser, or in all where none is named."""
+        only = request.form.get("device")
+
+        def forget(tx: Transaction) -> bool:
+            user = require_still_signed_in(tx, self.site, request)
+            if only is None:
+                forget_devices(tx, user.uid, request.now)
+                return True
+            return forget_device(tx, user.uid, only, request.now)
+
+        if only is not None and not (only.isascii() and only.isprintable()):
+            raise nothing_there("device")
+        if not await self.site.store.write(forget, done_by=request.actor):
+            raise nothing_there("device")
+        return SeeOther(f"{SECURITY}?done=device-forgotten")
+
+    def _read(
+        self, tx: Transaction, request: SignedInRequest, here: str, done: str
+    ) -> SecurityPage:
+        uid, now = request.user.uid, request.now
+        since = tx.users.password_set_at(uid)
+        authenticator = tx.credentials.authenticator_of(uid)
+        passkeys = tuple(
+            PasskeyLine(
+                id=each.id,
+                name=each.name,
+                synced=each.synced,
+                since=When(each.created_at, now),
+                last_used=None if each.last_used_at is None else When(each.last_used_at, now),
+            )
+            for each in tx.credentials.passkeys_of(uid)
+        )
+        devices = tuple(
+            DeviceLine(
+                each.id,
+                *browser_of(each.user_agent),
+                When(each.changed_at, now),
+                here=each.id == here,
+            )
+            for each in tx.devices.of(uid, now)
+        )
+        return SecurityPage(
+            csrf=request.csrf,
+            devices_action=DEVICES,
+            password_since=None if since is None else When(since, now),
+            passkeys=passkeys,
+            can_have_passkeys=bool(self.site.factors.passkeys.domain),
+            authenticator_since=None
+            if authenticator is None
+            else When(authenticator.created_at, now),
+            recovery_left=tx.credentials.recovery_codes_of(uid).left,
+            devices=devices,
+            elsewhere=len(tx.identities.of_user(uid)) if self.site.is_federated else None,
+            done=Done(done) if done in set(Done) else None,
+        )

@@ -1,0 +1,246 @@
+"""/account/security/passkeys: add a passkey, rename one, remove one."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from valetkey.authorization.deeds.account.factors import (
+    FreshCodes,
+    add_passkey,
+    is_only_way_in,
+    name_fault,
+    remove_passkey,
+    rename_passkey,
+)
+from valetkey.authorization.deeds.account.notices import WayIn
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
+from valetkey.authorization.model.account.factors import Passkey
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.sign_in.user_agent import browser_of
+from valetkey.authorization.site.account.security.recent_proof import (
+    RecentProof,
+    require_still_signed_in,
+)
+from valetkey.authorization.site.account.security.recovery_codes import show_codes
+from valetkey.authorization.site.account.security.remove import Removed, RemovePage
+from valetkey.authorization.site.page import (
+    Act,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    confirmed,
+)
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.secret import fresh_id
+
+NEW = "/account/security/passkeys/new"
+PASSKEY = "/account/security/passkeys/{id}"
+REMOVE = "/account/security/passkeys/{id}/remove"
+
+_BAD_REQUEST = 400
+_OPAQUE = ("name", "credential")
+
+
+@dataclass(frozen=True, slots=True)
+class NewPasskeyPage:
+    """The context of new_passkey.html. Its form posts `csrf`, `name` and `credential`."""
+
+    template: ClassVar[str] = "account/security/new_passkey.html"
+    scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
+
+    action: str
+    csrf: str
+    #: What the browser needs, as JSON.
+    options: str
+    #: The suggested name, or the one that was typed.
+    name: str
+    wrong_name: bool = False
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyPage:
+    """The context of passkey.html.
+
+    Its form posts `csrf` and `name`; `remove` is the address of the question before its removal.
+    """
+
+    template: ClassVar[str] = "account/security/passkey.html"
+
+    action: str
+    csrf: str
+    shown_name: str
+    name: str
+    since: When
+    last_used: When | None
+    synced: bool
+    remove: str
+    wrong_name: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Passkeys:
+    """Add, rename and remove the passkeys of the signed-in user."""
+
+    site: Site
+
+    def pages(self) -> tuple[Page[SignedInRequest], ...]:
+        """A new passkey, one passkey, and the question before it is removed."""
+        return (
+            Page(NEW, confirmed, self.show_new, Act(self.add, opaque=_OPAQUE)),
+            Page(PASSKEY, confirmed, self.show, Act(self.rename, opaque=_OPAQUE)),
+            Page(REMOVE, confirmed, self.ask_to_remove, Act(self.remove)),
+        )
+
+    async def show_new(self, request: SignedInRequest) -> Outcome:
+        """The page on which the browser creates one."""
+        if not self.site.factors.passkeys.domain:
+            return SeeOther(SECURITY)
+        browser, system = browser_of(request.request.headers.get("user-agent") or "")
+        return await self._new(request, system or browser)
+
+    async def add(self, request: SignedInRequest) -> Outcome:
+        """Store it, and show recovery codes with the first factor of the account."""
+        site, now = self.site, request.now
+        name = (request.form.get("name") or "").strip()
+        if name_fault(name):
+            return await self._new(request, name, wrong_name=True)
+        bound = site.cookies.browser_print(request.browser) or ""
+        made = site.factors.passkeys.registered(
+            request.form.get("credential") or "", request.user, bound, now
+        )
+        if made is None:
+            return await self._new(request, name, failed=True)
+        fresh, passkey_id = FreshCodes.draw(site.random), fresh_id("cr", site.random)
+        proof = RecentProof.of(site, request)
+        key = site.keyring.fingerprint_key
+        kind = Method.SOFTWARE_KEY if made.synced else Method.HARDWARE_KEY
+        methods = (kind.value, Method.USER_VERIFIED.value, Method.SEVERAL.value)
+
+        def add(tx: Transaction) -> tuple[tuple[str, ...], bool] | None:
+            user = require_still_signed_in(tx, site, request)
+            codes = add_passkey(tx, user, name, made, passkey_id, fresh, key, now)
+            if codes is None:
+                return None
+            if site.notices is not None:
+                site.notices.way_in_added(tx, user, WayIn.PASSKEY, now)
+            return codes, proof.note(tx, methods)
+
+        added = await site.store.write(add, done_by=request.actor)
+        if added is None:
+            return await self._new(request, name, failed=True)
+        codes, noted = added
+        cookies = (*request.headers, *proof.cookies) if noted else request.headers
+        if codes:
+            return replace(show_codes(site, request, codes), headers=cookies)
+        return SeeOther(f"{SECURITY}?done=passkey-added", cookies)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """Its name and use, and the link to remove it."""
+        passkey = await self._find(request)
+        return _passkey_page(request, passkey, passkey.name)
+
+    async def rename(self, request: SignedInRequest) -> Outcome:
+        """Give it another name."""
+        name = (request.form.get("name") or "").strip()
+        passkey = await self._find(request)
+        if name_fault(name):
+            return _passkey_page(request, passkey, name, wrong_name=True)
+        renamed = await self.site.store.write(
+            lambda tx: rename_passkey(
+                tx,
+                require_still_signed_in(tx, self.site, request),
+                passkey.id,
+                name,
+                request.now,
+            ),
+            done_by=request.actor,
+        )
+        if not renamed:
+            raise nothing_there("passkey")
+        return SeeOther(f"{SECURITY}?done=passkey-renamed")
+
+    async def ask_to_remove(self, request: SignedInRequest) -> Outcome:
+        """The question."""
+        passkey, user = await self._find(request), request.user
+
+        def look(tx: Transaction) -> tuple[bool, bool]:
+            others = len(tx.credentials.passkeys_of(user.uid)) > 1
+            last = not others and tx.credentials.authenticator_of(user.uid) is None
+            return last, is_only_way_in(tx, user)
+
+        last, only = await self.site.store.read(look)
+        action = REMOVE.replace("{id}", passkey.id)
+        return Show(
+            RemovePage(
+                action,
+                request.csrf,
+                Removed.PASSKEY,
+                name=passkey.name,
+                last=last,
+                impossible=only,
+            )
+        )
+
+    async def remove(self, request: SignedInRequest) -> Outcome:
+        """Remove it, unless the user could not sign in without it."""
+        passkey = await self._find(request)
+        removed = await self.site.store.write(
+            lambda tx: remove_passkey(
+                tx, require_still_signed_in(tx, self.site, request), passkey.id, request.now
+            ),
+            done_by=request.actor,
+        )
+        if not removed:
+            return SeeOther(REMOVE.replace("{id}", passkey.id))
+        return SeeOther(f"{SECURITY}?done=passkey-removed")
+
+    async def _find(self, request: SignedInRequest) -> Passkey:
+        wanted, uid = request.request.arguments["id"], request.user.uid
+        passkeys = await self.site.store.read(lambda tx: tx.credentials.passkeys_of(uid))
+        found = next((each for each in passkeys if each.id == wanted), None)
+        if found is None:
+            raise nothing_there("passkey")
+        return found
+
+    async def _new(
+        self,
+        request: SignedInRequest,
+        name: str,
+        *,
+        wrong_name: bool = False,
+        failed: bool = False,
+    ) -> Show:
+        site, user = self.site, request.user
+        present = await site.store.read(lambda tx: tx.credentials.passkeys_of(user.uid))
+        bound = site.cookies.browser_print(request.browser) or ""
+        context = NewPasskeyPage(
+            action=NEW,
+            csrf=request.csrf,
+            options=site.factors.passkeys.ask_to_register(user, present, bound, request.now),
+            name=name,
+            wrong_name=wrong_name,
+            failed=failed,
+        )
+        return Show(context, _BAD_REQUEST if wrong_name or failed else 200)
+
+
+def _passkey_page(
+    request: SignedInRequest, passkey: Passkey, name: str, *, wrong_name: bool = False
+) -> Show:
+    used = passkey.last_used_at
+    context = PasskeyPage(
+        action=PASSKEY.replace("{id}", passkey.id),
+        csrf=request.csrf,
+        shown_name=passkey.name,
+        name=name,
+        since=When(passkey.created_at, request.now),
+        last_used=None if used is None else When(used, request.now),
+        synced=passkey.synced,
+        remove=REMOVE.replace("{id}", passkey.id),
+        wrong_name=wrong_name,
+    )
+    return Show(context, _BAD_REQUEST if wrong_name else 200)

@@ -1,0 +1,127 @@
+"""/account/security/recovery-codes: how many are left, a new set, and the set as a file."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.account.factors import FreshCodes, issue_recovery_codes
+from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, seal_ticket
+from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in
+from valetkey.authorization.site.page import (
+    Act,
+    Download,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    confirmed,
+    signed_in,
+)
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import later, minutes
+
+RECOVERY_CODES = "/account/security/recovery-codes"
+DOWNLOAD = "/account/security/recovery-codes/download"
+
+_SHOWN = minutes(15)
+_PURPOSE = "recovery codes"
+
+
+class _Shown(Ticket, frozen=True, array_like=True, kw_only=True):
+    """The codes on a page, sealed, for the download of the same codes."""
+
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPage:
+    """The context of recovery_codes.html. Its form posts `csrf` for a new set."""
+
+    template: ClassVar[str] = "account/security/recovery_codes.html"
+
+    action: str
+    csrf: str
+    left: int
+    since: When | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryCodesPage:
+    """The context of new_recovery_codes.html.
+
+    Its form posts `csrf` and `codes` (the set, sealed) for the file.
+    """
+
+    template: ClassVar[str] = "account/security/new_recovery_codes.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    download: str
+    csrf: str
+    sealed: str
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryCodes:
+    """Issue recovery codes to the signed-in user; they are shown once."""
+
+    site: Site
+
+    def pages(self) -> tuple[Page[SignedInRequest], ...]:
+        """The page, and the form that downloads a set just shown."""
+        return (
+            Page(RECOVERY_CODES, confirmed, self.show, Act(self.issue)),
+            Page(DOWNLOAD, signed_in, act=Act(self.download)),
+        )
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """How many are left."""
+        uid, now = request.user.uid, request.now
+
+        def read(tx: Transaction) -> RecoveryPage | None:
+            if not tx.users.has_second_factor(uid):
+                return None
+            codes = tx.credentials.recovery_codes_of(uid)
+            since = None if codes.made_at is None else When(codes.made_at, now)
+            return RecoveryPage(RECOVERY_CODES, request.csrf, codes.left, since)
+
+        context = await self.site.store.read(read)
+        # Without a second factor there is nothing that codes could replace.
+        return SeeOther(SECURITY) if context is None else Show(context)
+
+    async def issue(self, request: SignedInRequest) -> Outcome:
+        """Issue a new set, which replaces the old one, and show it once."""
+        site, now = self.site, request.now
+        fresh, key = FreshCodes.draw(site.random), site.keyring.fingerprint_key
+
+        def issue(tx: Transaction) -> tuple[str, ...]:
+            user = require_still_signed_in(tx, site, request)
+            # Held: a second factor that is removed meanwhile takes its codes along.
+            tx.users.find_to_change(user.uid)
+            if not tx.users.has_second_factor(user.uid):
+                return ()
+            return issue_recovery_codes(tx, user, fresh, key, now)
+
+        codes = await site.store.write(issue, done_by=request.actor)
+        return show_codes(site, request, codes) if codes else SeeOther(SECURITY)
+
+    async def download(self, request: SignedInRequest) -> Outcome:
+        """The codes that a page has just shown, as a file."""
+        sealer = self.site.keyring.sealer
+        sealed = request.form.get("codes") or ""
+        shown = open_ticket(sealed, _Shown, _PURPOSE, sealer, request.now)
+        if shown is None or shown.uid != request.user.uid:
+            return SeeOther(RECOVERY_CODES)
+        lines = (f"{self.site.issuer}  {request.user.username}", "", *shown.codes, "")
+        return Download("recovery-codes.txt", "text/plain", "\r\n".join(lines).encode())
+
+
+def show_codes(site: Site, request: SignedInRequest, codes: tuple[str, ...]) -> Show:
+    """The page that shows a set, this once."""
+    shown = _Shown(
+        uid=request.user.uid, browser="", expires_at=later(request.now, _SHOWN), codes=codes
+    )
+    sealed = seal_ticket(shown, _PURPOSE, site.keyring.sealer, site.random)
+    return Show(RecoveryCodesPage(DOWNLOAD, request.csrf, sealed, codes))

@@ -1,0 +1,121 @@
+"""/account/sessions: the browsers in which a user is signed in; sign out of them."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.endpoints.visitor.site import SESSIONS, Site
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.pages.who import Proof, SessionLine
+from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.sign_in.user_agent import browser_of
+from valetkey.authorization.site.page import (
+    Act,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    signed_in,
+)
+from valetkey.kernel.moment import later
+
+_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsPage:
+    """The context of sessions.html, this session first.
+
+    Its form posts `csrf`, and `session` to end only that one.
+    """
+
+    template: ClassVar[str] = "account/sessions.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
+
+    action: str
+    csrf: str
+    sessions: tuple[SessionLine, ...]
+    #: One of them was just ended.
+    ended: bool = False
+    #: All others were just ended.
+    all_ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """List the sessions of an account and end others."""
+
+    site: Site
+    sign_out: SignOut
+
+    def pages(self) -> tuple[Page[SignedInRequest], ...]:
+        """The page of this feature."""
+        return (Page(SESSIONS, signed_in, self.show, Act(self.end)),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The list. It says that a session ended only if it did, whatever the address claims."""
+        ended = request.query.get("ended") or ""
+        sessions = await self._sessions(request)
+        return Show(
+            SessionsPage(
+                action=SESSIONS,
+                csrf=request.csrf,
+                sessions=tuple(_line(each, request) for each in sessions),
+                ended=await self._is_own(request, ended)
+                and all(each.id != ended for each in sessions),
+                all_ended=ended == "others" and len(sessions) == 1,
+            )
+        )
+
+    async def end(self, request: SignedInRequest) -> Outcome:
+        """End the named session, or all others; their apps are notified."""
+        only = request.form.get("session")
+        if only is None:
+            await self.sign_out.end_elsewhere(request.session, request.now)
+            return SeeOther(f"{SESSIONS}?ended=others")
+        # The current session ends at the sign-out page, which clears the cookies as well.
+        if only == request.session.id or not await self._is_own(request, only):
+            raise nothing_there("session")
+        await self.sign_out.end_elsewhere(request.session, request.now, only=only)
+        return SeeOther(f"{SESSIONS}?ended={only}")
+
+    async def _sessions(self, request: SignedInRequest) -> Sequence[Session]:
+        here, now, idle = request.session, request.now, self.site.sessions.idle
+        found = await self.site.store.scan(lambda tx: tx.sessions.live_of(here.uid, now))
+        others = [
+            each for each in found if each.id != here.id and later(each.last_seen_at, idle) > now
+        ]
+        newest = sorted(others, key=lambda each: each.last_seen_at, reverse=True)
+        return (here, *newest[:_SHOWN])
+
+    async def _is_own(self, request: SignedInRequest, session_id: str) -> bool:
+        if not session_id.isascii() or not session_id.isprintable():
+            return False
+        session = await self.site.store.read(lambda tx: tx.sessions.find_by_id(session_id))
+        return session is not None and session.uid == request.user.uid
+
+
+def _line(session: Session, request: SignedInRequest) -> SessionLine:
+    browser, system = browser_of(session.user_agent)
+    return SessionLine(
+        id=session.id,
+        browser=browser,
+        system=system,
+        since=When(session.created_at, request.now),
+        last_seen=When(session.last_seen_at, request.now),
+        here=session.id == request.session.id,
+        proof=_proof(session.methods),
+    )
+
+
+def _proof(methods: Collection[str]) -> Proof:
+    if Method.PASSWORD in methods:
+        # The second factor is listed beside the password.
+        return Proof.PASSWORD if len(methods) == 1 else Proof.TWO_STEPS
+    if Method.HARDWARE_KEY in methods or Method.SOFTWARE_KEY in methods:
+        return Proof.PASSKEY
+    return Proof.ELSEWHERE

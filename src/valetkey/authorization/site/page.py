@@ -1,0 +1,235 @@
+"""What a page is, and everything that pages have in common.
+
+A feature declares its pages: an address, what it requires of the visitor, what it shows and what
+its form does. The session, recent authentication, cross-site request forgery, form parsing, status
+and headers are handled here, once. A handler receives a request that meets the requirement and
+returns an outcome.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from valetkey.authorization.endpoints.account.step_up import confirmation_needed
+from valetkey.authorization.endpoints.account.visit import PURPOSE
+from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
+from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.actor import DoneBy, by_user
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.pages.page import Page as Context
+from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.kernel.moment import Instant
+from valetkey.web.exchange import Endpoint, Pairs, Refuse, Request, Response
+from valetkey.web.form import Form, read_form, read_query
+from valetkey.web.router import Body, Route
+
+_NO_FORM = Form({})
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class SignedInRequest:
+    """A request of a signed-in user; its form, if it has one, came from a page of this server.
+
+    `browser` is the cookie of this browser. `csrf` is the token for the forms of the page that
+    answers, and `headers` are set on that page.
+    """
+
+    request: Request
+    signed_in: SignedIn
+    browser: str
+    csrf: str
+    headers: Pairs = ()
+    form: Form = _NO_FORM
+
+    @property
+    def user(self) -> User:
+        """The signed-in user."""
+        return self.signed_in.user
+
+    @property
+    def session(self) -> Session:
+        """The session of this browser."""
+        return self.signed_in.session
+
+    @property
+    def actor(self) -> DoneBy:
+        """The user as the actor of events."""
+        return by_user(self.user.uid)
+
+    @property
+    def now(self) -> Instant:
+        """When the request arrived."""
+        return self.request.at
+
+    @property
+    def query(self) -> Form:
+        """The parameters of the address. Raises Refused for a malformed query."""
+        return read_query(self.request.query)
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Answer with a page."""
+
+    context: Context
+    status: int = 200
+    headers: Pairs = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SeeOther:
+    """Redirect by GET to an address of this server."""
+
+    to: str
+    headers: Pairs = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Answer with a file that the browser saves as `name`."""
+
+    name: str
+    content_type: str
+    content: bytes
+
+
+Outcome = Show | SeeOther | Download
+
+
+class Interrupt(Exception):
+    """Raised by a requirement that is not met: the visitor has to go somewhere else first."""
+
+    def __init__(self, outcome: SeeOther) -> None:
+        super().__init__(outcome.to)
+        self.outcome = outcome
+
+
+Requirement = Callable[[Site, SignedInRequest], Awaitable[R]]
+"""Turns a signed-in request into what the handlers of a page receive. Raises Interrupt, Refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act(Generic[R]):
+    """The form of a page.
+
+    `opaque` and `multiple` are fields as `read_form` knows them. `requires` replaces what the page
+    itself requires.
+    """
+
+    perform: Callable[[R], Awaitable[Outcome]]
+    opaque: Collection[str] = ()
+    multiple: Collection[str] = ()
+    requires: Requirement[R] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """A page for signed-in users. Without `show` its address answers forms only."""
+
+    path: str
+    requires: Requirement[R]
+    show: Callable[[R], Awaitable[Outcome]] | None = None
+    act: Act[R] | None = None
+
+
+async def signed_in(site: Site, request: SignedInRequest) -> SignedInRequest:
+    """Require that the user is signed in, and no more."""
+    return request
+
+
+async def confirmed(site: Site, request: SignedInRequest) -> SignedInRequest:
+    """Require that the user proved who they are within ten minutes, by the strongest factor."""
+    return await _confirmed(site, request, "")
+
+
+def confirmed_before(path: str) -> Requirement[SignedInRequest]:
+    """Require the same for a form; the way to prove it leads back to the page at `path`."""
+
+    async def requirement(site: Site, request: SignedInRequest) -> SignedInRequest:
+        return await _confirmed(site, request, path)
+
+    return requirement
+
+
+async def confirmed_if_guarded(site: Site, request: SignedInRequest) -> SignedInRequest:
+    """Require the same where the account has a second factor."""
+    uid = request.user.uid
+    guarded = await site.store.read(lambda tx: tx.users.has_second_factor(uid))
+    return await _confirmed(site, request, "") if guarded else request
+
+
+async def _confirmed(site: Site, request: SignedInRequest, returns_to: str) -> SignedInRequest:
+    asks = await confirmation_needed(site, request.request, request.signed_in, returns_to)
+    if asks:
+        raise Interrupt(SeeOther(asks, request.headers))
+    return request
+
+
+def routes(site: Site, pages: Sequence[Page[R]], refuse: Refuse) -> tuple[Route, ...]:
+    """The routes of these pages."""
+    return tuple(_route(site, page, refuse) for page in pages)
+
+
+def _route(site: Site, page: Page[R], refuse: Refuse) -> Route:
+    methods: dict[str, Endpoint] = {}
+    show, act = page.show, page.act
+    if show is not None:
+
+        async def get(request: Request) -> Response:
+            return await _answer(site, request, None, page.requires, show)
+
+        methods |= {"GET": get, "HEAD": get}
+    if act is not None:
+
+        async def post(request: Request) -> Response:
+            site.check_origin(request)
+            form = read_form(request.body, opaque=act.opaque, multiple=act.multiple)
+            return await _answer(site, request, form, act.requires or page.requires, act.perform)
+
+        methods["POST"] = post
+    return Route(page.path, methods, refuse, Body.NONE if act is None else Body.FORM)
+
+
+async def _answer(
+    site: Site,
+    request: Request,
+    form: Form | None,
+    requires: Requirement[R],
+    handle: Callable[[R], Awaitable[Outcome]],
+) -> Response:
+    found = await site.signed_in(request)
+    if found is None:
+        # The form of somebody who was signed out is lost; the page of an address is shown later.
+        to = own_place(request.path) if form is None else ""
+        return site.goes_to(f"{SIGN_IN}?to={to}" if to else SIGN_IN)
+    browser, headers = site.browser(request)
+    csrf = site.csrf(browser, PURPOSE, found.session.id)
+    visitor = SignedInRequest(request, found, browser, csrf, headers)
+    if form is not None:
+        site.check_form(request, form, site.cookies.browser(request), PURPOSE, found.session.id)
+        visitor = replace(visitor, form=form)
+    try:
+        outcome = await handle(await requires(site, visitor))
+    except Interrupt as interrupt:
+        outcome = interrupt.outcome
+    return _respond(site, visitor, outcome)
+
+
+def _respond(site: Site, visitor: SignedInRequest, outcome: Outcome) -> Response:
+    match outcome:
+        case Show(context, status, headers):
+            every = tuple(dict.fromkeys((*visitor.headers, *headers)))
+            return site.page(visitor.request, context, status, user=visitor.user, headers=every)
+        case SeeOther(to, headers):
+            return site.goes_to(to, *headers)
+        case Download(name, content_type, content):
+            return Response(
+                200,
+                content,
+                (
+                    ("content-type", f"{content_type}; charset=utf-8"),
+                    ("content-disposition", f'attachment; filename="{name}"'),
+                ),
+            )
