@@ -20,6 +20,16 @@ MAY_SAY_ANY = {
     "testing/engine_process.py": "how typing spells a coroutine",
 }
 
+SECRET_NAME = re.compile(
+    r"(^|_)(fingerprint|print|secret|password|mac|signature|verifier|challenge)_?$"
+)
+MAKE_SECRETS = {"of": "fingerprint", "reveal": "secret", "challenge_of": "challenge"}
+MAY_COMPARE = {
+    "authorization/sign_in/well_known.py": "hashes of a public list",
+    "database/migrate.py": "hashes of migrations, which are public",
+    "testing/storage_conformance.py": "made-up fingerprints of a test",
+}
+
 LOOSE_ENDS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 LEFT_OUT = {"skip", "skipif", "xfail", "importorskip"}
 # In pieces, so that this file may be tracked.
@@ -75,6 +85,53 @@ def test_any_stays_in_the_files_named_here() -> None:
     saying = {source.inside for source in sources() if says_any(source)}
     named = {file for file in saying for allowed in MAY_SAY_ANY if fnmatch(file, allowed)}
     assert not saying - named
+
+
+def _name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=function):
+            return MAKE_SECRETS.get(_name(function), "")
+        case _:
+            return ""
+
+
+def _compared(tree: ast.AST) -> list[int]:
+    """The lines that compare a secret or a fingerprint with == or !=."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and any(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops)
+        and any(SECRET_NAME.search(_name(side)) for side in (node.left, *node.comparators))
+        # Its length and its absence are no secret.
+        and not any(isinstance(side, ast.Constant) for side in (node.left, *node.comparators))
+    ]
+
+
+def test_secrets_and_fingerprints_are_compared_in_constant_time() -> None:
+    found = {
+        f"{source.path}:{line}"
+        for source in sources()
+        if source.path.startswith("src/") and source.inside not in MAY_COMPARE
+        for line in _compared(source.tree)
+    }
+    assert not found, "use valetkey.kernel.secret.same"
+
+
+def test_comparison_of_secrets_is_seen_in_every_spelling() -> None:
+    for text in (
+        "print_ == grant.refresh_print",
+        "a.fingerprint != b",
+        "keys.of('code', text) == stored",
+        "given == secret.reveal()",
+        "x == client_secret",
+        "challenge_of(verifier) == wanted",
+    ):
+        assert _compared(ast.parse(text)), text
+    for text in ("same(print_, other.fingerprint)", "secret == ''", "fingerprint is None"):
+        assert not _compared(ast.parse(text)), text
 
 
 def test_there_are_no_loose_ends() -> None:

@@ -100,7 +100,9 @@ def test_cd_11_a_verifier_without_a_challenge_means_it_was_taken_away(world: Wor
     world.exchange(code, code_verifier=VERIFIER).refused(400, "invalid_grant")
 
 
-@pytest.mark.parametrize("verifier", ["", "a" * 43, VERIFIER[:-1], VERIFIER + "\n", "a" * 129])
+@pytest.mark.parametrize(
+    "verifier", ["", "a" * 43, CHALLENGE, VERIFIER[:-1], VERIFIER + "\n", "a" * 129]
+)
 def test_cd_12_a_wrong_verifier_spoils_the_code(world: World, verifier: str) -> None:
     code = world.code(code_challenge=CHALLENGE, code_challenge_method="S256")
     world.exchange(code, code_verifier=verifier).refused(400, "invalid_grant")

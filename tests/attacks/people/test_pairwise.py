@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.attacks.people.told import owed
 from tests.attacks.world import PASSWORD, World
 from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.jwt import take_apart
 from valetkey.testing.person import Page, Person
 
@@ -54,10 +55,23 @@ def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(wor
     frames = _frames(owed(person.submit(person.open(f"{world.auth}/oauth/sign-out"), "sign-out")))
     assert {frames[f"{app}.example"] for app in _APPS} == {heard[app]["sid"] for app in _APPS}
     one, two = heard.values()
+    # However often an app asks, and for its refresh token as well, it never reads the uid.
+    uid = str(world.servers.write(_uid_of_alice))
+    for app in _APPS:
+        for token in ("later access_token", "later refresh_token", "later access_token"):
+            for _ in range(2):
+                said = world.introspect(str(heard[app][token]), app)
+                assert said["sub"] == heard[app]["sub"] != uid
     common = {name for name in one.keys() & two.keys() if one[name] == two[name]}
     assert "sid" in one
     allowed = _SAME_FOR_ALL | _OF_THE_HOUR | {f"later {name}" for name in _SAME_FOR_ALL}
     assert common <= {*allowed, "aud"}, common
+
+
+def _uid_of_alice(tx: Transaction) -> int:
+    user = tx.users.find_by_name("alice")
+    assert user is not None
+    return user.uid
 
 
 def _claims(token: str) -> dict[str, object]:

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
-from tests.authorization.endpoints.world import SECRET, Service, run
+from tests.authorization.endpoints.world import FORM, SECRET, Service, run
 from valetkey.authorization.client_authentication import directory as module
 from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
 from valetkey.kernel.secret import Secret
@@ -100,6 +103,34 @@ def test_who_has_not_heard_yet_issues_nothing_to_a_client_that_was_switched_off(
         answer = await it.token("svc", grant_type="client_credentials")
         answer.refused(401, "invalid_client")
         (await it.exchange("svc", code)).refused(401, "invalid_client")
+
+    run(tmp_path, story)
+
+
+def test_unknown_client_and_wrong_secret_do_the_same_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+    find = Clients.find
+
+    def counted(self: Clients, client_id: str) -> Client | None:
+        client = find(self, client_id)
+        found.append(client is not None)
+        return client
+
+    async def story(it: Service) -> None:
+        await it.client("svc", grant_types=("client_credentials",))
+        await it.own_token("svc")
+        monkeypatch.setattr(Clients, "find", counted)
+        reads: dict[str, list[list[bool]]] = {"svc": [], "nobody": []}
+        for _ in range(40):
+            for client_id, seen in reads.items():
+                found.clear()
+                form = {"grant_type": "client_credentials", "client_secret": "w" * 40}
+                body = urlencode({**form, "client_id": client_id}).encode()
+                await it.call("POST", "/oauth/token", body, FORM)
+                seen.append(sorted(found))
+        assert reads["svc"] == reads["nobody"] == [[False, True]] * 40
 
     run(tmp_path, story)
 

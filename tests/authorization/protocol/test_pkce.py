@@ -21,6 +21,11 @@ def test_another_verifier_does_not_fit(verifier: str) -> None:
     assert not matches(CHALLENGE, verifier)
 
 
+def test_challenge_sent_as_verifier_does_not_fit() -> None:
+    challenge = challenge_of("a" * 43)
+    assert not matches(challenge, challenge)
+
+
 def test_the_shortest_and_the_longest_verifier_fit() -> None:
     for verifier in ("a" * 43, "~" * 128):
         assert matches(challenge_of(verifier), verifier)

@@ -150,6 +150,9 @@ def test_an_answer_that_is_none_is_no_verdict(body: bytes) -> None:
         (b'"cnf":{}', "introspection.cnf"),
         (b'"scope":"a  b"', "introspection.scope"),
         (b'"aud":["x"]', "introspection.audience"),
+        (b'"aud":[]', "introspection.audience"),
+        (b'"aud":""', "introspection.audience"),
+        (b'"no":"aud"', "introspection.audience"),
     ],
 )
 def test_a_token_we_cannot_judge_is_refused(members: bytes, check: str) -> None:

@@ -84,14 +84,14 @@ class ClientAuthentication:
         named = presented.parameters.get("client_id")
         if named is not None and named != client_id:
             raise Refused(_two_names())
-        client = await self._directory.find(client_id) if client_id else None
-        # An unknown client costs the same work as a wrong secret.
+        # An unknown client costs the same work as a wrong secret: two judgements and one look.
+        client = await self._directory.remembered(client_id)
         verdict = await self._judge(method, presented, client or _NOBODY)
-        # Another process may have given it a secret, or enabled it, a moment ago.
-        doubtful = isinstance(verdict, Refusal) or (client is not None and client.disabled_at)
-        if client and doubtful and self._may_look_again(client_id, place, now):
-            client = await self._directory.find_again(client_id)
-            before = verdict if isinstance(verdict, Refusal) else None
+        if client is None or client.disabled_at or isinstance(verdict, Refusal):
+            # Another process may have given it a secret, or enabled it, a moment ago.
+            client = await self._directory.look(client_id)
+            again = isinstance(verdict, Refusal) and self._may_fetch_again(client_id, place, now)
+            before = verdict if isinstance(verdict, Refusal) and again else None
             verdict = await self._judge(method, presented, client or _NOBODY, after=before)
         if client is None:
             verdict = not_proven("unknown", "a registered client", "another id")
@@ -100,9 +100,9 @@ class ClientAuthentication:
         if isinstance(verdict, Refusal) or client is None:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
             wait = self._count(client_id, place, now)
-            told = wait or self._recorded(refusal, client)
+            told = wait or self._recorded(refusal, client or _NOBODY)
             # Whoever looks after the client may read what was tried in its name.
-            raise Refused(told if client is None else replace(told, about=client.id))
+            raise Refused(replace(told, about="" if client is None else client.id))
         return Authenticated(client, method.name, verdict)
 
     def is_on(self, tx: Transaction, client: Client) -> bool:
@@ -125,15 +125,15 @@ class ClientAuthentication:
         means = Means(keys, self._fingerprints, self._shared, self._uses)
         return method.proves(presented, client, means)
 
-    def _recorded(self, refusal: Refusal, client: Client | None) -> Refusal:
+    def _recorded(self, refusal: Refusal, client: Client) -> Refusal:
         # No key fits because none could be read: that is for the record, the client hears the same.
-        trouble = "" if client is None else self._keys.trouble(client)
+        trouble = self._keys.trouble(client)
         if not trouble or refusal.check not in _WORTH_NEW_KEYS:
             return refusal
         return replace(refusal, check=f"client.{trouble}", expected="keys at its jwks_uri")
 
-    def _may_look_again(self, client_id: str, place: str, now: Instant) -> bool:
-        # Its secret may be a moment old, from another process; guesses may not cost a look each.
+    def _may_fetch_again(self, client_id: str, place: str, now: Instant) -> bool:
+        # Its keys may be a moment old; guesses may not send us to its server each.
         return not (
             self._failures.of_client.peek((client_id, place), now)
             or self._failures.of_place.peek(place, now)

@@ -1,6 +1,6 @@
 """The register of clients as this process knows it: bounded, current to the last revision."""
 
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.storage.register.clients import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 
@@ -19,19 +19,23 @@ class ClientDirectory:
 
     async def find(self, client_id: str) -> Client | None:
         """The client, disabled or not. Unknown ids are not remembered: anyone can make them up."""
+        return await self.remembered(client_id) or await self.look(client_id)
+
+    async def remembered(self, client_id: str) -> Client | None:
+        """The client if it was found before and nobody changed the register since."""
         await self._compare()
-        known = self._known.get(client_id)
-        if known is not None:
-            return known
-        if not client_id.isascii() or not client_id.isprintable():
+        return self._known.get(client_id)
+
+    async def look(self, client_id: str) -> Client | None:
+        """The client as the database has it now, by the same work whether there is one or not."""
+        if not client_id or not client_id.isascii() or not client_id.isprintable():
             return None
-        number, client = await self._store.read(
-            lambda tx: (revision(tx.db), tx.clients.find(client_id))
-        )
+        number, client = await self._store.read(lambda tx: _read(tx, client_id))
         if client is not None and number == self._revision:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[client_id] = client
+            # The one that is there stays: requests under way are known by it.
+            return self._known.setdefault(client_id, client)
         return client
 
     async def find_again(self, client_id: str) -> Client | None:
@@ -39,9 +43,9 @@ class ClientDirectory:
 
         Another process may have changed it less than a second ago.
         """
-        self._known.pop(client_id, None)
         self._changed = -1
-        return await self.find(client_id)
+        await self._compare()
+        return await self.look(client_id)
 
     def is_current(self, tx: Transaction, client: Client) -> bool:
         """Whether `client`, whom `find` gave, is what the register holds for this transaction.
@@ -60,3 +64,10 @@ class ClientDirectory:
             # In this order, for those who ask `is_current` meanwhile.
             self._known.clear()
             self._revision = number
+
+
+def _read(tx: Transaction, client_id: str) -> tuple[int, Client | None]:
+    number, client = revision(tx.db), tx.clients.find(client_id)
+    # One that is there and one that is not, in any case: to read a client takes longer than none.
+    tx.clients.find(RESOURCE_SERVER if client is None else "")
+    return number, client

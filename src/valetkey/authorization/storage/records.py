@@ -289,9 +289,9 @@ class DecisionQueue:
         `client_id`, or else what the refusal is about, is whose record it is; `proven` says that
         this client sent the request, and nobody in its name.
         """
-        whose: str | None = client_id or refusal.about or None
-        if whose and (self.proven if proven else self.claimed).take(whose, at):
-            whose = None
+        whose = client_id or refusal.about
+        # Nobody's are counted as well: how long this takes must not tell whether a client exists.
+        full = (self.proven if proven else self.claimed).take(whose, at)
         reference = fresh_reference(self.random)
         self.waiting.append(
             Decision(
@@ -303,7 +303,7 @@ class DecisionQueue:
                 description=_kept(refusal.description),
                 expected=_kept(refusal.expected),
                 received=_kept(refusal.received),
-                client_id=whose,
+                client_id=None if full else whose or None,
                 expires_at=later(at, DECISION_LIFETIME),
             )
         )

@@ -21,7 +21,7 @@ from valetkey.cli.register.keeper import every_client, fresh_client_secret
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant, days
-from valetkey.kernel.secret import Secret, fresh_id
+from valetkey.kernel.secret import Secret, fresh_id, same
 
 _OTHERS_LIVE = days(1)
 """How long a secret goes on working that the file replaced."""
@@ -140,4 +140,4 @@ def _needs_secret(client: Client, now: Instant) -> bool:
 def _has(keeper: Registrar, client: Client, secret: Secret, now: Instant) -> bool:
     print_ = keeper.fingerprints.of(secret_purpose(client.id), secret.reveal())
     # Fingerprints are no secrets to whoever holds their key.
-    return any(kept.fingerprint == print_ and kept.is_live(now) for kept in client.secrets)
+    return any(same(kept.fingerprint, print_) and kept.is_live(now) for kept in client.secrets)

@@ -18,6 +18,7 @@ from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.secret import same
 from valetkey.kernel.url import answer_parameters
 
 
@@ -78,7 +79,9 @@ async def _credential(opened: Opened) -> list[Finding]:
     if secret is None:
         return [mind("credential", "not on this machine", "Is it with the resource server?")]
     print_ = opened.keyring.fingerprint_key.of(secret_purpose(client.id), secret.reveal())
-    known = any(kept.fingerprint == print_ and kept.is_live(opened.now) for kept in client.secrets)
+    known = any(
+        same(kept.fingerprint, print_) and kept.is_live(opened.now) for kept in client.secrets
+    )
     if known and client.disabled_at is None:
         return [good("credential", "the authorization server knows the resource server by it")]
     return [
