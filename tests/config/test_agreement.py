@@ -42,7 +42,7 @@ def problems(directory: Path, text: str) -> list[str]:
             '[authorization]\nlisten = "127.0.0.1:0"\n[resource]\nlisten = "127.0.0.1:0"\n',
             [],
         ),
-        ('[resource]\nurl = "http://127.0.0.1:8400"\n', ["resource.url"]),
+        ('[resource]\nurl = "http://localhost:8400"\n', ["resource.url"]),
         ('[resource]\nauthorization_url = "http://auth.example"\n', ["resource.authorization_url"]),
         (
             '[tokens]\nkey_publication = "2d"\nsigning_key_lifetime = "3d"\n',

@@ -26,7 +26,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 PAGE = "docs/tutorials/protect-your-api.md"
-AUDIENCE = "http://127.0.0.1:8401"
+AUDIENCE = "http://localhost:8401"
 KEY = SigningKey.generate()
 BIN = Path(sys.executable).parent
 
@@ -61,7 +61,7 @@ def write_files(folder: Path, issuer: str) -> None:
     """The files of the tutorial, with the issuer of this test."""
     for block in blocks(PAGE):
         if block.title.endswith(".py"):
-            code = block.code.replace("http://127.0.0.1:8400", issuer)
+            code = block.code.replace("http://localhost:8400", issuer)
             (folder / block.title).write_text(code)
 
 
@@ -152,7 +152,7 @@ def test_in_five_minutes_there_is_an_api_out_of_one_file(tmp_path: Path) -> None
             mistaken, _, stranger = terminal.run(block_with('"many"').code).partition("HTTP/1.1 ")
             assert json.loads(mistaken)["errors"][0]["pointer"] == "/left"
             assert stranger.startswith("401 ")
-            with urlopen(terminal.adapted("http://127.0.0.1:8401/v2/"), timeout=10) as page:
+            with urlopen(terminal.adapted("http://localhost:8401/v2/"), timeout=10) as page:
                 assert b"/v2/stock" in page.read()
         finally:
             servers.send_signal(signal.SIGINT)

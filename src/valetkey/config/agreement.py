@@ -109,7 +109,7 @@ def _transport(name: str, server: ServerSettings) -> Iterator[Problem]:
         yield Problem(
             f"{name}.url",
             f"{quoted(server.url)} sends secrets in clear",
-            'write an https URL; only loopback, such as "http://127.0.0.1:8400", may do without',
+            'write an https URL; only loopback, such as "http://localhost:8400", may do without',
         )
     elif url.scheme == "http" and (own_tls or proxy or public):
         yield Problem(

@@ -76,9 +76,10 @@ class Origin(StrEnum):
 class AuthorizationSettings:
     """The server that signs people in and issues tokens."""
 
-    url: Annotated[str, rules.SERVER_URL] = "http://127.0.0.1:8400"
+    url: Annotated[str, rules.SERVER_URL] = "http://localhost:8400"
     """The address under which browsers and clients reach it, and the issuer in every token. It
-    comes from here only, never from a request. https, except on loopback (RFC 8414 section 2)."""
+    comes from here only, never from a request. https, except on loopback (RFC 8414 section 2).
+    There `localhost` is better than `127.0.0.1`: passkeys belong to a name, not to a number."""
 
     listen: Annotated[str, rules.LISTEN] = "127.0.0.1:8400"
     """Where it waits for connections. Off loopback it needs a certificate or a declared proxy."""
@@ -119,7 +120,7 @@ class AuthorizationSettings:
 class ResourceSettings:
     """The server that holds what users let clients read and change."""
 
-    url: Annotated[str, rules.SERVER_URL] = "http://127.0.0.1:8401"
+    url: Annotated[str, rules.SERVER_URL] = "http://localhost:8401"
     """The address under which clients reach it, and the audience of their tokens (RFC 9068)."""
 
     listen: Annotated[str, rules.LISTEN] = "127.0.0.1:8401"

@@ -112,7 +112,7 @@ class Service:
     ) -> Answer:
         """One request, as a server hands it to the app."""
         path, _, query = target.partition("?")
-        headers = [(b"host", b"127.0.0.1:8400")]
+        headers = [(b"host", b"localhost:8400")]
         if content_type:
             headers.append((b"content-type", content_type.encode()))
         if authorization:

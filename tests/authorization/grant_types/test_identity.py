@@ -25,7 +25,7 @@ async def _read(it: Service, answer: Answer, client_id: str = "app") -> dict[str
         algorithms=(Algorithm.ES256,),
         audience=client_id,
         now=it.clock.now,
-        issuer="http://127.0.0.1:8400",
+        issuer="http://localhost:8400",
     )
 
 

@@ -85,7 +85,7 @@ def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
 
 async def _pages(it: Service, told: set[str]) -> None:
     """Everything a person does in a browser; what went to the client as well."""
-    browser = Browser(it.app, host="127.0.0.1:8400", scheme="http")
+    browser = Browser(it.app, host="localhost:8400", scheme="http")
     asked = {"client_id": "spa", "scope": "notes:read account:read"}
     asked |= {"code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}
     asked |= {"code_challenge_method": "S256"}

@@ -74,7 +74,10 @@ def test_check_reads_a_theme_and_certificates_as_serve_does(tmp_path: Path) -> N
     found = {problem["setting"]: problem["wrong"] for problem in ran.json["problems"]}
     assert found.keys() == {"brand.theme", "fetch.ca_file"}
     assert "home.html, line 2" in found["brand.theme"]
-    (tmp_path / "valetkey.toml").write_text('[brand]\ntheme = "theme"\n', encoding="utf-8")
+    free = 'url = "http://localhost:0"\nlisten = "127.0.0.1:0"\n'
+    (tmp_path / "valetkey.toml").write_text(
+        f'[brand]\ntheme = "theme"\n[authorization]\n{free}[resource]\n{free}', encoding="utf-8"
+    )
     served = valetkey("serve", here=tmp_path)
     assert served.code == 2
     assert "home.html, line 2" in served.err

@@ -66,8 +66,8 @@ def test_an_app_of_the_guide_lets_ada_sign_in(tmp_path: Path, language: str) -> 
     terminal = Terminal(tmp_path, ports)
     (tmp_path / "valetkey.toml").write_text(
         terminal.adapted(
-            '[authorization]\nurl = "http://127.0.0.1:8400"\nlisten = "127.0.0.1:8400"\n'
-            '[resource]\nurl = "http://127.0.0.1:8401"\nlisten = "127.0.0.1:8401"\n'
+            '[authorization]\nurl = "http://localhost:8400"\nlisten = "127.0.0.1:8400"\n'
+            '[resource]\nurl = "http://localhost:8401"\nlisten = "127.0.0.1:8401"\n'
             '[tokens]\nsigning_algorithms = ["ES256"]\n'
         )
     )
@@ -81,7 +81,7 @@ def test_an_app_of_the_guide_lets_ada_sign_in(tmp_path: Path, language: str) -> 
     assert start in _block("sh", start).code
     here, home = (
         terminal.adapted("http://127.0.0.1:5000"),
-        terminal.adapted("http://127.0.0.1:8400"),
+        terminal.adapted("http://localhost:8400"),
     )
     serve = _running(terminal, "valetkey serve --config valetkey.toml", f"{home}/health/ready")
     with serve, _with_secret(terminal, secret[1]), _running(terminal, start, f"{here}/"):

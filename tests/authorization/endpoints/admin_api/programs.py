@@ -67,7 +67,7 @@ class Caller:
     ) -> Reply:
         """One call below /admin/api/v1."""
         content = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
-        sent = {"host": "127.0.0.1:8400"}
+        sent = {"host": "localhost:8400"}
         if self.token:
             sent["authorization"] = f"Bearer {self.token}"
         if content:

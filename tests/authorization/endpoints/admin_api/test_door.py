@@ -153,7 +153,7 @@ def test_cookies_of_somebody_signed_in_open_nothing(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await give_role(it, ADA, Role.OWNER)
         await it.password("a good long password")
-        browser = Browser(it.app, host="127.0.0.1:8400", scheme="http")
+        browser = Browser(it.app, host="localhost:8400", scheme="http")
         page = await browser.get("/oauth/sign-in")
         await browser.sign_in(page, "ada", "a good long password")
         cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())

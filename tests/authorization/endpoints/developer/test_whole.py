@@ -23,7 +23,7 @@ async def _developer(it: Service) -> Browser:
 
     await it.write(verified)
     await it.password(_WORD)
-    browser = Browser(it.app, host="127.0.0.1:8400", scheme="http")
+    browser = Browser(it.app, host="localhost:8400", scheme="http")
     page = await browser.get("/oauth/sign-in")
     answer = await browser.submit(page, "sign-in", username="ada", password=_WORD)
     assert answer.location == "/", answer.body

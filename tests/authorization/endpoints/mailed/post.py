@@ -24,7 +24,7 @@ OPEN = AccountSettings(sign_up=SignUp.OPEN)
 
 def browser(it: Service) -> Browser:
     """Somebody's."""
-    return Browser(it.app, host="127.0.0.1:8400", scheme="http")
+    return Browser(it.app, host="localhost:8400", scheme="http")
 
 
 async def letters(it: Service) -> list[Letter]:

@@ -54,7 +54,7 @@ def test_where_the_client_registered_it_the_answer_is_signed(
         answer = await _told(it, OpenIdRegistration(userinfo_signed_response_alg="ES256"))
         assert _is_protected(answer)
         claims = await _verified(it, answer.body.decode())
-        assert (claims["iss"], claims["aud"]) == ("http://127.0.0.1:8400", "app")
+        assert (claims["iss"], claims["aud"]) == ("http://localhost:8400", "app")
         assert (claims["sub"], claims["email"]) == ("1001", "ada@example.com")
         # It tells about a person and must not pass for news of a sign-in.
         assert not {"exp", "nonce", "auth_time"} & set(claims)

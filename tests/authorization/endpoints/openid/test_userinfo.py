@@ -61,7 +61,7 @@ async def _open_id(it: Service, client_id: str, said: OpenIdRegistration) -> Non
 def _refused(answer: Answer, status: int, error: str) -> None:
     assert answer.status == status, answer.body
     said = answer.headers["www-authenticate"]
-    assert said.startswith('Bearer realm="http://127.0.0.1:8400"')
+    assert said.startswith('Bearer realm="http://localhost:8400"')
     assert (f'error="{error}"' in said) == bool(error)
     assert answer.headers["access-control-allow-origin"] == "*"
     assert answer.headers["cache-control"] == "no-store"

@@ -46,7 +46,7 @@ def test_what_is_stored_is_what_is_told_with_every_default(
             "require_auth_time": False,
             "frontchannel_logout_session_required": False,
             "backchannel_logout_session_required": False,
-            "registration_client_uri": f"http://127.0.0.1:8400/oauth/register/{client_id}",
+            "registration_client_uri": f"http://localhost:8400/oauth/register/{client_id}",
         }
         stored = await it.service.read(lambda tx: tx.clients.find(client_id))
         assert stored is not None

@@ -9,8 +9,8 @@ from valetkey.cli.demo.notes_printer.app import NotesPrinter
 def main() -> None:
     """Answer until Ctrl-C; the client secret comes by the environment, where `ps` does not look."""
     parser = argparse.ArgumentParser("notes_printer", description="Prints people's notes.")
-    parser.add_argument("--auth-url", default="http://127.0.0.1:8400")
-    parser.add_argument("--api-url", default="http://127.0.0.1:8401")
+    parser.add_argument("--auth-url", default="http://localhost:8400")
+    parser.add_argument("--api-url", default="http://localhost:8401")
     parser.add_argument("--client-id", default="printer")
     parser.add_argument("--port", default=8402, type=int)
     chosen = parser.parse_args()

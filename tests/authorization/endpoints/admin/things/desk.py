@@ -11,7 +11,7 @@ async def administrator(it: Service, role: Role | None = Role.OWNER) -> Browser:
     """Ada has this role, and has just entered administration in this browser."""
     await it.write(lambda tx: tx.people.set_role(ADA, role, it.clock.now))
     await it.password(WORD)
-    browser = Browser(it.app, host="127.0.0.1:8400", scheme="http")
+    browser = Browser(it.app, host="localhost:8400", scheme="http")
     await browser.sign_in(await browser.get("/oauth/sign-in"), "ada", WORD)
     return browser
 

@@ -22,7 +22,7 @@ async def _copy(browser: Browser, format: str, query: str = "") -> tuple[dict[st
     body = urlencode({**fields, "format": format}, doseq=True).encode()
     sent = {
         "host": browser.host,
-        "origin": "http://127.0.0.1:8400",
+        "origin": "http://localhost:8400",
         "content-type": "application/x-www-form-urlencoded",
         "content-length": str(len(body)),
         "cookie": "; ".join(f"{k}={v}" for k, v in browser.cookies.items()),

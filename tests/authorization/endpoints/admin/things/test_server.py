@@ -107,7 +107,7 @@ def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
         wider = await browser.post(
             "/admin/tokens/new",
             {**form.form("do")[1], "name": "x", "days": "1", "permission": ["roles"]},
-            {"origin": "http://127.0.0.1:8400"},
+            {"origin": "http://localhost:8400"},
         )
         assert wider.status == 400
 

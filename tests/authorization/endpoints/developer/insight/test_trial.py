@@ -14,7 +14,7 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import Membership, TeamRole
 from valetkey.kernel.moment import minutes
 
-HOST = "127.0.0.1:8400"
+HOST = "localhost:8400"
 ISSUER = f"http://{HOST}"
 TRY = "/developer/apps/web/try"
 SCOPES = ("openid", "notes:read")
