@@ -66,6 +66,22 @@ def test_what_clients_cost_and_a_secret_seen_in_a_url_are_told(tmp_path: Path) -
     assert secret not in ran.out
 
 
+def test_registered_redirect_uri_with_a_parameter_of_answers_is_named(tmp_path: Path) -> None:
+    configure_ports(tmp_path)
+    create = ("--id", "old", "--name", "Old", "--redirect-uri", "https://app.example/cb")
+    assert valetkey("client", "create", *create, here=tmp_path).code == 0
+    create = ("--id", "new", "--name", "New", "--redirect-uri", "https://app.example/cb?code=1")
+    assert "what answers bring" in valetkey("client", "create", *create, here=tmp_path).err
+    # As an earlier version let it be registered.
+    with sqlite3.connect(tmp_path / "valetkey/authorization.db") as database:
+        uris = '["https://app.example/cb?state=1"]'
+        database.execute("UPDATE clients SET redirect_uris = ? WHERE id = 'old'", (uris,))
+    ran = valetkey("doctor", "--json", here=tmp_path)
+    assert any("has state" in finding["found"] for finding in about(ran, "client old"))
+    shown = valetkey("client", "show", "old", "--json", here=tmp_path)
+    assert shown.json["redirect_uris"] == ["https://app.example/cb?state=1"]
+
+
 def test_servers_that_do_not_run_are_bad_and_exit_one(tmp_path: Path) -> None:
     configure_ports(tmp_path)
     valetkey("database", "migrate", here=tmp_path)
