@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test check format coverage bench bench-quick docs translations screenshots lock
+KNOWN := words demo test check format coverage fuzz bench bench-quick docs translations screenshots lock
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -30,6 +30,7 @@ words:
 	@echo 'make check        style, types, import contracts, spelling; under 20 seconds'
 	@echo 'make format       let the formatter have its way'
 	@echo 'make coverage     every test, and which lines none of them reached'
+	@echo 'make fuzz         a million random connections against h11, in about a quarter of an hour'
 	@echo 'make bench        how fast it is here, side by side with others; KEEP=1 keeps the results'
 	@echo 'make bench-quick  whether it has become slower, against what our stack can do at all'
 	@echo 'make docs         write the generated reference pages again'
@@ -56,6 +57,9 @@ coverage: .venv/.dev tests/clients/node_modules/.stamp
 	@$(BIN)/coverage run -m pytest -n 2 --dist loadfile
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
+
+fuzz: .venv/.dev
+	@$(BIN)/python -m tests.web.model
 
 bench: .venv/.runtime
 	@$(BIN)/python -m bench $(if $(KEEP),--keep) $(if $(NOTE),--note '$(NOTE)')

@@ -21,7 +21,7 @@ OWNERS = {
         "authorization/sign_in/factors/*.py",
     ),
     "fido2": ("authorization/sign_in/factors/passkey.py",),
-    "httptools": ("web/listen.py", "web/protocol.py"),
+    "httptools": ("web/connection/reader.py",),
     "httpx2": ("sdk/fetch.py", "fetch/door.py"),
     "jinja2": (
         "authorization/pages/page.py",

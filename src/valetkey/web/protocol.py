@@ -93,10 +93,11 @@ class HttpProtocol(asyncio.Protocol):
         self._pending.clear()
 
     def eof_received(self) -> bool:
-        """Whether to stay open: only for the answer to what was asked completely."""
+        """Whether to stay open: for the answer to what was asked completely, or for a refusal."""
         self._stopping = True
         first = self._current or (self._pending[0] if self._pending else None)
-        return first is not None and not (first.streaming or first.more or self.tls)
+        waits = first is not None and not (first.streaming or first.more)
+        return not self.tls and (waits or bool(self._last_words))
 
     def pause_writing(self) -> None:
         """From now on the client has a deadline to read, beside the one to send."""

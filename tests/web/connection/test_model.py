@@ -1,0 +1,18 @@
+"""Random traffic on our connections, as `python -m tests.web.model` runs it a million times."""
+
+import pytest
+
+from tests.web.model.__main__ import run
+
+CASES = 4_000
+BATCH = 500
+
+
+@pytest.mark.parametrize("first", range(0, CASES, BATCH))
+def test_connection_answers_what_h11_reads(first: int) -> None:
+    assert run(range(first, first + BATCH)) == BATCH
+
+
+@pytest.mark.parametrize("seed", [3_732, 502, 1_538, 189, 868])
+def test_cases_that_failed_once(seed: int) -> None:
+    run(range(seed, seed + 1))

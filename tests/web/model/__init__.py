@@ -1,0 +1,1 @@
+"""Random traffic on our connections, judged by another implementation of HTTP/1.1."""
