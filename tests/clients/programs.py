@@ -33,8 +33,9 @@ def find_nginx() -> str | None:
 
 
 def find_proxy(name: str) -> str | None:
-    """Caddy, as Debian has it; Traefik and Envoy, as they lie beside Python."""
-    return shutil.which(name, path=_BESIDE_PYTHON) or shutil.which(name)
+    """Caddy and HAProxy, as Debian has them; Traefik and Envoy, as they lie beside Python."""
+    beside = shutil.which(name, path=_BESIDE_PYTHON)
+    return beside or shutil.which(name) or shutil.which(name, path="/usr/sbin")
 
 
 def find_apache() -> str | None:
@@ -70,6 +71,10 @@ _LOUDLY = {
     "caddy": (
         find_proxy("caddy"),
         "No Caddy: what deploy/ says of it was NOT tried. On Debian: apt-get install caddy",
+    ),
+    "haproxy": (
+        find_proxy("haproxy"),
+        "No HAProxy: requests were NOT smuggled through it. On Debian: apt-get install haproxy",
     ),
     "systemd_analyze": (
         shutil.which("systemd-analyze"),

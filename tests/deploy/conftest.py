@@ -145,6 +145,12 @@ def envoy() -> str:
     return _program("envoy", find_proxy("envoy"))
 
 
+@pytest.fixture(scope="module")
+def haproxy() -> str:
+    """The same for HAProxy."""
+    return _program("haproxy", find_proxy("haproxy"))
+
+
 def _program(name: str, found: str | None) -> str:
     assert found is not None, f"{name} is missing"
     return found

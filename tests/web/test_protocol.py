@@ -158,6 +158,7 @@ ODD = {
     "chunks and length": post(b"0\r\n\r\n", b"Transfer-Encoding: chunked", b"Content-Length: 5"),
     "compressed chunks": post(b"0\r\n\r\n", b"Transfer-Encoding: gzip, chunked"),
     "unknown coding": post(b"hello", b"Transfer-Encoding: xchunked"),
+    "two codings": post(b"0\r\n\r\n", b"Transfer-Encoding: x", b"Transfer-Encoding: chunked"),
     "no coding": post(b"hello", b"Transfer-Encoding: identity"),
     "chunks twice": post(b"0\r\n\r\n", b"Transfer-Encoding: chunked, chunked"),
     "chunk of no size": post(b"\r\nhello\r\n0\r\n\r\n", b"Transfer-Encoding: chunked"),

@@ -11,8 +11,3 @@ BATCH = 500
 @pytest.mark.parametrize("first", range(0, CASES, BATCH))
 def test_connection_answers_what_h11_reads(first: int) -> None:
     assert run(range(first, first + BATCH)) == BATCH
-
-
-@pytest.mark.parametrize("seed", [3_732, 502, 1_538, 189, 868])
-def test_cases_that_failed_once(seed: int) -> None:
-    run(range(seed, seed + 1))

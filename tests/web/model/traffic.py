@@ -41,6 +41,7 @@ BROKEN: Sequence[bytes] = (
     _post(b"Content-Length: -5\r\n") + b"hello",
     _post(b"Content-Length: +5\r\n") + b"hello",
     _post(b"Transfer-Encoding: xchunked\r\n") + b"0\r\n\r\n",
+    _post(b"Transfer-Encoding: gzip\r\n" + _CHUNKED) + b"0\r\n\r\n",
     _post(_CHUNKED * 2) + b"0\r\n\r\n",
     _post(_CHUNKED) + b"zz\r\nhello\r\n0\r\n\r\n",
     _post(_CHUNKED) + b"-5\r\nhello\r\n0\r\n\r\n",

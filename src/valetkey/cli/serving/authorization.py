@@ -12,14 +12,16 @@ from valetkey.web import log
 from valetkey.web.router import App
 
 
-async def _prepare(settings: Settings) -> None:
+async def ready_database(settings: Settings) -> None:
+    """Bring the database to what this version needs."""
     if not await prepare(settings, SYSTEM):
         log.info("owner.missing", next="valetkey owner")
 
 
-async def _build(settings: Settings) -> App:
+async def application(settings: Settings) -> App:
+    """Build the server."""
     return await build(settings, SYSTEM, scopes_of(settings))
 
 
 if __name__ == "__main__":
-    sys.exit(worker.work("authorization", sys.argv[1:], _prepare, _build))
+    sys.exit(worker.work("authorization", sys.argv[1:], ready_database, application))

@@ -12,14 +12,16 @@ from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
 from valetkey.web.router import App
 
 
-async def _prepare(settings: Settings) -> None:
+async def ready_database(settings: Settings) -> None:
+    """Bring the database to what this version needs."""
     await prepare(settings, SYSTEM)
 
 
-async def _build(settings: Settings) -> App:
+async def application(settings: Settings) -> App:
+    """Build the server."""
     shared = environment().get(VARIABLE)
     return await build(settings, SYSTEM, SharedLedger(Path(shared)) if shared else None)
 
 
 if __name__ == "__main__":
-    sys.exit(worker.work("resource", sys.argv[1:], _prepare, _build))
+    sys.exit(worker.work("resource", sys.argv[1:], ready_database, application))

@@ -1,5 +1,6 @@
 """What the App needs of whoever brings it a request: our own connections, or an ASGI server."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from typing import Protocol, cast
 
@@ -87,7 +88,24 @@ class AsgiAsked:
         self._said = (_start(response, hsts=hsts), b"" if bare else response.body)
 
     async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
-        """Send each piece as it comes."""
+        """Send each piece as it comes, until the client is gone."""
+        # Some servers take what is sent to nobody without a word: only `receive` tells.
+        pouring = asyncio.ensure_future(self._pour(response, pieces, hsts=hsts))
+        gone = asyncio.ensure_future(self._await_end())
+        try:
+            await asyncio.wait((pouring, gone), return_when=asyncio.FIRST_COMPLETED)
+            if pouring.done():
+                pouring.result()
+        finally:
+            pouring.cancel()
+            gone.cancel()
+            await asyncio.gather(pouring, gone, return_exceptions=True)
+
+    async def _await_end(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
         await self._send(_start(response, hsts=hsts))
         await self._send({"type": "http.response.body", "body": response.body, "more_body": True})
         async for piece in pieces:

@@ -116,6 +116,9 @@ class Reader:
         fields = headers.last()
         if complaint := objection(version, url, fields, known=url in self._paths):
             raise Unreadable(complaint)
+        # Two fields are one list: an unknown coding in the first must not hide behind the last.
+        if b"transfer-encoding" in fields and len(headers.all("transfer-encoding")) > 1:
+            raise Unreadable("the only Transfer-Encoding is chunked")
         has_body = b"transfer-encoding" in fields or fields.get(b"content-length", b"0") != b"0"
         if has_body and parser.should_upgrade():
             raise Unreadable("a request with a body cannot ask for an upgrade")
