@@ -89,7 +89,7 @@ class Case:
     def _is_in_header(self, place: int) -> bool:
         start = 0
         for each in self.messages:
-            if start < place < start + len(each.header):
+            if start < place < start + len(each.header) - 4:  # not in its last line ends
                 return True
             start += len(each.header) + len(each.body)
         return False
@@ -155,18 +155,18 @@ class Case:
     def _wait_for_reading(self) -> None:
         transport = self.transport
         for _ in range(1_000):
-            if transport.reading or transport.is_closing():
+            if not self._is_blocked():
                 return
             self.loop.settle()
-            if transport.reading or transport.is_closing():
-                return
-            if transport.pressed:
+            if self._is_blocked() and transport.pressed:
                 transport.release()
-            else:
+            elif self._is_blocked():
                 assert self.application.working, "nothing is read, and nothing waits"
                 self.loop.advance(0.02)
-            self.loop.settle()
         raise AssertionError("nothing is read for long")
+
+    def _is_blocked(self) -> bool:
+        return not (self.transport.reading or self.transport.is_closing())
 
     def _finish(self) -> None:
         transport, loop = self.transport, self.loop
