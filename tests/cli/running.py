@@ -86,7 +86,7 @@ def _preloaded() -> socket.socket:
 
     def end() -> None:
         ours.close()
-        process.wait(10)
+        process.wait(60)
 
     atexit.register(end)
     return ours

@@ -73,7 +73,7 @@ def serving(here: Path) -> Generator[Site]:
         finally:
             if process.poll() is None:
                 process.terminate()
-            process.wait(30)
+            process.wait(60)
 
 
 def configure_ports(here: Path) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.cli.site import configure
+from tests.support.wait import CEILING
 
 ADA = '[[users]]\nusername = "ada"\nemail = "ada@example.com"\n'
 
@@ -36,7 +37,7 @@ def on_a_terminal(here: Path, *arguments: str, answers: tuple[tuple[str, str], .
     )
     os.close(inner)
     screen, waiting, seen = "", list(answers), 0
-    until = time.monotonic() + 60
+    until = time.monotonic() + CEILING
     while time.monotonic() < until:
         ready, _, _ = select.select([outer], [], [], 0.2)
         if ready:
@@ -47,7 +48,7 @@ def on_a_terminal(here: Path, *arguments: str, answers: tuple[tuple[str, str], .
         if waiting and waiting[0][0] in screen[seen:]:
             seen = len(screen)
             os.write(outer, waiting.pop(0)[1].encode() + b"\n")
-    code = process.wait(10)
+    code = process.wait(60)
     os.close(outer)
     return Shown(screen, code)
 

@@ -76,7 +76,7 @@ def signed_in(session: OAuth2Session, world: World) -> dict[str, object]:
 def test_the_metadata_is_valid(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
     url = rfc8414.get_well_known_url(world.issuer, external=True)
-    document = requests.get(url, timeout=20).json()
+    document = requests.get(url, timeout=60).json()
     metadata = rfc8414.AuthorizationServerMetadata(document)
     metadata.validate(metadata_classes=[rfc9207.AuthorizationServerMetadata])
     assert metadata["token_endpoint"] == world.token
@@ -301,7 +301,7 @@ class Validator(JWTBearerTokenValidator):  # type: ignore[misc]
         self._url = f"{world.issuer}/oauth/jwks"
 
     def get_jwks(self) -> KeySet:
-        return KeySet.import_key_set(requests.get(self._url, timeout=20).json())
+        return KeySet.import_key_set(requests.get(self._url, timeout=60).json())
 
 
 def test_access_tokens_are_what_another_resource_server_expects(world: World) -> None:

@@ -1,8 +1,6 @@
 """SQLite: one writer thread with group commit, readers on the calling thread."""
 
 import asyncio
-import os
-import stat
 import subprocess
 import sys
 import threading
@@ -33,6 +31,19 @@ async def _write(engine: SQLite, work: Callable[[Connection], T]) -> T:
     return await engine.write(work)
 
 
+async def _held(engine: SQLite) -> tuple[threading.Event, "asyncio.Task[bool]"]:
+    """What lets go of the writer, and the work that holds it by now."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def hold(_: Connection) -> bool:
+        begun.set()
+        return gate.wait()
+
+    held = asyncio.create_task(_write(engine, hold))
+    await asyncio.to_thread(begun.wait)
+    return gate, held
+
+
 def _asking(sql: str) -> Callable[[Connection], Row | None]:
     return lambda db: db.row(sql)
 
@@ -61,42 +72,6 @@ def test_what_is_promised_is_switched_on(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:
-    async def story() -> None:
-        engine = SQLite(tmp_path / "new" / "a.db")
-        await engine.write(lambda db: db.run(_TABLE))
-        await engine.backup(str(tmp_path / "new" / "copy.db"))
-        files = list((tmp_path / "new").iterdir())
-        assert len(files) > 2
-        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-        assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
-        await engine.close()
-
-    before = os.umask(0)
-    try:
-        asyncio.run(story())
-    finally:
-        os.umask(before)
-
-
-@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
-def test_files_that_others_may_read_are_refused(tmp_path: Path, end: str) -> None:
-    async def story() -> None:
-        engine = SQLite(tmp_path / "a.db")
-        await engine.write(lambda db: db.run(_TABLE))
-        file = tmp_path / f"a.db{end}"
-        for mode in (0o640, 0o604, 0o620, 0o602):
-            file.chmod(mode)
-            with pytest.raises(Mistake, match=f"run: chmod 600 {file}$"):
-                SQLite(tmp_path / "a.db")
-        file.chmod(0o600)
-        another = SQLite(tmp_path / "a.db")
-        await another.close()
-        await engine.close()
-
-    asyncio.run(story())
-
-
 def test_a_backup_is_the_whole_database_and_never_overwrites(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")
@@ -118,9 +93,7 @@ def test_many_writers_share_a_commit(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")
         await engine.write(lambda db: db.run(_TABLE))
-        gate = threading.Event()
-        held = asyncio.create_task(_write(engine, lambda _: gate.wait()))
-        await asyncio.sleep(0.05)
+        gate, held = await _held(engine)
         threads: set[int] = set()
 
         def work(db: Connection) -> None:
@@ -129,7 +102,7 @@ def test_many_writers_share_a_commit(tmp_path: Path) -> None:
 
         log = tmp_path / "a.db-wal"
         many = [asyncio.create_task(_write(engine, work)) for _ in range(200)]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
         before = log.stat().st_size
         gate.set()
         await asyncio.gather(held, *many)
@@ -320,12 +293,10 @@ def test_a_cancelled_caller_leaves_the_others_alone(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")
         await engine.write(lambda db: db.run(_TABLE))
-        gate = threading.Event()
-        held = asyncio.create_task(_write(engine, lambda _: gate.wait()))
-        await asyncio.sleep(0.05)
+        gate, held = await _held(engine)
         gone = asyncio.create_task(_write(engine, _insert(1)))
         kept = asyncio.create_task(_write(engine, _insert(2)))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
         gone.cancel()
         await asyncio.sleep(0)
         gate.set()

@@ -61,7 +61,7 @@ class Site:
                 "scope": scope,
             },
             auth=(CLIENT, SECRET),
-            timeout=10,
+            timeout=60,
         )
         assert answer.status_code == 200, answer.text
         found: str = answer.json()["access_token"]
@@ -76,7 +76,7 @@ class Site:
             f"{self.url}{path}",
             headers=headers,
             verify=str(self.certificate),
-            timeout=20,
+            timeout=60,
             allow_redirects=False,
         )
 

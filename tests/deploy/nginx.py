@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.architecture.tree import ROOT
+from tests.support.wait import CEILING
 
 DEPLOY = ROOT / "deploy"
-_PATIENCE = 30.0
+_PATIENCE = CEILING
 
 # One process, as whoever runs the tests; everything it writes stays in `prefix`.
 _AROUND = """

@@ -13,13 +13,14 @@ import requests
 from tests.deploy import proxies
 from tests.deploy.conftest import CLIENT, SECRET, Behind, Site, behind
 from tests.deploy.nginx import free_port, running
+from tests.support.wait import CEILING
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.resource.forward_auth import identity
 from valetkey.sdk import Caller
 
-_PATIENCE = 30.0
-_FELT_WITHIN = 5.0
+_PATIENCE = CEILING
+_FELT_WITHIN = CEILING
 _OURS = [
     name
     for name, _ in identity(Caller("1", "c", Scope.of("s"), "at", None, Instant(1), Instant(2)))
@@ -124,7 +125,7 @@ class Guarded:
             f"{site.servers.auth_url}/oauth/revoke",
             {"token": token},
             auth=(CLIENT, SECRET),
-            timeout=10,
+            timeout=60,
         )
         assert revoked.status_code == 200
         told = time.monotonic()
@@ -190,7 +191,7 @@ def _raw(site: Site, *fields: str) -> bytes:
     port = int(site.url.rpartition(":")[2])
     lines = ["GET /app HTTP/1.1", f"Host: {site.host}", "Connection: close", *fields]
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=20) as raw,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as raw,
         context.wrap_socket(raw, server_hostname="127.0.0.1") as sock,
     ):
         sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())

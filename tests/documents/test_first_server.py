@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
+from tests.support.wait import CEILING
 from valetkey.testing.person import Person
 
 PAGE = "docs/tutorials/first-server.md"
@@ -43,7 +44,7 @@ def test_the_first_tutorial_does_what_it_says(tmp_path: Path) -> None:
             tell_the_story(terminal)
         finally:
             servers.send_signal(signal.SIGINT)
-            servers.wait(20)
+            servers.wait(60)
     assert servers.returncode == 0
 
 
@@ -83,7 +84,7 @@ def tell_the_story(terminal: Terminal) -> None:
 
 def patient(terminal: Terminal, code: str, waits_for: str) -> str:
     """What the code prints once it prints this, which takes five seconds at most."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + CEILING
     while waits_for not in (said := terminal.run(code)):
         assert time.monotonic() < until, said
     return said

@@ -60,7 +60,7 @@ class NotesPrinter(ThreadingHTTPServer):
             "code_verifier": _VERIFIER,
         }
         answer = requests.post(
-            f"{self.auth}/oauth/token", data=form, auth=("printer", _SECRET), timeout=10
+            f"{self.auth}/oauth/token", data=form, auth=("printer", _SECRET), timeout=60
         )
         self.tokens = answer.json()
         return f"Printing: {self.read().text}"
@@ -68,7 +68,7 @@ class NotesPrinter(ThreadingHTTPServer):
     def read(self) -> requests.Response:
         """Ada's notes, as the API gives them to this app."""
         bearer = {"Authorization": f"Bearer {self.tokens['access_token']}"}
-        return requests.get(f"{self.api}/v2/notes", headers=bearer, timeout=10)
+        return requests.get(f"{self.api}/v2/notes", headers=bearer, timeout=60)
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -156,7 +156,7 @@ def test_ada_lets_an_app_read_her_notes(servers: Servers, app: NotesPrinter, pag
     # She allowed reading only.
     bearer = {"Authorization": f"Bearer {app.tokens['access_token']}"}
     refused = requests.post(
-        f"{servers.api_url}/v2/notes", json={"title": "x"}, headers=bearer, timeout=10
+        f"{servers.api_url}/v2/notes", json={"title": "x"}, headers=bearer, timeout=60
     )
     assert refused.status_code == 403
 
@@ -211,10 +211,10 @@ def _write_a_note(servers: Servers) -> None:
     servers.register_client(own, "own", _SECRET)
     form = {"grant_type": "password", "username": "ada", "password": _PASSWORD}
     answer = requests.post(
-        f"{servers.auth_url}/oauth/token", data=form, auth=("own", _SECRET), timeout=10
+        f"{servers.auth_url}/oauth/token", data=form, auth=("own", _SECRET), timeout=60
     )
     bearer = {"Authorization": f"Bearer {answer.json()['access_token']}"}
     note = {"title": "Analytical Engine", "text": "It weaves algebraical patterns."}
-    made = requests.post(f"{servers.api_url}/v2/notes", json=note, headers=bearer, timeout=10)
+    made = requests.post(f"{servers.api_url}/v2/notes", json=note, headers=bearer, timeout=60)
     assert made.status_code == 201, made.text
     assert json.loads(made.text)["title"] == note["title"]

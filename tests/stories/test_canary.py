@@ -376,7 +376,7 @@ def test_no_secret_is_written_anywhere(
         time.sleep(_WRITTEN_WITHIN)
         places = _search(story, tmp_path, database_url)
         story.servers.process.terminate()
-        story.servers.process.wait(30)
+        story.servers.process.wait(60)
         assert story.servers.process.stdout is not None
         places["standard output"] = story.servers.process.stdout.read().encode()
         places |= {

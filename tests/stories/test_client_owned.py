@@ -48,14 +48,14 @@ def servers(database_url: str, tmp_path: Path) -> Generator[Servers]:
 def _asked(servers: Servers, client: str, path: str = "/oauth/token", **form: str) -> Any:
     form = {"grant_type": "client_credentials", **form}
     answer = requests.post(
-        f"{servers.auth_url}{path}", data=form, auth=(client, _SECRET), timeout=10
+        f"{servers.auth_url}{path}", data=form, auth=(client, _SECRET), timeout=60
     )
     return answer.json()
 
 
 def _call(servers: Servers, method: str, path: str, token: str, **more: Any) -> requests.Response:
     url, bearer = f"{servers.api_url}/v2/{path}", {"authorization": f"Bearer {token}"}
-    return requests.request(method, url, headers=bearer, timeout=10, **more)
+    return requests.request(method, url, headers=bearer, timeout=60, **more)
 
 
 def test_each_app_has_objects_of_its_own(servers: Servers) -> None:
@@ -142,7 +142,7 @@ def test_who_may_not_call_alone_cannot_be_registered_for_it(servers: Servers) ->
 
 
 def test_both_documents_say_whose_it_is(servers: Servers) -> None:
-    said = requests.get(f"{servers.api_url}/v2/openapi.json", timeout=10).json()
+    said = requests.get(f"{servers.api_url}/v2/openapi.json", timeout=60).json()
     flows = said["components"]["securitySchemes"]["oauth2"]["flows"]
     own = flows["clientCredentials"]["scopes"]
     assert {name: own[name] for name in _BOTH} == {
@@ -150,7 +150,7 @@ def test_both_documents_say_whose_it_is(servers: Servers) -> None:
         "stock:write": "change its stock",
     }
     assert not set(_BOTH) & set(flows["authorizationCode"]["scopes"])
-    page = requests.get(f"{servers.api_url}/v2/", timeout=10).text
+    page = requests.get(f"{servers.api_url}/v2/", timeout=60).text
     stock = page[page.index('<section id="stock">') :]
     stock = stock[: stock.index("</section>")]
     assert "Belongs to a client" in stock
@@ -160,4 +160,4 @@ def test_both_documents_say_whose_it_is(servers: Servers) -> None:
         f"{servers.auth_url}/.well-known/oauth-authorization-server",
         f"{servers.api_url}/.well-known/oauth-protected-resource",
     ):
-        assert set(_BOTH) <= set(requests.get(url, timeout=10).json()["scopes_supported"])
+        assert set(_BOTH) <= set(requests.get(url, timeout=60).json()["scopes_supported"])

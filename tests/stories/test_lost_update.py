@@ -32,12 +32,12 @@ def servers(database_url: str, tmp_path: Path) -> Generator[Servers]:
 def test_of_many_with_one_tag_one_wins(servers: Servers) -> None:
     form = {"grant_type": "password", "username": "ada", "password": _PASSWORD}
     answer = requests.post(
-        f"{servers.auth_url}/oauth/token", form, auth=("own", _SECRET), timeout=10
+        f"{servers.auth_url}/oauth/token", form, auth=("own", _SECRET), timeout=60
     )
     bearer = {"Authorization": f"Bearer {answer.json()['access_token']}"}
     url = f"{servers.api_url}/v2/account"
     for round_ in range(5):
-        tag = requests.get(url, headers=bearer, timeout=10).headers["etag"]
+        tag = requests.get(url, headers=bearer, timeout=60).headers["etag"]
         start = Barrier(_THREADS)
 
         def rename(
@@ -51,5 +51,5 @@ def test_of_many_with_one_tag_one_wins(servers: Servers) -> None:
         with ThreadPoolExecutor(_THREADS) as threads:
             statuses = list(threads.map(rename, range(_THREADS)))
         assert sorted(statuses) == [200] + [412] * (_THREADS - 1)
-        won = requests.get(url, headers=bearer, timeout=10).json()["name"]
+        won = requests.get(url, headers=bearer, timeout=60).json()["name"]
         assert won == f"Ada {round_} {statuses.index(200)}"

@@ -28,7 +28,7 @@ def test_a_token_by_reference_is_judged_by_a_signed_answer(tmp_path: Path) -> No
             f"{servers.auth_url}/token",
             data={"grant_type": "client_credentials"},
             auth=("robot", _SECRET),
-            timeout=10,
+            timeout=60,
         ).json()["access_token"]
         secret = Secret(credential_path(servers.settings).read_text().strip())
 
@@ -37,7 +37,7 @@ def test_a_token_by_reference_is_judged_by_a_signed_answer(tmp_path: Path) -> No
                 f"{servers.auth_url}/oauth/revoke",
                 data={"token": token},
                 auth=("robot", _SECRET),
-                timeout=10,
+                timeout=60,
             )
 
         async def story() -> None:

@@ -89,12 +89,12 @@ def visit(person: Person, app: RelyingParty) -> str:
         page = person.sign_in(page, "ada", PASSWORD)
     if any(button.id == "allow" for button in page.buttons):
         page = person.allow(page)
-    answer = requests.get(page.location, allow_redirects=False, timeout=20)
+    answer = requests.get(page.location, allow_redirects=False, timeout=60)
     return answer.headers["set-cookie"].partition(";")[0]
 
 
 def is_in(app: RelyingParty, cookie: str) -> bool:
-    return requests.get(f"{app.url}/", headers={"cookie": cookie}, timeout=20).status_code == 200
+    return requests.get(f"{app.url}/", headers={"cookie": cookie}, timeout=60).status_code == 200
 
 
 def leave(person: Person, issuer: str, app: RelyingParty | None = None) -> Shown:

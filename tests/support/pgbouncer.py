@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 
 from tests.support import postgres
+from tests.support.wait import CEILING
 
 _CONFIGURATION = """
 [databases]
@@ -50,7 +51,7 @@ def pooling_transactions(url: str, *, connections: int = 3) -> Generator[str]:
 
 
 def _await_answer(url: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + CEILING
     while True:
         try:
             psycopg.connect(url).close()

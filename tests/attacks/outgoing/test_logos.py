@@ -18,6 +18,7 @@ from PIL import Image
 
 from tests.fetch.canary import certificate
 from tests.support.pages import Page, Pages, pages
+from tests.support.wait import CEILING
 from valetkey.authorization.deeds.registrations import adopt
 from valetkey.authorization.model.register.membership import Membership, TeamRole
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -42,7 +43,7 @@ def png(colour: tuple[int, int, int]) -> bytes:
 
 
 def soon(happens: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + CEILING
     while not happens():
         assert time.monotonic() < until, "nothing happened for a minute"
         time.sleep(0.05)

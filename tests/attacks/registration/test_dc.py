@@ -23,7 +23,7 @@ def test_dc_01_registration_is_closed(strangers: Applicant) -> None:
             body = json.dumps(GOOD).encode()
             strangers.post(body, token=token).refused(401, "invalid_token")
     discovered = requests.get(
-        f"{strangers.servers.auth_url}/.well-known/openid-configuration", timeout=10
+        f"{strangers.servers.auth_url}/.well-known/openid-configuration", timeout=60
     )
     assert "registration_endpoint" not in discovered.json()
 

@@ -65,10 +65,10 @@ class Hints:
 def _asked(world: World, **said: str) -> str:
     """The error that the app is told when nobody is signed in."""
     form = {"response_type": "code", "redirect_uri": CALLBACK, "scope": "notes:read", **said}
-    answer = requests.post(f"{world.auth}/oauth/authorize", form, allow_redirects=False, timeout=5)
+    answer = requests.post(f"{world.auth}/oauth/authorize", form, allow_redirects=False, timeout=60)
     while answer.headers["location"].startswith("/"):
         # The form became an address, which the browser opens with its cookies.
         answer = requests.get(
-            world.auth + answer.headers["location"], allow_redirects=False, timeout=5
+            world.auth + answer.headers["location"], allow_redirects=False, timeout=60
         )
     return parse_qs(urlsplit(answer.headers["location"]).query)["error"][0]

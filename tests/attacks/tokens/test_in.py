@@ -59,7 +59,7 @@ def _userinfo(
     said = dict(headers or {})
     if body:
         said.setdefault("content-type", "application/x-www-form-urlencoded")
-    return requests.request(method, url, data=body, headers=said, timeout=20)
+    return requests.request(method, url, data=body, headers=said, timeout=60)
 
 
 def _bearer(token: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ import requests
 from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Target, forge, key_of, prove
 from tests.attacks.world import PASSWORD, World, secret_of
 from tests.attacks.world import world as begin
+from tests.support.wait import CEILING
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -95,7 +96,7 @@ def _signed_in(world: World, value: str) -> bool:
         f"{world.auth}/oauth/authorize?{query}",
         cookies={"valetkey-session": value},
         allow_redirects=False,
-        timeout=5,
+        timeout=60,
     )
     return "error=" not in answer.headers.get("location", "error=")
 
@@ -228,14 +229,14 @@ def test_jw_15_what_is_no_token_costs_nothing(world: World, target: Target, host
             "client_assertion": hostile,
             "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
         },
-        timeout=5,
+        timeout=60,
     )
     assert whole.status_code in {400, 401, 413}
     began = time.perf_counter()
     said = world.post("/oauth/introspect", {"token": hostile})
     assert said.status in {400, 401, 413}
     answer = requests.get(
-        f"{world.api}/v2/notes", headers={"Authorization": f"Bearer {hostile}"}, timeout=5
+        f"{world.api}/v2/notes", headers={"Authorization": f"Bearer {hostile}"}, timeout=60
     )
     assert answer.status_code in {401, 431}
     assert time.perf_counter() - began < 0.5
@@ -246,7 +247,7 @@ def test_jw_16_a_token_has_at_most_16_kib(target: Target) -> None:
     for size in (13_000, 20_000, 45_000):
         token = forge(target, claims={"x": "a" * size})
         whole = requests.get(
-            f"{target.world.api}/v2/notes", headers={"Authorization": f"Bearer {token}"}, timeout=5
+            f"{target.world.api}/v2/notes", headers={"Authorization": f"Bearer {token}"}, timeout=60
         )
         assert whole.status_code in {401, 431}
         assert prove(target.world, token).status in {401, 413}
@@ -318,7 +319,7 @@ def _rotate(world: World) -> None:
 
 
 def _published(world: World) -> set[str]:
-    keys = requests.get(f"{world.auth}/oauth/jwks", timeout=5).json()["keys"]
+    keys = requests.get(f"{world.auth}/oauth/jwks", timeout=60).json()["keys"]
     return {key["kid"] for key in keys}
 
 
@@ -350,7 +351,7 @@ def test_jw_23_a_key_that_was_withdrawn_is_forgotten(fresh: World) -> None:
     assert fresh.introspect(token) == {"active": False}
     # An API may keep a key set for five minutes, and then has another one, not both.
     fresh.servers.clock.forward(minutes(5))
-    end = time.monotonic() + 5
+    end = time.monotonic() + CEILING
     while fresh.call(token).status == 200:
         assert time.monotonic() < end, "the API still knows the key"
         time.sleep(0.1)

@@ -66,7 +66,7 @@ def token(url: str, client_id: str, secret: str) -> int:
         headers={"Authorization": f"Basic {basic}"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as refused:
         with refused:

@@ -57,7 +57,7 @@ def test_what_clients_cost_and_a_secret_seen_in_a_url_are_told(tmp_path: Path) -
             f"{site.authorization}/token?grant_type=client_credentials"
             f"&client_id=robot&client_secret={secret}"
         )
-        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=10):
+        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60):
             ran = valetkey("doctor", "--json", here=tmp_path)
     assert ran.code == 0
     found = [finding["found"] for finding in about(ran, "client robot")]

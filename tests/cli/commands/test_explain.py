@@ -15,7 +15,7 @@ SECRET = "canary0123456789abcdef0123456789"
 def refused(url: str, body: bytes) -> str:
     """The reference of the refusal that this request gets."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data=body), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, data=body), timeout=60) as answer:
             raise AssertionError(answer.status)
     except urllib.error.HTTPError as refusal:
         with refusal:

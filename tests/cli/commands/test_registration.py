@@ -64,10 +64,10 @@ def test_an_invited_app_registers_and_is_adopted(tmp_path: Path) -> None:
     with serving(tmp_path) as site:
         url = f"{site.authorization}/oauth/register"
         headers = {"Authorization": f"Bearer {token}"}
-        assert requests.post(url, json=_SAID, timeout=10).status_code == 401
-        made = requests.post(url, json=_SAID, headers=headers, timeout=10)
+        assert requests.post(url, json=_SAID, timeout=60).status_code == 401
+        made = requests.post(url, json=_SAID, headers=headers, timeout=60)
         assert made.status_code == 201, made.text
-        assert requests.post(url, json=_SAID, headers=headers, timeout=10).status_code == 401
+        assert requests.post(url, json=_SAID, headers=headers, timeout=60).status_code == 401
         record = made.json()
         shown = valetkey("client", "show", record["client_id"], here=tmp_path)
         assert "registered itself" in shown.out
@@ -77,7 +77,7 @@ def test_an_invited_app_registers_and_is_adopted(tmp_path: Path) -> None:
         assert "already" in registration(tmp_path, "adopt", record["client_id"]).out
         own = {"Authorization": f"Bearer {record['registration_access_token']}"}
         uri = record["registration_client_uri"]
-        assert requests.get(uri, headers=own, timeout=10).status_code == 401
+        assert requests.get(uri, headers=own, timeout=60).status_code == 401
         assert _changes_itself(site, record, "https://evil.example/cb") == 403
         shown = valetkey("client", "show", record["client_id"], here=tmp_path)
         assert "https://app.example/second" in shown.out
@@ -91,12 +91,12 @@ def _changes_itself(site: Site, record: dict[str, str], uri: str) -> int:
         f"{site.authorization}/oauth/token",
         data={"grant_type": "client_credentials"},
         auth=(record["client_id"], record["client_secret"]),
-        timeout=10,
+        timeout=60,
     ).json()["access_token"]
     own, headers = f"{site.resource}/v2/client", {"Authorization": f"Bearer {token}"}
-    assert requests.get(own, headers=headers, timeout=10).status_code == 200
+    assert requests.get(own, headers=headers, timeout=60).status_code == 200
     said = {"redirect_uri": uri}
-    return requests.patch(own, json=said, headers=headers, timeout=10).status_code
+    return requests.patch(own, json=said, headers=headers, timeout=60).status_code
 
 
 def test_a_note_is_a_line(tmp_path: Path) -> None:

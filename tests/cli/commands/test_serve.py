@@ -21,7 +21,7 @@ from tests.cli.site import configure, serving
 
 def get(url: str) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as refused:
         with refused:
@@ -63,7 +63,7 @@ def test_both_servers_start_from_nothing_and_stop_when_asked(tmp_path: Path) -> 
             limits = Path(f"/proc/{pid}/limits").read_text(encoding="ascii")
             assert re.search(r"Max core file size +0 +0 ", limits)
         site.process.terminate()
-        assert site.process.wait(30) == 0
+        assert site.process.wait(60) == 0
         assert all(gone(pid) for pid in processes)
         assert site.process.stdout is not None
         assert site.process.stdout.read() == ""
@@ -76,7 +76,7 @@ def test_ctrl_c_stops_like_any_other_stop(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path) as site:
         site.process.send_signal(signal.SIGINT)
-        assert site.process.wait(30) == 0
+        assert site.process.wait(60) == 0
 
 
 def test_workers_share_a_port_and_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_the_resource_server_is_not_given_the_keyring(tmp_path: Path) -> None:
             }
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(60)
     held = {name: b"KEYRING_TEXT" in text for name, text in environments.items()}
     assert held == {
         b"valetkey.cli.serving.authorization": True,
@@ -204,7 +204,7 @@ def test_a_secret_in_a_query_string_is_in_no_log(tmp_path: Path, secret: str) ->
         )
         request = urllib.request.Request(f"{site.authorization}/oauth/token?{query}", method="POST")
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(request, timeout=10)
+            urllib.request.urlopen(request, timeout=60)
         with refused.value as answer:
             assert secret not in answer.read().decode()
     assert "/oauth/token" in site.log.read_text()

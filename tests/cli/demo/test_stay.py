@@ -93,7 +93,7 @@ def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> 
         assert '"Note G, first draft"' in answers[1]
         assert '"From a terminal"' in answers[2]
         app = re.findall(r"open +(\S+)", screen)[0]
-        assert "Connect your notes" in urlopen(app, timeout=10).read().decode()
+        assert "Connect your notes" in urlopen(app, timeout=60).read().decode()
 
 
 def commands(screen: str) -> list[str]:

@@ -51,7 +51,7 @@ def supervising(log: Path, *servers: str) -> Generator[subprocess.Popen[str]]:
         finally:
             if parent.poll() is None:
                 parent.kill()
-            parent.wait(10)
+            parent.wait(60)
 
 
 def ready_line(parent: subprocess.Popen[str]) -> str:
@@ -65,7 +65,7 @@ def test_ready_is_said_once_when_every_child_of_every_server_is(tmp_path: Path) 
         assert ready_line(parent) == "ready\n"
         assert len(pids(log, "ready")) == 3
         parent.terminate()
-        assert parent.wait(10) == 0
+        assert parent.wait(60) == 0
         assert parent.stdout is not None
         assert parent.stdout.read() == ""
     assert not any(alive(pid) for pid in pids(log, "born"))
@@ -110,7 +110,7 @@ def test_a_child_that_dies_is_replaced_and_ready_is_not_said_again(tmp_path: Pat
             eventually(lambda: len(pids(log, "ready")) > deaths, "no new child")  # noqa: B023
         assert alive(pids(log, "ready")[-1])
         parent.terminate()
-        assert parent.wait(10) == 0
+        assert parent.wait(60) == 0
         assert parent.stdout is not None
         assert parent.stdout.read() == ""
 
@@ -118,7 +118,7 @@ def test_a_child_that_dies_is_replaced_and_ready_is_not_said_again(tmp_path: Pat
 def test_a_start_that_fails_ends_everything_with_the_childs_code(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=good=1", "resource=broken=1") as parent:
-        assert parent.wait(10) == 2
+        assert parent.wait(60) == 2
         assert ready_line(parent) == ""
     assert not any(alive(pid) for pid in pids(log, "born"))
 
@@ -128,7 +128,7 @@ def test_a_child_that_will_not_stop_is_killed(tmp_path: Path) -> None:
     with supervising(log, "authorization=stubborn=1") as parent:
         ready_line(parent)
         parent.send_signal(signal.SIGINT)
-        assert parent.wait(10) == 0
+        assert parent.wait(60) == 0
     assert not any(alive(pid) for pid in pids(log, "born"))
 
 

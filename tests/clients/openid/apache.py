@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.clients.programs import APACHE_MODULES
+from tests.support.wait import CEILING
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.testing.server import Servers
 
 CLIENT, SECRET = "apache", "a-secret-of-the-apache-with-more-than-32"
-_PATIENCE = 30.0
+_PATIENCE = CEILING
 _LOADED = (
     "mpm_event",
     "authn_core",

@@ -16,6 +16,7 @@ from tests.clients.openid.apache import CLIENT, Site, guarded
 from tests.clients.programs import find_apache
 from tests.openid.provider import RECORD
 from tests.openid.relying_party import PASSWORD
+from tests.support.wait import CEILING
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.testing.server import Servers
@@ -90,7 +91,7 @@ def test_who_signs_out_elsewhere_is_signed_out_here(
         elsewhere = context.new_page()
         elsewhere.goto(f"{site.servers.auth_url}/oauth/logout?{urlencode({'client_id': CLIENT})}")
         elsewhere.click("#sign-out")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + CEILING
         while is_in(tab, site):
             assert time.monotonic() < deadline, site.log.read_text()
             time.sleep(0.1)

@@ -41,7 +41,7 @@ def _running(terminal: Terminal, command: str, address: str) -> Generator[None]:
         try:
             for _ in range(300):
                 try:
-                    requests.get(address, timeout=10)
+                    requests.get(address, timeout=60)
                     break
                 except requests.ConnectionError:
                     time.sleep(0.1)
@@ -51,7 +51,7 @@ def _running(terminal: Terminal, command: str, address: str) -> Generator[None]:
         finally:
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
 
@@ -86,14 +86,14 @@ def test_an_app_of_the_guide_lets_ada_sign_in(tmp_path: Path, language: str) -> 
     serve = _running(terminal, "valetkey serve --config valetkey.toml", f"{home}/health/ready")
     with serve, _with_secret(terminal, secret[1]), _running(terminal, start, f"{here}/"):
         browser = requests.Session()
-        asked = browser.get(f"{here}/sign-in", allow_redirects=False, timeout=20)
+        asked = browser.get(f"{here}/sign-in", allow_redirects=False, timeout=60)
         person = Person(home)
         page = person.sign_in(person.open(asked.headers["location"]), "ada", PASSWORD)
         arrived = person.allow(page).location
         assert arrived.startswith(f"{here}/callback?")
-        welcome = browser.get(arrived, timeout=20)
+        welcome = browser.get(arrived, timeout=60)
         assert (welcome.status_code, welcome.text) == (200, "Hello Ada Lovelace")
-        stranger = requests.get(arrived, timeout=20)
+        stranger = requests.get(arrived, timeout=60)
         assert "Ada" not in stranger.text
 
 

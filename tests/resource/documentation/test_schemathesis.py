@@ -40,7 +40,7 @@ def _token(servers: Servers) -> str:
             f"{servers.auth_url}/oauth/token",
             data={"grant_type": "authorization_code", "code": code, "redirect_uri": _CALLBACK},
             auth=("fuzzer", _SECRET),
-            timeout=5,
+            timeout=60,
         ).json()["access_token"]
     )
 

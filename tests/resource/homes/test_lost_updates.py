@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.architecture.tree import ROOT
 from tests.resource.homes.counting import visit
+from tests.support.wait import CEILING
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.runtime import SYSTEM
@@ -17,7 +18,7 @@ from valetkey.resource.objects import notes
 ATTEMPTS = 10_000
 """Of both together; each reads the note and writes it with the tag it read."""
 
-_PATIENCE = 100
+_PATIENCE = CEILING
 
 
 def test_in_ten_thousand_attempts_of_two_processes_no_update_is_lost(

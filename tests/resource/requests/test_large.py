@@ -14,6 +14,7 @@ import pytest
 from tests.resource.api import Answer, Api, serving, settings_for
 from tests.resource.objects.books import write_objects
 from tests.sdk.issuer import API, Clock, Issuer
+from tests.support.wait import CEILING
 
 _BLOBS = """{
   "type": "object",
@@ -38,7 +39,7 @@ _BLOBS = """{
 _MIB = 1024 * 1024
 _PATCH = "application/json-patch+json"
 # A busy machine may be slow; what this is about took half a minute.
-_PATIENCE = 5
+_PATIENCE = CEILING
 
 
 @contextlib.asynccontextmanager

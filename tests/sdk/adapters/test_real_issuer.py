@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 from flask import Flask
 
+from tests.support.wait import CEILING
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.paths import credential_path
 from valetkey.kernel.secret import Secret
@@ -18,7 +19,7 @@ from valetkey.sdk.client import Client
 from valetkey.testing.server import Servers
 
 SECRET = "a-secret-that-is-long-enough-to-count-as-one"
-FELT_WITHIN = 5.0
+FELT_WITHIN = CEILING
 
 
 def _register(servers: Servers, token_format: str) -> None:

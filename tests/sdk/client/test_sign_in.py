@@ -22,7 +22,7 @@ Answer = Callable[[dict[str, str]], dict[str, str]]
 
 def _fetch(url: str) -> int:
     try:
-        with urlopen(url, timeout=10) as answer:
+        with urlopen(url, timeout=60) as answer:
             return int(answer.status)
     except HTTPError as refused:
         refused.close()

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.sdk.upstream.between import Between, between
+from tests.support.wait import CEILING
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.config.settings import ResourceSettings, Settings
 from valetkey.kernel.moment import Instant
@@ -22,7 +23,7 @@ from valetkey.sdk.upstream.revocations import Page, Revocations
 from valetkey.testing.server import Servers
 
 CREDENTIAL = Credential("resource-server", Secret("r" * 40))
-FELT_WITHIN = 5.0
+FELT_WITHIN = CEILING
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from playwright.sync_api import Error as PlaywrightError
 
 from tests.support.pages import Page as AppPage
 from tests.support.pages import pages
+from tests.support.wait import CEILING
 from valetkey.authorization.deeds.admin.owner import fresh_link, issue_link
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.sign_in.factors.totp import PERIOD, code_at
@@ -27,7 +28,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.testing.server import Servers
 
 WORD = "a word that only {} would think of"
-SOON = 5.0
+SOON = CEILING
 """Seconds within which what was ended is dead everywhere."""
 
 _DEVICE = {
@@ -197,13 +198,13 @@ def somebody(browser: Browser, servers: Servers) -> Iterator[Callable[[str], Som
 
 
 def post(url: str, secret: tuple[str, str], **form: str) -> requests.Response:
-    return requests.post(f"{url}/oauth/token", data=form, auth=secret, timeout=10)
+    return requests.post(f"{url}/oauth/token", data=form, auth=secret, timeout=60)
 
 
 def works(servers: Servers, token: str) -> bool:
     """Whether the API takes this token now."""
     bearer = {"Authorization": f"Bearer {token}"}
-    answer = requests.get(f"{servers.api_url}/v2/notes", headers=bearer, timeout=10)
+    answer = requests.get(f"{servers.api_url}/v2/notes", headers=bearer, timeout=60)
     assert answer.status_code in {200, 401}, answer.text
     return answer.status_code == 200
 

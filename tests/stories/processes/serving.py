@@ -18,6 +18,7 @@ from typing import TypeVar
 import requests
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.support.wait import CEILING
 from valetkey.testing.person import Person
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ SECRET = "a-secret-of-the-printer-with-more-than-32"
 CALLBACK = "https://app.example/cb"
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"  # RFC 7636 appendix B
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-_PATIENCE = 30
+_PATIENCE = CEILING
 
 REGISTER = f"""
 [[users]]

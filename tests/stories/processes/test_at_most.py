@@ -12,6 +12,7 @@ import requests
 
 from tests.cli.running import valetkey
 from tests.stories.processes.serving import PASSWORD, Serving, configure, serving, together
+from tests.support.wait import CEILING
 from valetkey.authorization.deeds.account.factors import (
     FreshCodes,
     add_authenticator,
@@ -37,7 +38,7 @@ from valetkey.kernel.secret import Fingerprint, fresh_id
 from valetkey.testing.person import Page, Person
 
 T = TypeVar("T")
-_PATIENCE = 60
+_PATIENCE = CEILING
 _TOKENS = 50
 _WAITING = 20
 _APPS = 5

@@ -23,7 +23,7 @@ def database(request: pytest.FixtureRequest) -> str:
 def _own_token(servers: Serving, secret: str) -> requests.Response:
     form = {"grant_type": "client_credentials", "client_id": "printer", "client_secret": secret}
     # A connection of its own, so that any of the processes may answer.
-    return requests.post(f"{servers.auth}/token", form, timeout=10)
+    return requests.post(f"{servers.auth}/token", form, timeout=60)
 
 
 def test_a_new_secret_and_a_new_address_count_at_once(database: str, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_new_secret_and_a_new_address_count_at_once(database: str, tmp_path: P
             uri = f"https://app.example/cb{number}"
             bearer = {"Authorization": f"Bearer {answers[0].json()['access_token']}"}
             changed = requests.patch(
-                f"{servers.api}/v2/client", json={"redirect_uri": uri}, headers=bearer, timeout=10
+                f"{servers.api}/v2/client", json={"redirect_uri": uri}, headers=bearer, timeout=60
             )
             assert changed.status_code == 200, changed.text
             page = Person(servers.auth).open(

@@ -18,12 +18,13 @@ from joserfc.jwk import KeySet
 
 from tests.cli.running import valetkey
 from tests.stories.processes.serving import CALLBACK, PASSWORD, SECRET, Serving, configure, serving
+from tests.support.wait import CEILING
 from valetkey.kernel.secret import from_base64url
 from valetkey.testing.person import Person
 
 pytestmark = pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 
-_PATIENCE = 30
+_PATIENCE = CEILING
 _ALGORITHMS = ("RS256", "PS256", "EdDSA")
 _ROTATIONS = 3
 

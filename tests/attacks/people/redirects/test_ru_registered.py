@@ -130,7 +130,7 @@ def _change(
         f"{world.api}/v2/client",
         json=change,
         headers={"Authorization": f"Bearer {token}"},
-        timeout=10,
+        timeout=60,
     )
     assert response.status_code < 500, response.text
     return response
@@ -261,7 +261,7 @@ def test_ru_a_lone_surrogate_is_no_address(world: World) -> None:
                 f"{world.api}/v2/client",
                 data='{"redirect_uri": ' + text + "}",
                 headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-                timeout=10,
+                timeout=60,
             )
             assert response.status_code == 400, response.text
 
@@ -293,7 +293,7 @@ def test_ru_nobody_changes_the_address_of_another(world: World) -> None:
                 f"{world.api}{path}",
                 json={"redirect_uri": evil},
                 headers={"Authorization": f"Bearer {mallory}"},
-                timeout=10,
+                timeout=60,
             )
             assert response.status_code in {400, 404, 405}, response.text
         shown(_ask(world, "web1", evil), 400, "invalid_request")

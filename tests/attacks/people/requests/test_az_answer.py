@@ -147,7 +147,7 @@ def test_az_08_who_answers_is_in_every_answer_and_in_the_metadata(
     assert refused.startswith(f"{CALLBACK}#error=unauthorized_client&")
     assert f"&iss={quote_from_bytes(world.auth.encode(), safe='')}" in refused
     url = f"{world.auth}/.well-known/oauth-authorization-server"
-    metadata = requests.get(url, timeout=10).json()
+    metadata = requests.get(url, timeout=60).json()
     assert metadata["issuer"] == world.auth
     assert metadata["authorization_response_iss_parameter_supported"] is True
 

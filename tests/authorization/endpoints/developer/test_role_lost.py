@@ -8,10 +8,11 @@ import psycopg
 from tests.authorization.endpoints.developer.developers import developer, join, registered
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from tests.support.wait import CEILING
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.kernel.runtime import SYSTEM
 
-_PATIENCE = 30
+_PATIENCE = CEILING
 _WAITING = (
     "SELECT pid FROM pg_stat_activity"
     " WHERE wait_event_type = 'Lock' AND datname = current_database()"

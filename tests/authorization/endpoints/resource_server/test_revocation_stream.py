@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.wait import CEILING
 from valetkey.authorization.endpoints.resource_server import revocation_stream
 from valetkey.authorization.endpoints.resource_server.revocation_stream import (
     MOST,
@@ -29,7 +30,7 @@ from valetkey.kernel.secret import Secret
 from valetkey.testing.server import Servers
 
 CREDENTIAL = "r" * 40
-_PATIENCE = 10
+_PATIENCE = CEILING
 
 
 @contextmanager

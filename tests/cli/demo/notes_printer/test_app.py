@@ -32,7 +32,7 @@ class Tab:
 
     def ask(self, target: str, method: str = "GET") -> tuple[int, str, str]:
         """Status, Location and page."""
-        connection = HTTPConnection(self.app.url.removeprefix("http://"), timeout=10)
+        connection = HTTPConnection(self.app.url.removeprefix("http://"), timeout=60)
         try:
             connection.request(method, target, headers={"Cookie": self.cookie})
             answer = connection.getresponse()
