@@ -39,7 +39,7 @@ PEOPLE = {
 }
 """bob has nothing; member is in the team of `web`; the others have the role of their name."""
 
-_HOST, _SCHEME = "127.0.0.1:8400", "http"
+_HOST, _SCHEME = "localhost:8400", "http"
 
 
 def routes(it: Service) -> Sequence[Route]:
