@@ -124,7 +124,7 @@ class Foundation:
     @property
     def roles(self) -> Roles:
         """Who may look after this server."""
-        return Roles(self.mailroom)
+        return Roles(self.notices)
 
     def portal(self) -> Portal:
         """The keeper of apps that developers register.

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from valetkey.authorization.deeds.account.factors import reset_factors
 from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.admin.things.issued import end_issued
@@ -124,7 +125,33 @@ class AccountKeeper:
         if not tx.users.change(wanted):
             return (Fault("username", "another: username or e-mail address is taken"),)
         tx.events.add(UserChanged(user.uid, changed), now)
+        if self.notices is not None and wanted.email != user.email:
+            self.notices.email_changed(tx, user, wanted, now)
+        elif self.notices is not None and "email_verified_at" in changed:
+            self.notices.email_verified(tx, wanted, now)
         return wanted
+
+    def verify_email(self, tx: Transaction, user: User, now: Instant) -> bool:
+        """Mark the address as theirs, and tell it. False if it was."""
+        if user.email_verified_at is not None:
+            return False
+        wanted = replace(user, email_verified_at=now, changed_at=now)
+        tx.users.change(wanted)
+        tx.events.add(UserChanged(user.uid, ("email_verified_at",)), now)
+        if self.notices is not None:
+            self.notices.email_verified(tx, wanted, now)
+        return True
+
+    def reset_factors(self, tx: Transaction, user: User, now: Instant) -> bool:
+        """Take everything but the password from the account, sign them out, and tell them.
+
+        False if there was nothing to take.
+        """
+        if not reset_factors(tx, user, now):
+            return False
+        if self.notices is not None:
+            self.notices.factors_reset(tx, user, now)
+        return True
 
     def set_password(
         self, tx: Transaction, user: User, data: str, now: Instant, *, keep: str = ""

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.account.factors import reset_factors
 from valetkey.authorization.deeds.users import UserRecord, changed_names
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import User
@@ -264,7 +263,7 @@ def take_factors(user: str, yes: bool, config: Path | None) -> None:
 
     async def work(opened: Opened) -> bool:
         return await opened.store.write(
-            lambda tx: reset_factors(tx, the_user(tx, user), opened.now)
+            lambda tx: account_keeper(opened).reset_factors(tx, the_user(tx, user), opened.now)
         )
 
     name = with_store(settings, look).username

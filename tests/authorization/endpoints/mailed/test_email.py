@@ -20,7 +20,8 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import NOON, Service
-from valetkey.authorization.deeds.account.mailed.email import LIFETIME, UNDO_LIFETIME
+from valetkey.authorization.deeds.account.mailed.email import LIFETIME
+from valetkey.authorization.deeds.account.notices import UNDO_LIFETIME
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.sign_in.session import PROOF_LASTS

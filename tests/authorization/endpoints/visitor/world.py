@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.findings import Inspector
@@ -246,7 +247,7 @@ async def world(
     mailroom = Mailroom(mail or MailSettings(), keyring, runtime.random)
     change = PasswordChange(
         replace(password, door="account"),
-        AccountKeeper(runtime.random),
+        AccountKeeper(runtime.random, Notices(ISSUER, mailroom)),
         site.sessions,
         runtime.random,
     )
@@ -271,10 +272,10 @@ async def world(
             *insight_routes(site, doorkeeper.registrar, refuse, elsewhere, elsewhere),
             *people_routes(
                 site,
-                AccountKeeper(runtime.random),
+                AccountKeeper(runtime.random, Notices(ISSUER, mailroom)),
                 Removal(mailroom, days(7)),
-                Roles(mailroom),
-                Inspector(Settings(), Roles(mailroom)),
+                Roles(Notices(ISSUER, mailroom)),
+                Inspector(Settings(), Roles(Notices(ISSUER, mailroom))),
                 password,
                 refuse,
             ),

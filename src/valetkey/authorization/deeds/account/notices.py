@@ -1,16 +1,21 @@
-"""Notices: what people are told by letter because it concerns their account's safety."""
+"""Notices: emails about changes that concern an account's safety, and who made them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from valetkey.authorization.deeds.account.mailed.links import EMAIL_UNDO, Links
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.model.account.letter import Letter, LetterKind
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, days, later
+
+UNDO_LIFETIME = days(7)
+"""So long the old address can have the account back."""
 
 
 class WayIn(StrEnum):
@@ -40,6 +45,42 @@ class Notices:
         forgotten = f"{self.issuer}/account/forgotten"
         self._tell(tx, user, LetterKind.PASSWORD_CHANGED, {"forgotten": forgotten}, now)
 
+    def email_changed(self, tx: Transaction, before: User, after: User, now: Instant) -> None:
+        """Tell the old address, with a link that gives it the account back for a week.
+
+        While such a link is good, a further change is told without one: the first address that
+        was proven stays the one that can have the account back.
+        """
+        if before.email_verified_at is None or not self.mailroom.is_on:
+            return
+        values = {"address": after.email, "days": str(UNDO_LIFETIME // days(1)), "link": ""}
+        held_until = tx.users.email_held_until(before.uid)
+        if held_until is None or held_until <= now:
+            links = Links(self.issuer, self.mailroom.keyring, self.mailroom.random)
+            undo, until = links.fresh(), later(now, UNDO_LIFETIME)
+            says = {"uid": str(before.uid), "email": before.email}
+            links.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until)
+            tx.users.hold_email(before.uid, until)
+            values["link"] = links.address(EMAIL_UNDO, undo)
+        self._tell(tx, before, LetterKind.EMAIL_CHANGED, values, now)
+
+    def email_verified(self, tx: Transaction, user: User, now: Instant) -> None:
+        """Tell the address if somebody else marked it as verified."""
+        if not said_by(tx, user):
+            return
+        forgotten = f"{self.issuer}/account/forgotten"
+        self._tell(tx, user, LetterKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
+
+    def factors_reset(self, tx: Transaction, user: User, now: Instant) -> None:
+        """Tell that passkeys, authenticator app and recovery codes were taken away."""
+        values = {"username": user.username, "security": f"{self.issuer}/account/security"}
+        self._write(tx, user, LetterKind.FACTORS_RESET, values, now)
+
+    def role_changed(self, tx: Transaction, user: User, role: str, now: Instant) -> None:
+        """Tell which role they have now; "" for none."""
+        values = {"username": user.username, "role": role}
+        self._write(tx, user, LetterKind.ROLE_CHANGED, values, now)
+
     def new_device(self, tx: Transaction, user: User, user_agent: str, now: Instant) -> None:
         """Somebody signed in to their account in a browser where nobody had."""
         browser, system = browser_of(user_agent)
@@ -67,8 +108,29 @@ class Notices:
         if user.email_verified_at is None:
             # It may be anybody's address.
             return
-        said = {"username": user.username, **values}
+        self._write(tx, user, kind, {"username": user.username, **values}, now)
+
+    def _write(
+        self, tx: Transaction, user: User, kind: LetterKind, values: Mapping[str, str], now: Instant
+    ) -> None:
+        said = {**values, **said_by(tx, user)}
         self.mailroom.post(tx, letter_to(user, kind, said), now)
+
+
+def said_by(tx: Transaction, about: User) -> Mapping[str, str]:
+    """The values by which an email says who did what it tells: nothing where they did it.
+
+    `by` is `person`, `program` or `operator`; `by_name` is the name of the first two's user.
+    """
+    kind, *more = str(tx.done_by or "").split()[:3] or [""]
+    if kind in {"cli", "apply"}:
+        return {"by": "operator"}
+    if kind != "user" or not more or (more == [str(about.uid)]):
+        return {}
+    actor = tx.users.find(Uid(int(more[0])))
+    if actor is None:
+        return {"by": "operator"}
+    return {"by": "program" if len(more) > 1 else "person", "by_name": actor.name or actor.username}
 
 
 def letter_to(

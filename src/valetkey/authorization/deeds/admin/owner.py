@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.admin.roles import set_role
 from valetkey.authorization.deeds.users import AccountKeeper, Faults, UserRecord
 from valetkey.authorization.model.account.role import Role
@@ -100,7 +101,12 @@ def register_bearer(
 
 
 def become_owner(
-    tx: Transaction, link: OwnerLink, session_id: str, sessions: SessionSettings, now: Instant
+    tx: Transaction,
+    link: OwnerLink,
+    session_id: str,
+    sessions: SessionSettings,
+    now: Instant,
+    notices: Notices | None = None,
 ) -> User:
     """Use the link up: whoever is signed in in this session is an owner from now on.
 
@@ -125,7 +131,7 @@ def become_owner(
         raise _over()
     tx.events.add(OwnerLinkRedeemed(user.uid, link.break_glass), now)
     if user.role is not Role.OWNER:
-        set_role(tx, user, Role.OWNER, now)
+        set_role(tx, user, Role.OWNER, notices, now)
     return user
 
 

@@ -1,19 +1,18 @@
 """People in the hands of those who look after them: each deed asks what its actor may do."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.connected_apps import end_app
-from valetkey.authorization.deeds.account.factors import reset_factors
 from valetkey.authorization.deeds.account.mailed.links import RESET, Links
 from valetkey.authorization.deeds.account.mailed.password_reset import LIFETIME, issue_reset
-from valetkey.authorization.deeds.account.notices import letter_to
+from valetkey.authorization.deeds.account.notices import letter_to, said_by
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.deeds.admin.roles import person
 from valetkey.authorization.deeds.users import AccountKeeper, sign_out_everywhere
 from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.people import PasswordResetRequested, UserChanged
+from valetkey.authorization.model.event.people import PasswordResetRequested
 from valetkey.authorization.model.event.roles import DeveloperAdmitted, DeveloperDismissed
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
@@ -54,12 +53,7 @@ class PeopleDesk:
         False if there was nothing to take.
         """
         user = self._one(tx, actor, uid, Permission.RESET)
-        if not reset_factors(tx, user, now):
-            return False
-        security = f"{self.links.issuer}/account/security"
-        values = {"username": user.username, "security": security}
-        self.removal.mailroom.post(tx, letter_to(user, LetterKind.FACTORS_RESET, values), now)
-        return True
+        return self.accounts.reset_factors(tx, user, now)
 
     def send_reset(
         self, tx: Transaction, actor: Actor, uid: Uid, link: Secret, now: Instant
@@ -77,6 +71,7 @@ class PeopleDesk:
             "username": user.username,
             "minutes": str(LIFETIME // minutes(1)),
             "link": self.links.address(RESET, link),
+            **said_by(tx, user),
         }
         letter = letter_to(user, LetterKind.PASSWORD_RESET, values, until)
         if not self.removal.mailroom.post(tx, letter, now):
@@ -93,11 +88,7 @@ class PeopleDesk:
     def verify_email(self, tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> bool:
         """Take it that their address is theirs. False if that was known."""
         user = self._one(tx, actor, uid, Permission.PEOPLE)
-        if user.email_verified_at is not None:
-            return False
-        tx.users.change(replace(user, email_verified_at=now, changed_at=now))
-        tx.events.add(UserChanged(user.uid, ("email_verified_at",)), now)
-        return True
+        return self.accounts.verify_email(tx, user, now)
 
     def let_register(
         self, tx: Transaction, actor: Actor, uid: Uid, now: Instant, *, on: bool

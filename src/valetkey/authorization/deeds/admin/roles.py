@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.admin.permissions import (
     Actor,
@@ -12,7 +12,6 @@ from valetkey.authorization.deeds.admin.permissions import (
     require,
 )
 from valetkey.authorization.deeds.admin.things.issued import end_issued_in_role
-from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.roles import RoleChanged
@@ -36,7 +35,7 @@ class Holder:
 class Roles:
     """Who has which. Its methods run inside a transaction."""
 
-    mailroom: Mailroom
+    notices: Notices
 
     def holders(self, tx: Transaction) -> Sequence[Holder]:
         """Everybody with a role, the highest roles first."""
@@ -59,11 +58,7 @@ class Roles:
         if user.role is role:
             return False
         leave_an_owner(tx, user)
-        set_role(tx, user, role, now)
-        told = {"username": user.username, "role": "" if role is None else role.value}
-        language = user.claims.locale or "en"
-        letter = Letter(LetterKind.ROLE_CHANGED, user.email, language, told, user.uid)
-        self.mailroom.post(tx, letter, now)
+        set_role(tx, user, role, self.notices, now)
         return True
 
 
@@ -78,8 +73,10 @@ def person(tx: Transaction, uid: Uid) -> User:
     return user
 
 
-def set_role(tx: Transaction, user: User, role: Role | None, now: Instant) -> None:
-    """Write it down; whoever calls this asked whether it may be.
+def set_role(
+    tx: Transaction, user: User, role: Role | None, notices: Notices | None, now: Instant
+) -> None:
+    """Write it down and tell the user; whoever calls this asked whether it may be.
 
     A role that allows less than the one before ends what was issued in that one.
     """
@@ -88,3 +85,5 @@ def set_role(tx: Transaction, user: User, role: Role | None, now: Instant) -> No
         end_issued_in_role(tx, user.uid, now)
     before, after = (each.value if each else "" for each in (user.role, role))
     tx.events.add(RoleChanged(user.uid, before, after), now)
+    if notices is not None:
+        notices.role_changed(tx, user, after, now)

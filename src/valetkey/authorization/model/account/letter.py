@@ -27,6 +27,7 @@ class LetterKind(StrEnum):
     PASSWORD_CHANGED = "password_changed"
     EMAIL_CHANGE = "email_change"
     EMAIL_CHANGED = "email_changed"
+    EMAIL_VERIFIED = "email_verified"
     NEW_DEVICE = "new_device"
     RECOVERY_CODE_USED = "recovery_code_used"
     WAY_IN_ADDED = "way_in_added"

@@ -10,7 +10,6 @@ from enum import StrEnum
 from valetkey.authorization.deeds.account.mailed.address import is_mailable
 from valetkey.authorization.deeds.account.mailed.links import (
     EMAIL_CONFIRM,
-    EMAIL_UNDO,
     EMAIL_VERIFY,
     Found,
     Links,
@@ -19,7 +18,7 @@ from valetkey.authorization.deeds.account.mailed.password_reset import issue_res
 from valetkey.authorization.deeds.account.mailed.sign_up import already_there
 from valetkey.authorization.deeds.account.mailed.ways_in import close_ways_in
 from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.deeds.account.notices import letter_to
+from valetkey.authorization.deeds.account.notices import UNDO_LIFETIME, Notices, letter_to
 from valetkey.authorization.deeds.users import end_everything
 from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.user import Uid, User, fold
@@ -37,9 +36,6 @@ from valetkey.kernel.secret import Secret
 
 LIFETIME = days(1)
 """So long the link to an address works."""
-
-UNDO_LIFETIME = days(7)
-"""So long the old address can have the account back."""
 
 BEFORE_THE_CHANGE = days(1)
 """What came to an account so short before its address changed goes with the change."""
@@ -132,7 +128,6 @@ class EmailChange:
 
     async def confirm(self, text: str, now: Instant) -> Change | None:
         """The account has its new address, proven; the old one is told. None for no good link."""
-        undo = self.links.fresh()
 
         def work(tx: Transaction) -> Change | None:
             change = self._take(tx, VoucherKind.EMAIL_CHANGE, text, now)
@@ -143,8 +138,7 @@ class EmailChange:
             if not tx.users.change(after):
                 return None
             tx.events.add(UserChanged(before.uid, ("email", "email_verified_at")), now)
-            if before.email_verified_at is not None:
-                self._offer_undo(tx, before, change.email, undo, now)
+            Notices(self.links.issuer, self.mailroom).email_changed(tx, before, after, now)
             return replace(change, user=after)
 
         return await self.store.write(work)
@@ -194,21 +188,6 @@ class EmailChange:
 
         return reset if await self.store.write(work) else None
 
-    def _offer_undo(
-        self, tx: Transaction, before: User, email: str, undo: Secret, now: Instant
-    ) -> None:
-        until = later(now, UNDO_LIFETIME)
-        says = {"uid": str(before.uid), "email": before.email}
-        self.links.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until)
-        tx.users.hold_email(before.uid, until)
-        values = {
-            "username": before.username,
-            "address": email,
-            "days": str(UNDO_LIFETIME // days(1)),
-            "link": self.links.address(EMAIL_UNDO, undo),
-        }
-        self.mailroom.post(tx, letter_to(before, LetterKind.EMAIL_CHANGED, values), now)
-
     def _take(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> Change | None:
         """What this link does, for the one who is first to use it."""
         seen = self._find(tx, kind, text, now)
@@ -228,7 +207,10 @@ class EmailChange:
         if found is None:
             return None
         user, email = tx.users.find(Uid(int(found.says["uid"]))), found.says["email"]
-        if user is None or user.disabled_at is not None:
+        if user is None or tx.account_removals.is_done(user.uid):
+            return None
+        # A disabled account gets its address back as well: it must not be taken over meanwhile.
+        if user.disabled_at is not None and kind is not VoucherKind.EMAIL_UNDO:
             return None
         if kind is VoucherKind.EMAIL_VERIFY and fold(user.email) != fold(email):
             return None

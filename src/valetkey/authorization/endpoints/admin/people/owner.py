@@ -121,7 +121,7 @@ class OwnerEndpoint:
             return asked
         session, sessions, now = seen.signed_in.session, self.site.sessions, request.at
         await self.site.store.write(
-            lambda tx: become_owner(tx, link, session.id, sessions, now),
+            lambda tx: become_owner(tx, link, session.id, sessions, now, self.accounts.notices),
             done_by=by_user(session.uid),
         )
         return self.site.goes_to(ADMIN, self._forget())

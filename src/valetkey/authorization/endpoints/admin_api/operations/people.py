@@ -8,7 +8,7 @@ from typing import cast
 from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.deeds.admin.permissions import Permission, require
-from valetkey.authorization.deeds.admin.roles import Roles, person
+from valetkey.authorization.deeds.admin.roles import person
 from valetkey.authorization.deeds.admin.search import find_people, look_at
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.endpoints.admin_api.operation import (
@@ -181,7 +181,7 @@ async def _sign_out(desk: Desk, call: Call) -> Told:
 
 async def _give_role(desk: Desk, call: Call) -> Told:
     uid, wanted = _uid(call), cast("RoleWanted", call.body)
-    roles = Roles(desk.foundation.mailroom)
+    roles = desk.foundation.roles
     changed = await desk.store.write(
         lambda tx: roles.change(tx, call.actor, uid, wanted.role, call.now),
         done_by=call.actor.done_by,
@@ -190,7 +190,7 @@ async def _give_role(desk: Desk, call: Call) -> Told:
 
 
 async def _holders(desk: Desk, call: Call) -> Told:
-    roles = Roles(desk.foundation.mailroom)
+    roles = desk.foundation.roles
 
     def work(tx: Transaction) -> Holders:
         require(tx, call.actor, Permission.READ)

@@ -1,0 +1,136 @@
+"""What others change about an account is told to its owner as their own changes are, with a name.
+
+By the admin API, the console and the command line; the old address can take the account back.
+"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.admin_api.programs import Caller, caller, person
+from tests.authorization.endpoints.mailed.post import (
+    OTHER,
+    ada,
+    browser,
+    letters,
+    link_of,
+    may_sign_in,
+    only,
+    proven,
+    run,
+)
+from tests.authorization.endpoints.world import ADA, Service
+from tests.cli.running import valetkey
+from tests.cli.site import configure
+from valetkey.authorization.deeds.foundation import lay_foundation
+from valetkey.authorization.model.account.factors import Authenticator
+from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.pages.mail.message import write
+from valetkey.config.load import load
+from valetkey.kernel.runtime import SYSTEM
+
+_THIEF = "thief@evil.example"
+
+
+def text(letter: Letter) -> str:
+    """The email as it is read, in one line."""
+    return " ".join(write(letter, brand=Brand()).text.split())
+
+
+async def _change(program: Caller, said: dict[str, object]) -> None:
+    headers = {"if-match": "*"}
+    answer = await program.call("PATCH", f"/users/{ADA}", said, headers=headers)
+    assert answer.status == 200, answer.body
+
+
+async def _grace(it: Service) -> Caller:
+    """A program with an API token of Grace, an owner."""
+    await proven(it)
+    return await caller(it, uid=await person(it, "grace", Role.OWNER, 1002))
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_address_changed_by_a_program_is_told_and_taken_back(
+    tmp_path: Path, database_url: str, verified: bool
+) -> None:
+    async def story(it: Service) -> None:
+        program = await _grace(it)
+        await _change(program, {"email": _THIEF, "email_verified": verified})
+        letter = await only(it, LetterKind.EMAIL_CHANGED)
+        assert letter.to == "ada@example.com"
+        assert "a program with an API token of Grace" in text(letter)
+        await program.call("POST", f"/users/{ADA}/verify-email")
+        assert (await program.call("POST", f"/users/{ADA}/send-reset")).status == 200
+        reset = await only(it, LetterKind.PASSWORD_RESET)
+        assert "a program with an API token of Grace" in text(reset)
+        there = browser(it)
+        page = await there.get(link_of(reset))
+        assert (await there.submit(page, "change", new=OTHER)).status == 200
+        # Neither a second change nor a disabled account keeps the first address out.
+        await _change(program, {"email": "second@evil.example", "email_verified": True})
+        told = [each for each in await letters(it) if each.kind is LetterKind.EMAIL_CHANGED]
+        assert {each.to: each.values["link"] for each in told} == {
+            "ada@example.com": letter.values["link"],
+            _THIEF: "",
+        }
+        assert (await program.call("POST", f"/users/{ADA}/disable")).status == 200
+        here = browser(it)
+        assert (await here.submit(await here.get(link_of(letter)), "confirm")).status == 303
+        assert (await ada(it)).email == "ada@example.com"
+        assert (await program.call("POST", f"/users/{ADA}/enable")).status == 200
+        assert not await may_sign_in(it, OTHER)
+
+    run(tmp_path, story, database_url)
+
+
+def test_factors_role_and_verified_address_are_told_with_the_name_of_who_did_it(
+    tmp_path: Path,
+) -> None:
+    async def story(it: Service) -> None:
+        program = await _grace(it)
+        app = Authenticator("cr_app", ADA, "", it.clock.now)
+        assert await it.write(lambda tx: tx.credentials.add_authenticator(app, 0))
+        assert (await program.call("POST", f"/users/{ADA}/reset-factors")).status == 200
+        assert (await program.call("PUT", f"/users/{ADA}/role", {"role": "auditor"})).status == 200
+        await _change(program, {"email_verified": False})
+        assert (await program.call("POST", f"/users/{ADA}/verify-email")).status == 200
+        for kind in (
+            LetterKind.FACTORS_RESET,
+            LetterKind.ROLE_CHANGED,
+            LetterKind.EMAIL_VERIFIED,
+        ):
+            letter = await only(it, kind)
+            assert letter.to == "ada@example.com"
+            assert "a program with an API token of Grace" in text(letter), kind
+
+    run(tmp_path, story)
+
+
+def test_changes_at_the_command_line_are_told_as_the_operators(tmp_path: Path) -> None:
+    file = configure(tmp_path)
+    file.write_text(file.read_text() + '[mail]\ntransport = "mailbox"\n')
+    for arguments in (
+        ("create", "ada", "--email", "ada@example.com", "--generate-password"),
+        ("password", "ada", "--generate-password"),
+        ("change", "ada", "--email", "new@example.com"),
+    ):
+        done = valetkey("user", *arguments, here=tmp_path)
+        assert done.code == 0, done.err
+    told = {each.kind: each for each in asyncio.run(_kept(file))}
+    assert told.keys() == {LetterKind.PASSWORD_CHANGED, LetterKind.EMAIL_CHANGED}
+    assert {each.to for each in told.values()} == {"ada@example.com"}
+    assert all("the operators of" in text(each) for each in told.values())
+    assert "/account/email/undo?link=" in told[LetterKind.EMAIL_CHANGED].values["link"]
+
+
+async def _kept(file: Path) -> list[Letter]:
+    foundation = lay_foundation(load(file, {}), SYSTEM, {})
+    try:
+        kept = await foundation.store.read(lambda tx: tx.mails.kept(SYSTEM.now(), 99))
+        opened = [foundation.mailroom.open(mail) for mail in kept]
+        return [letter for letter in opened if letter is not None]
+    finally:
+        await foundation.store.engine.close()
