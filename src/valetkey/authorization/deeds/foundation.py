@@ -145,7 +145,7 @@ class Foundation:
 
     def accounts(self) -> AccountKeeper:
         """The keeper of people."""
-        return AccountKeeper(self.runtime.random, self.notices)
+        return AccountKeeper(self.runtime.random, self.notices, (self.settings.brand.name,))
 
     @property
     def notices(self) -> Notices:

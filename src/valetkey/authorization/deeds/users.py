@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 
 from valetkey.authorization.deeds.account.factors import reset_factors
 from valetkey.authorization.deeds.account.notices import Notices
+from valetkey.authorization.deeds.account.usernames import username_fault
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.admin.things.issued import end_issued
 from valetkey.authorization.deeds.person import claim_faults
@@ -68,6 +69,8 @@ class AccountKeeper:
     random: Callable[[int], bytes]
     #: Tells people what happened to their account; None where nobody is told.
     notices: Notices | None = None
+    #: Names beside the usual ones that no user may have: the brand's.
+    reserved: tuple[str, ...] = ()
 
     def register(
         self,
@@ -79,7 +82,7 @@ class AccountKeeper:
         password_hash: str | None = None,
     ) -> User | Faults:
         """The new account, or what is wrong with it. Without `uid` it gets one at random."""
-        if faults := record.faults():
+        if faults := (*record.faults(), *self._name_faults(record.username)):
             return faults
         if uid is not None and not 0 < uid <= LARGEST_UID:
             return (Fault("uid", f"a whole number from 1 to {LARGEST_UID}"),)
@@ -105,7 +108,9 @@ class AccountKeeper:
         self, tx: Transaction, user: User, record: UserRecord, now: Instant
     ) -> User | Faults:
         """The account as it is now, or what is wrong with the change."""
-        if faults := record.faults():
+        is_new = fold(record.username) != fold(user.username)
+        new_name = self._name_faults(record.username) if is_new else ()
+        if faults := (*record.faults(), *new_name):
             return faults
         verified = user.email_verified_at if record.email_verified else None
         if record.email_verified and (verified is None or record.email != user.email):
@@ -130,6 +135,10 @@ class AccountKeeper:
         elif self.notices is not None and "email_verified_at" in changed:
             self.notices.email_verified(tx, wanted, now)
         return wanted
+
+    def _name_faults(self, username: str) -> Faults:
+        detail = username_fault(username, self.reserved)
+        return (Fault("username", detail),) if detail else ()
 
     def verify_email(self, tx: Transaction, user: User, now: Instant) -> bool:
         """Mark the address as theirs, and tell it. False if it was."""

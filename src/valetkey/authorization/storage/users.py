@@ -59,6 +59,28 @@ class Users:
         )
         return None if row is None else user_of(row)
 
+    def find_by_username(self, username: str) -> User | None:
+        """The user with this username, however it is spelt."""
+        row = self.db.row(
+            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
+            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " FROM users WHERE username_key = :key",
+            key=fold(username),
+        )
+        return None if row is None else user_of(row)
+
+    def find_by_email(self, email: str) -> User | None:
+        """The user with this email address, however it is spelt."""
+        row = self.db.row(
+            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
+            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " FROM users WHERE email_key = :key",
+            key=fold(email),
+        )
+        return None if row is None else user_of(row)
+
     def page(self, after: int, limit: int) -> Sequence[User]:
         """At most `limit` users in the order of their uids, beginning after `after`."""
         rows = self.db.rows(

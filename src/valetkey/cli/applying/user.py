@@ -6,7 +6,7 @@ from typing import cast
 
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord, changed_names
 from valetkey.authorization.model.account.claims import Address, StandardClaims
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
 from valetkey.authorization.sign_in.password import hash_password, password_problem, prepare, verify
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
@@ -35,10 +35,7 @@ def find(tx: Transaction, wanted: Wanted) -> User | None:
     uid = cast("int | None", wanted.given.get("uid"))
     if uid is not None:
         return tx.users.find(Uid(uid)) if 0 < uid <= LARGEST_UID else None
-    found = tx.users.find_by_name(wanted.text("username"))
-    if found is None or fold(found.username) != fold(wanted.text("username")):
-        return None
-    return found
+    return tx.users.find_by_username(wanted.text("username"))
 
 
 def prepared(opened: Opened, wanted: Wanted, stored: str | None) -> WantedUser:

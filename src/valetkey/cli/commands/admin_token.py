@@ -12,7 +12,7 @@ from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.storage.administration.client_search import END
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register.keeper import done, the_user
+from valetkey.cli.register.keeper import done, found_user, the_same
 from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
@@ -68,9 +68,10 @@ def create(
         random, now = opened.runtime.random, opened.now
         fresh = FreshToken(fresh_id("at", random), fresh_secret(Prefix.API_TOKEN, random))
 
+        user = await found_user(opened, maker)
+
         def deed(tx: Transaction) -> ApiToken:
-            user = the_user(tx, maker)
-            wanted = WantedToken(name, permissions, days(lasts), user.uid)
+            wanted = WantedToken(name, permissions, days(lasts), the_same(tx, user).uid)
             key = opened.keyring.fingerprint_key
             return done(api_tokens.issue(tx, opened.operator, key, wanted, fresh, now))
 

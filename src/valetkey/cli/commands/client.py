@@ -21,12 +21,13 @@ from valetkey.cli.register.keeper import (
     confirm,
     done,
     every_client,
+    found_user,
     fresh_client_secret,
     refused,
     registrar,
     require_sector,
     the_client,
-    the_user,
+    the_same,
 )
 from valetkey.cli.register.metadata import metadata_options, with_options
 from valetkey.cli.register.store import Opened, with_store
@@ -291,8 +292,10 @@ def owner(client_id: str, user: str, config: Path | None) -> None:
     """
 
     async def work(opened: Opened) -> bool:
+        found = await found_user(opened, user)
+
         def deed(tx: Transaction) -> bool:
-            uid = the_user(tx, user).uid
+            uid = the_same(tx, found).uid
             return give_owner(tx, the_client(tx, client_id).id, uid, opened.now)
 
         return await opened.store.write(deed)

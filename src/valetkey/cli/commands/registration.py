@@ -10,7 +10,7 @@ from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register.keeper import the_client, the_user
+from valetkey.cli.register.keeper import found_user, the_client, the_same
 from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.sections.portal import Registrants
@@ -162,8 +162,10 @@ def developer(user: str, off: bool, config: Path | None) -> None:
         links = Links(foundation.issuer, foundation.keyring, foundation.runtime.random)
         desk = PeopleDesk(foundation.accounts(), foundation.removal, links)
 
+        found = await found_user(opened, user)
+
         def deed(tx: Transaction) -> bool:
-            uid = the_user(tx, user).uid
+            uid = the_same(tx, found).uid
             return desk.let_register(tx, opened.operator, uid, opened.now, on=not off)
 
         return await opened.store.write(deed)

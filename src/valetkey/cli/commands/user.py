@@ -17,7 +17,9 @@ from valetkey.cli.register.keeper import (
     confirm,
     done,
     every_user,
+    found_user,
     refused,
+    the_same,
     the_user,
 )
 from valetkey.cli.register.moments import shown
@@ -137,7 +139,7 @@ def list_(config: Path | None, as_json: bool) -> None:
 def show(user: str, config: Path | None, as_json: bool) -> None:
     """Everything that an account says about its person.
 
-    USER is a username, an e-mail address or a uid.
+    USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone.
 
     Example: valetkey user show ada
     """
@@ -184,10 +186,10 @@ def change(
     """
 
     async def work(opened: Opened) -> tuple[User, User]:
-        keeper = account_keeper(opened)
+        keeper, meant = account_keeper(opened), await found_user(opened, user)
 
         def deed(tx: Transaction) -> tuple[User, User]:
-            found = tx.users.find_to_change(the_user(tx, user).uid) or the_user(tx, user)
+            found = the_same(tx, meant)
             verified = found.email_verified_at is not None
             record = UserRecord(
                 found.username if username is None else username,
@@ -216,15 +218,16 @@ def change(
 def disable(user: str, yes: bool, config: Path | None) -> None:
     """Switch an account off: its sessions and everything it allowed end within seconds.
 
-    USER is a username, an e-mail address or a uid.
+    USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone.
 
     Example: valetkey user disable ada
     """
     settings = options.settings_of(config)
 
     async def look(opened: Opened) -> tuple[User, int]:
+        found = await found_user(opened, user)
+
         def work(tx: Transaction) -> tuple[User, int]:
-            found = the_user(tx, user)
             return found, len(tx.grants.live_of_user(found.uid, opened.now))
 
         return await opened.store.scan(work)
@@ -232,7 +235,7 @@ def disable(user: str, yes: bool, config: Path | None) -> None:
     async def work(opened: Opened) -> bool:
         keeper = account_keeper(opened)
         return await opened.store.write(
-            lambda tx: keeper.disable(tx, the_user(tx, user), opened.now)
+            lambda tx: keeper.disable(tx, the_same(tx, found), opened.now)
         )
 
     found, grants = with_store(settings, look)
@@ -252,21 +255,22 @@ def take_factors(user: str, yes: bool, config: Path | None) -> None:
     """Take passkeys, authenticator app and recovery codes from an account.
 
     For somebody who lost their devices. Their password lets them in again; it is worth asking
-    twice who is asking. USER is a username, an e-mail address or a uid.
+    twice who is asking. USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone.
 
     Example: valetkey user reset-factors ada
     """
     settings = options.settings_of(config)
 
     async def look(opened: Opened) -> User:
-        return await opened.store.read(lambda tx: the_user(tx, user))
+        return await found_user(opened, user)
 
     async def work(opened: Opened) -> bool:
         return await opened.store.write(
-            lambda tx: account_keeper(opened).reset_factors(tx, the_user(tx, user), opened.now)
+            lambda tx: account_keeper(opened).reset_factors(tx, the_same(tx, found), opened.now),
         )
 
-    name = with_store(settings, look).username
+    found = with_store(settings, look)
+    name = found.username
     question = f"Take all second factors from {name}? Then the password alone opens the account."
     confirm(question, yes=yes)
     if with_store(settings, work):
@@ -285,11 +289,10 @@ def enable(user: str, config: Path | None) -> None:
     """
 
     async def work(opened: Opened) -> tuple[User, bool]:
-        keeper = account_keeper(opened)
+        keeper, found = account_keeper(opened), await found_user(opened, user)
 
         def deed(tx: Transaction) -> tuple[User, bool]:
-            found = the_user(tx, user)
-            return found, keeper.enable(tx, found, opened.now)
+            return found, keeper.enable(tx, the_same(tx, found), opened.now)
 
         return await opened.store.write(deed)
 
@@ -311,10 +314,11 @@ def password(user: str, from_stdin: bool, generate: bool, config: Path | None) -
     chosen = passwords.obtain(from_stdin=from_stdin, generate=generate)
 
     async def work(opened: Opened) -> User:
-        keeper, data = account_keeper(opened), passwords.hashed(opened, chosen)
+        keeper, meant = account_keeper(opened), await found_user(opened, user)
+        data = passwords.hashed(opened, chosen)
 
         def deed(tx: Transaction) -> User:
-            found = the_user(tx, user)
+            found = the_same(tx, meant)
             keeper.set_password(tx, found, data, opened.now)
             return found
 

@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.deeds.account.usernames import username_fault
+from valetkey.authorization.deeds.admin.resolve import summary
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, GrantTypeName
 from valetkey.authorization.model.server.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.storage.register.clients import QuerySighting
@@ -20,6 +23,9 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import same
 from valetkey.kernel.url import answer_parameters
+
+_PAGE = 500
+_MOST_NAMED = 20
 
 
 async def register(settings: Settings) -> AsyncIterator[Finding]:
@@ -53,7 +59,26 @@ async def _examine(opened: Opened) -> list[Finding]:
     found += await _credential(opened)
     sighted = await opened.store.scan(_with_sightings)
     found += [finding for client, seen in sighted for finding in _client(client, seen)]
-    return found
+    return found + await _usernames(opened)
+
+
+async def _usernames(opened: Opened) -> list[Finding]:
+    """Users whose names could be taken for a uid, an id or the operator; they keep working."""
+    brand, last, found = (opened.settings.brand.name,), 0, list[User]()
+    while users := await opened.store.scan(lambda tx, last=last: tx.users.page(last, _PAGE)):  # type: ignore[misc]
+        last = users[-1].uid
+        # A deleted account has no address.
+        found += [each for each in users if each.email and username_fault(each.username, brand)]
+        if len(found) >= _MOST_NAMED:
+            break
+    return [
+        mind(
+            f"user {summary(user)}",
+            f"this username could not be given today: {username_fault(user.username, brand)}",
+            f"Another: valetkey user change uid:{user.uid} --username NAME",
+        )
+        for user in found[:_MOST_NAMED]
+    ]
 
 
 def _signing_keys(

@@ -6,10 +6,11 @@ from typing import TypeVar, cast
 
 import click
 
+from valetkey.authorization.deeds.admin.resolve import summary, users_meant
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.sectors import Sectors
 from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
 from valetkey.authorization.storage.transaction import Transaction
@@ -64,14 +65,34 @@ def refused(faults: Iterable[Fault]) -> Mistake:
     return Mistake(f"{len(lines)} things are to be mended:" + "".join(f"\n  {x}" for x in lines))
 
 
+async def found_user(opened: Opened, name: str) -> User:
+    """The account that is meant, after saying which one it is.
+
+    `name` is `uid:1002`, `name:ada`, `email:ada@example.com` or a bare word. Raises Mistake if
+    there is none, or if a bare word could be several accounts.
+    """
+    user = await opened.store.read(lambda tx: the_user(tx, name))
+    say.note(f"Account: {summary(user)}")
+    return user
+
+
 def the_user(tx: Transaction, name: str) -> User:
-    """The account of this username, e-mail address or uid. Raises Mistake if there is none."""
-    found = tx.users.find_by_name(name)
-    if found is None and name.isascii() and name.isdigit() and int(name) <= LARGEST_UID:
-        found = tx.users.find(Uid(int(name)))
-    if found is None or tx.account_removals.is_done(found.uid):
+    """The account that is meant, without a word. Raises Mistake as `found_user` does."""
+    found = users_meant(tx, name)
+    if len(found) > 1:
+        lines = "".join(f"\n  {summary(user)}" for user in found)
+        raise Mistake(f"{name!r} could be {len(found)} accounts; say which:{lines}")
+    if not found:
         raise Mistake(f"there is no account {name!r}; see: valetkey user list")
-    return found
+    return found[0]
+
+
+def the_same(tx: Transaction, user: User) -> User:
+    """The account that was shown, as it will still be when this transaction changes it."""
+    held = tx.users.find_to_change(user.uid)
+    if held is None or tx.account_removals.is_done(user.uid):
+        raise Mistake(f"{user.username!r} was deleted meanwhile")
+    return held
 
 
 def the_client(tx: Transaction, client_id: str) -> Client:

@@ -11,7 +11,7 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import people
-from valetkey.cli.register.keeper import the_user
+from valetkey.cli.register.keeper import found_user, the_same
 from valetkey.cli.register.store import Opened, with_store
 
 
@@ -23,18 +23,18 @@ from valetkey.cli.register.store import Opened, with_store
 def give(user: str, role: str, config: Path | None, as_json: bool) -> None:
     """Give an account a role in running this server, or take it with `none`.
 
-    USER is a username, an e-mail address or a uid. An owner may do everything; an administrator
-    everything but roles; support reads, and helps people back into their accounts; an auditor
-    reads.
+    USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone. An owner may
+    do everything; an administrator everything but roles; support reads, and helps people back
+    into their accounts; an auditor reads.
 
     Example: valetkey user role ada administrator
     """
 
     async def work(opened: Opened) -> tuple[User, bool]:
         keeper, wanted = opened.foundation.roles, None if role == "none" else Role(role)
+        found = await found_user(opened, user)
 
         def deed(tx: Transaction) -> tuple[User, bool]:
-            found = the_user(tx, user)
             return found, keeper.change(tx, opened.operator, found.uid, wanted, opened.now)
 
         return await opened.store.write(deed)
@@ -87,15 +87,16 @@ def list_(config: Path | None, as_json: bool) -> None:
 def sign_out(user: str, config: Path | None, as_json: bool) -> None:
     """Sign somebody out everywhere; what was to end with their sessions ends.
 
-    USER is a username, an e-mail address or a uid.
+    USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone.
 
     Example: valetkey user sign-out ada
     """
 
     async def work(opened: Opened) -> tuple[User, int]:
+        found = await found_user(opened, user)
+
         def deed(tx: Transaction) -> tuple[User, int]:
-            found = the_user(tx, user)
-            return found, sign_out_everywhere(tx, found, opened.now)
+            return found, sign_out_everywhere(tx, the_same(tx, found), opened.now)
 
         return await opened.store.write(deed)
 

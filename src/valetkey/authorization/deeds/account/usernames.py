@@ -1,22 +1,57 @@
-"""User names that people choose themselves: none that reads like another's, or like this server's.
-
-Whoever runs the server may give any name: scripts other than the Latin one, too.
-"""
+"""Which usernames may be given: none that reads like a uid, an address, an id or the operator."""
 
 import re
 from collections.abc import Iterable
 
 from valetkey.authorization.model.account.user import fold
-from valetkey.authorization.protocol.register.names import RESERVED
+from valetkey.authorization.protocol.register.names import RESERVED, name_fault
 
 _CHOOSABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)
+_ID = re.compile(r"(?:[a-z]{2,8}|vk_[a-z]{2,4})_[a-z0-9_-]{16,}", re.ASCII)
+"""The shape of the ids and secrets that this server makes, in small letters."""
+
+_OPERATORS = (
+    *("abuse", "admin", "admins", "anonymous", "api", "apply", "cli", "everybody", "everyone"),
+    *("help", "helpdesk", "hostmaster", "info", "mailer-daemon", "me", "moderator", "nobody"),
+    *("noreply", "null", "oauth", "operator", "operators", "owner", "postmaster", "root", "self"),
+    *("server", "service", "staff", "superuser", "sysadmin", "sysop", "undefined", "unknown"),
+    *("user", "users", "webmaster", "www"),
+)
+"""Words by which people, or programs, would take a user for somebody else than a user."""
+
+_DIGITS = str.maketrans("0135!|$", "olesils")
+"""Digits and signs that stand for letters: `adm1n`, `r00t`."""
 
 
 def is_choosable(username: str) -> bool:
     """Whether it is made of 3 to 40 letters and digits that nobody takes for others."""
-    return _CHOOSABLE.fullmatch(username) is not None
+    return _CHOOSABLE.fullmatch(username) is not None and not _reads_like_an_id(fold(username))
 
 
 def is_reserved(username: str, more: Iterable[str] = ()) -> bool:
-    """Whether people would take its bearer for this server, or for one of `more`."""
-    return fold(username) in {fold(word) for word in (*RESERVED, *more)}
+    """Whether people would take its user for this server, who runs it, or one of `more`."""
+    return _bare(username) in {_bare(word) for word in (*RESERVED, *_OPERATORS, *more)}
+
+
+def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
+    """Why nobody may get this username, whoever gives it; "" if it may be given.
+
+    Users who have such a name keep it: only a new name is judged.
+    """
+    folded = fold(username)
+    if _reads_like_an_id(folded):
+        return "with a letter in it, without a colon, and not like an id of this server"
+    if is_reserved(username, reserved):
+        return "another one: this name would make people think of who runs this server"
+    return name_fault(username, ())
+
+
+def _reads_like_an_id(folded: str) -> bool:
+    has_letter = any(letter.isalpha() for letter in folded)
+    return not has_letter or bool(set(folded) & set(":@")) or _ID.fullmatch(folded) is not None
+
+
+def _bare(text: str) -> str:
+    # l and i are one letter here: they look alike, and 1 stands for either.
+    plain = fold(text).translate(_DIGITS).replace("i", "l")
+    return "".join(letter for letter in plain if letter.isalnum())

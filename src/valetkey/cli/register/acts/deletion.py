@@ -7,7 +7,7 @@ import click
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register.keeper import confirm, the_user
+from valetkey.cli.register.keeper import confirm, found_user, the_same
 from valetkey.cli.register.store import Opened, with_store
 
 
@@ -18,16 +18,18 @@ from valetkey.cli.register.store import Opened, with_store
 def delete(user: str, yes: bool, config: Path | None) -> None:
     """Delete an account at once and for good, with all that is known of its person.
 
-    USER is a username, an e-mail address or a uid. Its number is never given again; its names can
-    be taken by others. Apps that nobody else owns stay, without an owner.
+    USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone. Its number is
+    never given again; its names can be taken by others. Apps that nobody else owns stay,
+    without an owner.
 
     Example: valetkey user delete ada
     """
     settings = options.settings_of(config)
 
     async def look(opened: Opened) -> tuple[User, int, list[str]]:
+        found = await found_user(opened, user)
+
         def work(tx: Transaction) -> tuple[User, int, list[str]]:
-            found = the_user(tx, user)
             apps = [app.id for app in opened.foundation.removal.hindrances(tx, found)]
             return found, len(tx.grants.live_of_user(found.uid, opened.now)), apps
 
@@ -37,7 +39,7 @@ def delete(user: str, yes: bool, config: Path | None) -> None:
         removal = opened.foundation.removal
 
         def deed(tx: Transaction) -> bool:
-            return removal.remove(tx, the_user(tx, user), opened.now)
+            return removal.remove(tx, the_same(tx, found), opened.now)
 
         return await opened.store.write(deed)
 

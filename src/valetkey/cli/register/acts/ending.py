@@ -8,7 +8,7 @@ from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register.keeper import the_client, the_user
+from valetkey.cli.register.keeper import found_user, the_client, the_same
 from valetkey.cli.register.store import Opened, with_store
 
 
@@ -30,10 +30,11 @@ def end_app(user: str, client_id: str, config: Path | None) -> None:
 
     async def work(opened: Opened) -> bool:
         desk, by = _desk(opened), opened.operator
+        found = await found_user(opened, user)
 
         def deed(tx: Transaction) -> bool:
-            uid, client = the_user(tx, user).uid, the_client(tx, client_id)
-            return desk.end_app(tx, by, uid, client.id, opened.now)
+            held, client = the_same(tx, found), the_client(tx, client_id)
+            return desk.end_app(tx, by, held.uid, client.id, opened.now)
 
         return await opened.store.write(deed)
 

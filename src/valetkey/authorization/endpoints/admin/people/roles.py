@@ -1,8 +1,10 @@
 """/admin/roles: who has which role, and giving one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.admin.permissions import Permission, powers_of, require
+from valetkey.authorization.deeds.admin.resolve import users_meant
 from valetkey.authorization.deeds.admin.roles import Holder, Roles
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit
@@ -11,7 +13,7 @@ from valetkey.authorization.endpoints.admin.people.users import line_of
 from valetkey.authorization.endpoints.admin.visit import actor_of, administered, administered_form
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.admin.people.roles import HolderLine, RolesPage
 from valetkey.authorization.pages.admin.people.user import Act
 from valetkey.authorization.pages.admin.people.users import ROLE_WORDS
@@ -39,7 +41,7 @@ class RolesEndpoint:
         return await self._page(request, seen)
 
     async def post(self, request: Request) -> Response:
-        """Give somebody one."""
+        """Find who is meant, and ask on their page."""
         found = await administered_form(self.site, request, Permission.ROLES, opaque=("person",))
         if isinstance(found, Response):
             return found
@@ -52,22 +54,25 @@ class RolesEndpoint:
             raise Refused(
                 Refusal(ErrorCode.INVALID_REQUEST, "choose one of the roles", "admin.role")
             )
-        actor, now = actor_of(seen), request.at
+        actor = actor_of(seen)
 
-        def work(tx: Transaction) -> User | None:
+        def work(tx: Transaction) -> Sequence[User]:
             require(tx, actor, Permission.ROLES)
-            user = _named(tx, name)
-            if user is not None:
-                self.roles.change(tx, actor, user.uid, Role(role), now)
-            return user
+            return users_meant(tx, name)
 
-        user = await self.site.store.write(work, done_by=actor.done_by)
-        if user is None:
-            return await self._page(request, seen, name, role)
-        return self.site.goes_to(f"{user_address(user.uid)}?done={Act.ROLE}")
+        meant = await self.site.store.read(work)
+        if len(meant) != 1:
+            return await self._page(request, seen, name, role, meant)
+        # Nothing is given yet: the next page shows whom the role is for, and asks.
+        return self.site.goes_to(f"{user_address(meant[0].uid)}/{Act.ROLE}?role={role}")
 
     async def _page(
-        self, request: Request, seen: Visit, unknown: str | None = None, chosen: str = ""
+        self,
+        request: Request,
+        seen: Visit,
+        unknown: str | None = None,
+        chosen: str = "",
+        several: Sequence[User] = (),
     ) -> Response:
         actor, me = actor_of(seen), seen.signed_in.user
         gives = powers_of(me.role).allow(Permission.ROLES)
@@ -85,7 +90,8 @@ class RolesEndpoint:
             roles=tuple((role.value, ROLE_WORDS[role]) for role in Role),
             person=unknown or "",
             chosen=chosen or Role.AUDITOR.value,
-            unknown=unknown is not None,
+            unknown=unknown is not None and not several,
+            several=tuple(line_of(user, request.at) for user in several),
         )
         status = 200 if unknown is None else _BAD_REQUEST
         return self.site.page(request, page, status, user=me, headers=seen.headers)
@@ -95,13 +101,3 @@ def _line(holder: Holder, me: User, now: Instant, *, gives: bool) -> HolderLine:
     user = holder.user
     url = f"{user_address(user.uid)}/{Act.ROLE}" if gives else ""
     return HolderLine(line_of(user, now), holder.protected, url, me=user.uid == me.uid)
-
-
-def _named(tx: Transaction, name: str) -> User | None:
-    # A name that no database stores is nobody's.
-    if not name or not name.isprintable():
-        return None
-    found = tx.users.find_by_name(name)
-    if found is None and name.isascii() and name.isdigit() and 0 < int(name) <= LARGEST_UID:
-        found = tx.users.find(Uid(int(name)))
-    return found

@@ -124,7 +124,8 @@ class UserEndpoint:
         if rule.steps_up and (asked := await stepped_up(self.site, request, seen)) is not None:
             return asked
         uid, actor, now = _uid(request), actor_of(seen), request.at
-        app_id = read_query(request.query).get("app") or ""
+        query = read_query(request.query)
+        app_id, role = query.get("app") or "", query.get("role") or ""
 
         def work(tx: Transaction) -> ActPage:
             user = tx.users.find(uid)
@@ -132,6 +133,8 @@ class UserEndpoint:
                 raise nothing_here()
             require(tx, actor, rule.permission, user)
             page = _question(act, user, seen, now, connected_apps(tx, uid, now), app_id)
+            if act is Act.ROLE and role in set(Role):
+                page = replace(page, chosen=role)
             return replace(
                 page,
                 sessions=len(tx.sessions.live_of(uid, now)),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.deeds.admin.resolve import users_meant
 from valetkey.authorization.deeds.admin.things import events
 from valetkey.authorization.deeds.admin.things.events import begin_export
 from valetkey.authorization.endpoints.account.step_up import stepped_up
@@ -170,8 +171,8 @@ def _uid(tx: Transaction, text: str) -> int | None:
     # Who is deleted has a uid still, and events under it.
     if _UID.fullmatch(text) and int(text) <= LARGEST_UID:
         return int(text)
-    user = tx.users.find_by_name(text)
-    return None if user is None else user.uid
+    found = users_meant(tx, text)
+    return found[0].uid if len(found) == 1 else None
 
 
 def _day(text: str) -> Instant | None:

@@ -36,3 +36,5 @@ class RolesPage:
     person: str = ""
     chosen: str = ""
     unknown: bool = False
+    #: Whom it could mean, where these are several.
+    several: tuple[PersonLine, ...] = ()
