@@ -8,8 +8,9 @@ from tests.authorization.endpoints.account.security.factors import (
     code,
     with_app,
 )
-from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
+from valetkey.authorization.sign_in.factors.totp import PERIOD
 from valetkey.kernel.moment import days, minutes
 from valetkey.kernel.scope import Scope
 
@@ -45,6 +46,24 @@ def test_it_is_not_asked_again_for_thirty_days(database_url: str) -> None:
         assert await is_asked(it, it.browser())
 
     run(database_url, story)
+
+
+def test_password_in_a_remembered_device_is_not_enough_for_what_matters(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        browser = await remembered(it, key)
+        assert not await is_asked(it, browser)
+        place = "/account/security/recovery-codes"
+        assert (await browser.get(place)).location == f"/account/confirm?to={place}"
+        page = await browser.get("/account/confirm", to=place)
+        assert (await browser.submit(page, "with-code", code="", password=PASSWORD)).status == 401
+        assert (await browser.get(place)).location == f"/account/confirm?to={place}"
+        it.clock.forward(PERIOD)
+        done = await browser.submit(page, "with-code", code=code(it, key))
+        assert done.location == place
+        assert (await browser.get(place)).status == 200
+
+    run(sqlite_url, story)
 
 
 def test_lg_17_an_old_cookie_that_comes_back_ends_all_that_it_let_in(database_url: str) -> None:

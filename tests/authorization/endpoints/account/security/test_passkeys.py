@@ -201,3 +201,24 @@ def test_mf_11_of_many_with_one_answer_one_is_let_in(database_url: str, many: in
         assert statuses.count(303) == 1
 
     run(database_url, story)
+
+
+def test_challenge_made_for_another_account_in_the_same_browser_proves_nothing(
+    sqlite_url: str,
+) -> None:
+    async def story(it: World) -> None:
+        browser, _ = await with_passkey(it)
+        for_alice = await browser.get("/account/confirm")
+        for name in ("__Host-session", "__Host-browser-state"):
+            browser.cookies.pop(name, None)
+        page = await browser.get("/oauth/sign-in")
+        await browser.submit(page, "sign-in", username="bob", password=PASSWORD)
+        device = SoftAuthenticator()
+        page = await browser.get("/account/security/passkeys/new")
+        await browser.submit(page, "add", name="Bobs", credential=device.create(options(page)))
+        for_bob = await browser.get("/account/confirm")
+        for asked, status in ((for_alice, 401), (for_bob, 303)):
+            answer = device.get(options(asked))
+            assert (await browser.submit(for_bob, "passkey", credential=answer)).status == status
+
+    run(sqlite_url, story)
