@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.people.administration.doors import Door, Need, concrete, door_of
+from tests.attacks.people.administration.doors import (
+    PROGRAM_NEEDS,
+    Door,
+    Need,
+    concrete,
+    door_of,
+)
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Service, run
 from valetkey.authorization.deeds.admin.permissions import (
@@ -243,7 +249,9 @@ def test_ad_09_the_admin_api_needs_a_token_with_the_permission_of_each_operation
         documented = {f"{PREFIX}{each.path}" for each in OPERATIONS}
         served = {path for path, _, _ in _programs(it)}
         assert served == documented
+        assert {f"{each.method} {each.path}" for each in OPERATIONS} == PROGRAM_NEEDS.keys()
         for operation in OPERATIONS:
+            needed = PROGRAM_NEEDS[f"{operation.method} {operation.path}"]
             path = concrete(f"{PREFIX}{operation.path}", Door(Need.PROGRAM))
             body = b"{}" if operation.takes else b""
             for name in ("stranger", "owner"):
@@ -255,7 +263,7 @@ def test_ad_09_the_admin_api_needs_a_token_with_the_permission_of_each_operation
                 path,
                 body,
                 content_type="application/json" if body else "",
-                authorization=f"Bearer {tokens[operation.permission.value]}",
+                authorization=f"Bearer {tokens[needed.value]}",
             )
             assert said.status == 403, (operation.id, said.body)
 
