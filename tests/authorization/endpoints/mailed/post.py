@@ -11,6 +11,7 @@ from tests.authorization.endpoints.world import ADA, Service, service
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings, MailTransport
@@ -64,7 +65,7 @@ async def proven(it: Service) -> None:
         assert user is not None
         assert isinstance(it.foundation.accounts().change(tx, user, record, it.clock.now), User)
 
-    await it.write(work)
+    await it.foundation.store.write(work, done_by=by_user(ADA))
 
 
 async def signed_in(it: Service, word: str = WORD, name: str = "ada") -> Browser:
