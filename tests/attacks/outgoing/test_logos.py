@@ -62,8 +62,8 @@ class World:
         )
         self.servers.register_client(metadata, client_id, f"secret of {client_id}" + "x" * 20)
 
-    def self_registered(self, logo: str) -> str:
-        said = {"redirect_uris": [CALLBACK], "client_name": "Stranger", "logo_uri": logo}
+    def self_registered(self, name: str, logo: str) -> str:
+        said = {"redirect_uris": [CALLBACK], "client_name": name, "logo_uri": logo}
         answer = requests.post(f"{self.servers.auth_url}/oauth/register", json=said, timeout=30)
         assert answer.status_code == 201, answer.text
         return str(json.loads(answer.text)["client_id"])
@@ -163,7 +163,7 @@ def test_operators_app_shows_a_copy_and_before_sign_in_only_once_verified(world:
 
 @pytest.mark.parametrize("way", ["verify", "adopt"])
 def test_self_registered_app_has_its_initial_and_is_not_asked(world: World, way: str) -> None:
-    client_id = world.self_registered(f"{world.images.url}/blue.png?{way}")
+    client_id = world.self_registered(f"App to {way}", f"{world.images.url}/blue.png?{way}")
     # Fetched in order: when this one is there, the other was looked at.
     world.app(f"after-{way}", f"{world.images.url}/red.png")
     world.settled(f"after-{way}")
