@@ -13,7 +13,8 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.running import PROGRAM, clean_environment
-from valetkey.cli.demo.site import PASSWORD, USERNAME
+from valetkey.cli.demo.site import OWNER, OWNER_PASSWORD, PASSWORD, PRINTER, USERNAME
+from valetkey.testing.person import Person
 
 
 @contextmanager
@@ -84,7 +85,7 @@ def test_a_stopped_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Sig
 
 def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> None:
     with demo(tmp_path) as (_, screen):
-        assert len(screen.splitlines()) <= 24
+        assert len(screen.splitlines()) <= 25
         assert USERNAME in screen
         assert PASSWORD in screen
         assert "/token?grant_type=client_credentials&client_id=printer" in screen
@@ -94,6 +95,37 @@ def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> 
         assert '"From a terminal"' in answers[2]
         app = re.findall(r"open +(\S+)", screen)[0]
         assert "Connect your notes" in urlopen(app, timeout=60).read().decode()
+
+
+def test_ada_has_an_app_with_a_week_of_usage_and_the_owner_can_sign_in(tmp_path: Path) -> None:
+    with demo(tmp_path) as (_, screen):
+        portal = re.findall(r"developers +(\S+)", screen)[0]
+        ada = Person(portal)
+        page = ada.sign_in(ada.open(portal), USERNAME, PASSWORD)
+        assert "Notes Printer" in page.text
+        app = f"{portal}/apps/{PRINTER}"
+        usage = ada.open(f"{app}/usage").text
+        assert "refresh_token" in usage
+        assert "282" in usage  # what was refreshed in the seven days before
+        failures = ada.open(f"{app}/failures")
+        assert "redirect_uri is not registered for this app" in failures.text
+        reference = re.findall(r"/failures/(VK-[0-9A-Z-]+)", failures.body)[-1]
+        assert ada.open(f"{app}/failures/{reference}").status == 200
+        assert "The app does not use PKCE" in ada.open(f"{app}/health").text
+        home = re.findall(r"owner +(\S+)", screen)[0]
+        assert OWNER in screen
+        assert OWNER_PASSWORD in screen
+        grace = Person(home)
+        page = grace.sign_in(grace.open(home), OWNER, OWNER_PASSWORD)
+        assert (page.status, page.url) == (200, home)
+        # The command of the screen is about this demo's keyring, wherever it is typed.
+        configuration = re.findall(r"commands +(valetkey .*? --config \S+)", screen)[0]
+        assert str(tmp_path) in configuration
+        # A link that cannot work says so, and advises nothing that makes another keyring.
+        over = grace.open(f"{home}/owner?link=old")
+        assert over.status == 404
+        assert "has an owner" in over.text
+        assert "valetkey owner" not in over.text
 
 
 def commands(screen: str) -> list[str]:

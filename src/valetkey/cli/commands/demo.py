@@ -16,6 +16,7 @@ from valetkey.kernel.refusal import Mistake
 
 @click.command()
 @click.option("--walk", is_flag=True, help="Tell the whole story over real HTTP, then stop.")
+@click.option("--verbose", is_flag=True, help="With --walk: show every exchange in full.")
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
@@ -23,19 +24,21 @@ from valetkey.kernel.refusal import Mistake
     help="Keep everything in this folder, and go on with it the next time.",
 )
 @options.as_json
-def command(walk: bool, keep: Path | None, as_json: bool) -> int:
+def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
     """Both servers, an example app and a user with notes, to look at. Needs nothing.
 
     Everything lives on loopback, in a temporary folder that goes when you press Ctrl-C. The ports
     are 8400, 8401 and 8402, or free ones where these are taken.
 
-    With --walk it plays user and apps itself, shows every exchange and checks every answer. Exit
-    code 0 if all of them were right, else 1.
+    With --walk it plays user and apps itself and checks every answer, one line per chapter; with
+    --verbose it shows every exchange. Exit code 0 if all of them were right, else 1.
 
     Example: valetkey demo --walk
     """
     if as_json and not walk:
         raise Mistake("--json goes with --walk")
+    if verbose and not walk:
+        raise Mistake("--verbose goes with --walk")
     if sys.stderr.isatty():
         say.note(say.faint("Starting two servers and an app …"))
     context = click.get_current_context()
@@ -44,7 +47,7 @@ def command(walk: bool, keep: Path | None, as_json: bool) -> int:
         # In a thread of its own, which must know what this one knows about colour.
         with context.scope(cleanup=False):
             if walk:
-                return tell(running, as_json=as_json)
+                return tell(running, as_json=as_json, verbose=verbose)
             return screen.stay(running, kept=keep is not None)
 
     try:

@@ -1,9 +1,9 @@
-"""Ada's notes: written through the API, with a token that may write, as anybody would."""
+"""Ada's notes, written through the API, and requests of her app that the server refuses."""
 
 from dataclasses import dataclass
 from typing import cast
 
-from valetkey.cli.demo.site import DESK, PASSWORD, USERNAME, Site
+from valetkey.cli.demo.site import DESK, PASSWORD, PRINTER, USERNAME, Site
 from valetkey.cli.demo.wire import Exchange, Unanswered, Wire, basic, bearer
 
 _NOTES = (
@@ -47,10 +47,29 @@ def seed(site: Site) -> Seeded:
     found = len(cast("list[object]", listed.json.get("items", [])))
     if found:
         return Seeded(found, token)
+    _fail(site, wire)
     for title, text in _NOTES:
         document = {"title": title, "text": text}
         _good(wire.send("POST", url, document=document, headers=bearer(token)), 201)
     return Seeded(len(_NOTES), token)
+
+
+def _fail(site: Site, wire: Wire) -> None:
+    """Send two wrong requests as Notes Printer; its team reads why they were refused."""
+    asked = {
+        "response_type": "code",
+        "client_id": PRINTER,
+        "redirect_uri": f"{site.callback}/",
+        "scope": "notes:read",
+    }
+    wire.send("GET", f"{site.auth_url}/oauth/authorize", query=asked)
+    form = {
+        "grant_type": "authorization_code",
+        "code": "an-old-code",
+        "redirect_uri": site.callback,
+    }
+    header = basic(PRINTER, site.secret(PRINTER))
+    wire.send("POST", f"{site.auth_url}/oauth/token", form=form, headers=header)
 
 
 def _good(answer: Exchange, status: int) -> Exchange:

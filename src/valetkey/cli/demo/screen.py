@@ -1,20 +1,30 @@
 """The one screen of a demo that stays: what to open, whom to sign in as, what to paste."""
 
+import shlex
+
 from valetkey.cli import say
 from valetkey.cli.demo import notes
 from valetkey.cli.demo.running import Running
-from valetkey.cli.demo.site import NAME, PASSWORD, PRINTER, USERNAME, Site, owner_link
+from valetkey.cli.demo.site import (
+    NAME,
+    OWNER,
+    OWNER_PASSWORD,
+    PASSWORD,
+    PRINTER,
+    USERNAME,
+    Site,
+)
 
 
 def stay(running: Running, *, kept: bool) -> int:
     """Show the screen, and wait until somebody stops the demo."""
     site = running.site
-    show(site, notes.seed(site).token, owner_link(site), kept=kept)
+    show(site, notes.seed(site).token, kept=kept)
     running.stopping.wait()
     return 0
 
 
-def show(site: Site, token: str, owner: str, *, kept: bool) -> None:
+def show(site: Site, token: str, *, kept: bool) -> None:
     """Everything that somebody needs who has never been here."""
     say.line(say.strong("Valetkey is running, with an app that wants to read Ada's notes."))
     say.line()
@@ -28,11 +38,16 @@ def show(site: Site, token: str, owner: str, *, kept: bool) -> None:
     _field(
         "developers",
         say.strong(f"{site.auth_url}/developer"),
-        "register an app, try it, see why it fails",
+        "Notes Printer is Ada's: usage, failed requests, health",
     )
     _field("mail", say.strong(site.mailbox), "letters that a demo does not send")
-    if owner:
-        _field("run it", say.strong(owner), "become the owner, once")
+    _field(
+        "owner",
+        say.strong(f"{site.auth_url}/admin"),
+        f"sign in as {OWNER}, whose password is: {OWNER_PASSWORD}",
+    )
+    configuration = shlex.quote(str(site.configuration.absolute()))
+    _field("commands", f"valetkey doctor --config {configuration}", "and all others alike")
     say.line()
     say.line(say.strong("Paste these"))
     secret = f"client_id={PRINTER}&client_secret={site.secret(PRINTER)}"

@@ -1,17 +1,17 @@
-"""The demo's site: its folder, its addresses, the person and the apps that live in it."""
+"""The demo's site: its folder, its addresses, the users and the apps that live in it."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from valetkey.authorization.deeds.admin.owner import fresh_link, issue_link
 from valetkey.cli.applying.file import read_site
 from valetkey.cli.applying.plan import carry_out, prepare
+from valetkey.cli.demo.week import begin
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.load import load
 from valetkey.config.settings import Settings
-from valetkey.kernel.refusal import Mistake, Refused
+from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 
@@ -20,6 +20,11 @@ USERNAME = "ada"
 NAME = "Ada Lovelace"
 EMAIL = "ada@example.com"
 PASSWORD = "correct horse battery staple"
+
+OWNER_UID = 1002
+OWNER = "grace"
+OWNER_PASSWORD = "a compiler for everybody"
+"""The owner of the demo's server, who can sign in from the start."""
 
 PRINTER = "printer"
 DESK = "desk"
@@ -103,25 +108,9 @@ def furnish(site: Site) -> None:
 
     async def work(opened: Opened) -> None:
         await carry_out(opened, await prepare(opened, content, wanted, lambda _: None))
+        await opened.store.write(lambda tx: begin(tx, opened.now))
 
     with_store(site.settings, work, begins=True)
-
-
-def owner_link(site: Site) -> str:
-    """An address that makes whoever opens it an owner, once and within a quarter of an hour.
-
-    "" where a kept demo has one already.
-    """
-
-    async def work(opened: Opened) -> str:
-        link, key = fresh_link(opened.runtime.random), opened.keyring.fingerprint_key
-        try:
-            await opened.store.write(lambda tx: issue_link(tx, link, key, opened.now))
-        except Refused:
-            return ""
-        return f"{opened.foundation.issuer}/admin/owner?link={link.reveal()}"
-
-    return with_store(site.settings, work)
 
 
 def _write(file: Path, text: str) -> None:
@@ -146,15 +135,24 @@ def _configuration(site: Site) -> str:
 
 
 def _content(site: Site) -> str:
-    user: dict[str, object] = {
+    ada: dict[str, object] = {
         "uid": UID,
         "username": USERNAME,
         "email": EMAIL,
+        "email_verified": True,
         "name": NAME,
         "password": PASSWORD,
     }
+    owner: dict[str, object] = {
+        "uid": OWNER_UID,
+        "username": OWNER,
+        "email": "grace@example.com",
+        "email_verified": True,
+        "name": "Grace Hopper",
+        "password": OWNER_PASSWORD,
+    }
     clients = (_printer(site), _pocket(), _viewer(), _desk(site), _club(site))
-    tables = [("users", user), *(("clients", client) for client in clients)]
+    tables = [("users", ada), ("users", owner), *(("clients", client) for client in clients)]
     return "\n".join(
         line
         for kind, table in tables

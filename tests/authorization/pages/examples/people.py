@@ -197,6 +197,7 @@ def people_examples() -> Mapping[str, Page]:
         ),
         "admin_roles_none": RolesPage("/admin/roles", "csrf-value", (), gives=False, roles=_ROLES),
         "admin_owner": OWNER,
+        "admin_owner_there": replace(OWNER, over=True, has_owner=True),
         "admin_owner_wrong": replace(
             OWNER,
             new=NewOwner(

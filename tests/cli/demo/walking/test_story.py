@@ -21,7 +21,7 @@ def stop() -> None:
 def test_a_wrong_answer_ends_its_chapter_and_not_the_story(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    story = Story(stay)
+    story = Story(stay, verbose=True)
     reached: list[str] = []
     with story.chapter("One", "First.", "S1"):
         story.check("status", 500, 200)

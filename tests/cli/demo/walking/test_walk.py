@@ -26,7 +26,7 @@ GRANTS = (
 
 
 def test_the_walk_tells_every_chapter_and_finds_every_answer_right(tmp_path: Path) -> None:
-    ran = valetkey("demo", "--walk", here=tmp_path)
+    ran = valetkey("demo", "--walk", "--verbose", here=tmp_path)
     assert ran.code == 0, ran.out + ran.err
     assert ran.err == ""
     titles = re.findall(r"^ ?(\d+)\. ", ran.out, re.MULTILINE)
@@ -44,6 +44,14 @@ def test_the_walk_tells_every_chapter_and_finds_every_answer_right(tmp_path: Pat
     shows_no_secret(ran.out)
     assert "\x1b" not in ran.out
     assert max(len(line) for line in ran.out.splitlines()) <= 110
+
+
+def test_walk_prints_one_line_per_chapter(tmp_path: Path) -> None:
+    ran = valetkey("demo", "--walk", here=tmp_path)
+    assert ran.code == 0, ran.out + ran.err
+    titles = re.findall(r"^✓ +(\d+)\. .*  \d+ exchanges?$", ran.out, re.MULTILINE)
+    assert [int(number) for number in titles] == list(range(1, len(CHAPTERS) + 1))
+    assert len(ran.out.splitlines()) <= len(CHAPTERS) + 12
 
 
 def shows_no_secret(text: str) -> None:

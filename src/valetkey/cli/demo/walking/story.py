@@ -1,7 +1,7 @@
 """The story as it is told: chapters in plain sentences, exchanges, and whether each was right."""
 
 import textwrap
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
@@ -57,11 +57,14 @@ class WrongAnswer(Exception):
 class Story:
     """Tells as it goes, unless it is `quiet`; remembers everything.
 
+    It tells one line of each chapter and what was wrong, and with `verbose` every exchange.
+
     `unanswered` is called when nobody answers, and may raise to end the story.
     """
 
     unanswered: Callable[[], None]
     quiet: bool = False
+    verbose: bool = False
     checked: int = 0
     chapters: list[Chapter] = field(default_factory=list[Chapter])
     wrongs: list[Wrong] = field(default_factory=list[Wrong])
@@ -75,10 +78,11 @@ class Story:
         """
         chapter = Chapter(len(self.chapters) + 1, title, about, rows)
         self.chapters.append(chapter)
-        self._tell("")
-        self._tell(f"{say.strong(f'{chapter.number:>2}. {title}')}  {say.faint(rows)}")
+        wrongs = len(self.wrongs)
+        self._detail("")
+        self._detail(f"{say.strong(f'{chapter.number:>2}. {title}')}  {say.faint(rows)}")
         for line in textwrap.wrap(about, _WIDTH):
-            self._tell(f"    {line}")
+            self._detail(f"    {line}")
         try:
             yield
         except WrongAnswer:
@@ -86,15 +90,18 @@ class Story:
         except Unanswered as unanswered:
             self.unanswered()
             self._remember("an answer", "an answer", str(unanswered))
+        finally:
+            if not self.verbose:
+                self._summarise(chapter, self.wrongs[wrongs:])
 
     def saw(self, exchange: Exchange) -> None:
         """Tell an exchange."""
         chapter = self.chapters[-1]
         if not (exchange.brief and chapter.exchanges and chapter.exchanges[-1].brief):
-            self._tell("")
+            self._detail("")
         chapter.exchanges.append(exchange)
-        for line in showing.lines(exchange):
-            self._tell(line)
+        for line in showing.lines(exchange) if self.verbose else ():
+            self._detail(line)
 
     def check(self, what: str, received: object, expected: object) -> None:
         """The last answer is right if both are equal; else it ends the chapter."""
@@ -110,7 +117,7 @@ class Story:
     def right(self, sentence: str) -> None:
         """Say what was just found right."""
         self.chapters[-1].right.append(sentence)
-        self._tell(f"    {say.coloured('✓', 'green')} {sentence}")
+        self._detail(f"    {say.coloured('✓', 'green')} {sentence}")
 
     def as_json(self) -> dict[str, object]:
         """The story for scripts."""
@@ -128,9 +135,25 @@ class Story:
             chapter.number, number, what, veil.anywhere(expected), veil.anywhere(received)
         )
         self.wrongs.append(wrong)
+        if self.verbose:
+            self._tell_wrong(wrong)
+
+    def _summarise(self, chapter: Chapter, wrongs: Sequence[Wrong]) -> None:
+        sign = say.coloured("✗", "red") if wrongs else say.coloured("✓", "green")
+        count = len(chapter.exchanges)
+        exchanges = say.faint(f"{count} exchange{'' if count == 1 else 's'}")
+        self._tell(f"{sign} {chapter.number:>2}. {chapter.title}  {exchanges}")
+        for wrong in wrongs:
+            self._tell_wrong(wrong)
+
+    def _tell_wrong(self, wrong: Wrong) -> None:
         self._tell(f"    {say.coloured('✗', 'red')} {wrong.what}")
         self._tell(f"      expected: {wrong.expected}")
         self._tell(f"      received: {wrong.received}")
+
+    def _detail(self, line: str) -> None:
+        if self.verbose:
+            self._tell(line)
 
     def _tell(self, line: str) -> None:
         if not self.quiet:

@@ -41,8 +41,11 @@ CHAPTERS: tuple[Callable[[Stage], None], ...] = (
 """In the order in which they are told; later ones use what earlier ones got."""
 
 
-def walk(running: Running, *, as_json: bool) -> int:
-    """Tell the story of this site; 0 if every answer was right, else 1. Raises Stopped."""
+def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
+    """Tell the story of this site, with `verbose` every exchange of it.
+
+    0 if every answer was right, else 1. Raises Stopped.
+    """
     began = time.monotonic()
 
     def saw(exchange: Exchange) -> None:
@@ -54,11 +57,11 @@ def walk(running: Running, *, as_json: bool) -> int:
         if running.stopping.is_set():
             raise Stopped
 
-    story, wire = Story(unanswered, quiet=as_json), Wire(saw)
+    story, wire = Story(unanswered, quiet=as_json, verbose=verbose), Wire(saw)
     ada = Browser(running.site.auth_url, wire)
     stage = Stage(running.site, story, wire, ada, notes.seed(running.site).count)
     if not as_json:
-        _begin(stage)
+        _begin(stage, verbose=verbose)
     for chapter in CHAPTERS:
         chapter(stage)
     seconds = time.monotonic() - began
@@ -69,12 +72,15 @@ def walk(running: Running, *, as_json: bool) -> int:
     return Exit.FAILED if story.wrongs else Exit.OK
 
 
-def _begin(stage: Stage) -> None:
+def _begin(stage: Stage, *, verbose: bool) -> None:
     site = stage.site
     say.line(say.strong("Valetkey: the whole story, over real HTTP"))
     say.line()
     say.line("Two servers, five ways to a token, and everything that can end one. Each answer is")
-    say.line("checked. Secrets are shortened. S12 and the like name rows of the specification.")
+    if verbose:
+        say.line("checked. Secrets are shortened. S12 and the like name rows of the specification.")
+    else:
+        say.line("checked. Every exchange in full: valetkey demo --walk --verbose")
     say.line()
     say.fields(
         [
@@ -84,6 +90,8 @@ def _begin(stage: Stage) -> None:
             ("user", f"{NAME}, who has {stage.notes} notes"),
         ]
     )
+    if not verbose:
+        say.line()
 
 
 def _end(story: Story, exchanges: int, seconds: float) -> None:

@@ -63,7 +63,7 @@ class OwnerEndpoint:
         if given is not None:
             # From here on the link is in no address that a history or a referrer could keep.
             if await self._find(given, request) is None:
-                return self._over(request)
+                return await self._over(request)
             return self.site.goes_to(OWNER, self._remember(given))
         link = await self._known(request)
         if isinstance(link, Response):
@@ -157,8 +157,9 @@ class OwnerEndpoint:
         )
         return self.site.page(request, page, user=user, headers=seen.headers)
 
-    def _over(self, request: Request) -> Response:
-        page = OwnerPage("", "", "", "", SHORTEST, over=True)
+    async def _over(self, request: Request) -> Response:
+        has_owner = await self.site.store.read(lambda tx: tx.people.has_owner())
+        page = OwnerPage("", "", "", "", SHORTEST, over=True, has_owner=has_owner)
         return self.site.page(request, page, _NOT_FOUND, headers=(self._forget(),))
 
     async def _known(self, request: Request) -> OwnerLink | Response:
@@ -166,7 +167,7 @@ class OwnerEndpoint:
         given = request.cookie(self._name)
         if given is None:
             raise nothing_here()
-        return await self._find(given, request) or self._over(request)
+        return await self._find(given, request) or await self._over(request)
 
     async def _find(self, given: str, request: Request) -> OwnerLink | None:
         if not well_formed(Prefix.LINK, given):

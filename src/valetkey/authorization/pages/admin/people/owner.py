@@ -41,3 +41,5 @@ class OwnerPage:
     protected: bool = False
     new: NewOwner = NewOwner()
     over: bool = False
+    #: No further link can be made.
+    has_owner: bool = False
