@@ -30,11 +30,10 @@ def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) 
 
     # The same settings on loopback, where no certificate is needed.
     given = load(tmp_path / "valetkey.toml", {})
-    plain = {"tls_proxy": False}
     settings = replace(
         given,
-        authorization=replace(given.authorization, **plain),
-        resource=replace(given.resource, **plain),
+        authorization=replace(given.authorization, tls_proxy=False),
+        resource=replace(given.resource, tls_proxy=False),
     )
     with Servers(tmp_path, settings=settings, with_resource=False, every_algorithm=True) as servers:
         place = f"{servers.auth_url}/.well-known/openid-configuration"
