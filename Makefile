@@ -27,6 +27,7 @@ EXPRESSION := $(subst $(empty) $(empty), and ,$(strip $(NARROW)))
 words:
 	@echo 'make demo         both servers and an example app: the whole story once, then yours to try'
 	@echo 'make test         every test; make test token runs those with "token" in their name'
+	@echo 'make races        100 rounds of all that is issued against all that ends it; ROUNDS=10 for fewer'
 	@echo 'make check        style, types, import contracts, spelling; under 20 seconds'
 	@echo 'make format       let the formatter have its way'
 	@echo 'make coverage     every test, and which lines none of them reached'
@@ -44,6 +45,9 @@ demo: .venv/.runtime
 
 test: .venv/.dev tests/clients/node_modules/.stamp
 	@$(BIN)/python -m pytest $(if $(NARROW),-k '$(EXPRESSION)',-n 2 --dist loadfile)
+
+races: .venv/.dev
+	@VALETKEY_RACES=$(or $(ROUNDS),100) $(BIN)/python -m pytest -s tests/stories/processes/test_races.py
 
 check: .venv/.dev
 	@.ci/check

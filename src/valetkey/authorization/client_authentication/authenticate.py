@@ -110,7 +110,7 @@ class ClientAuthentication:
 
         Mostly nobody changed the register since, and one look says so of everybody.
         """
-        return self._directory.is_current(tx, client) or tx.clients.is_on(client.id)
+        return self._directory.is_current(tx, client) or tx.clients.is_on(client)
 
     async def _judge(
         self, method: Method, presented: Presented, client: Client, after: Refusal | None = None

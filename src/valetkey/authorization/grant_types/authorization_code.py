@@ -144,6 +144,8 @@ def _still_allowed(
     standing = Standing(
         client_disabled=client.disabled_at is not None,
         user_disabled=user is None or user.disabled_at is not None,
+        grant_revoked=code.client_generation != client.generation
+        or (user is not None and code.user_generation != user.generation),
         session_ended=session is None or session.ended_at is not None,
         session_ends_at=None if session is None else session.expires_at,
     )

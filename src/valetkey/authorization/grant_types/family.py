@@ -49,6 +49,8 @@ def begin(
         refresh_print=_print(request, grant_id) if refreshes else None,
         refresh_expires_at=idle if refreshes else None,
         generation=1 if refreshes else 0,
+        client_generation=client.generation,
+        user_generation=user.generation,
     )
 
 

@@ -27,6 +27,8 @@ class CodePayload:
     auth_time: Instant
     methods: tuple[str, ...] = ()
     claims: str = ""
+    client_generation: int = 0
+    user_generation: int = 0
 
     def encode(self) -> str:
         """As the voucher carries it."""

@@ -13,7 +13,8 @@ class Grant:
 
     `session_id` is empty unless the grant ends with the session it was given in; `sid` says which
     session that was in any case, and `methods` how its person had signed in. `claims` is what the
-    request's `claims` parameter asked of userinfo, "" for nothing.
+    request's `claims` parameter asked of userinfo, "" for nothing. It has ended when its client or
+    its user has another generation.
     """
 
     id: str
@@ -35,3 +36,5 @@ class Grant:
     sid: str = ""
     methods: tuple[str, ...] = ()
     claims: str = ""
+    client_generation: int = 0
+    user_generation: int = 0

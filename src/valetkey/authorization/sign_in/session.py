@@ -233,6 +233,7 @@ def start_session(
         proved_at=now,
         proved_by=methods,
         device_id=device_id,
+        generation=user.generation,
     )
     tx.sessions.start(session, key.of(PURPOSE, new.cookie.reveal()))
     tx.events.add(SessionStarted(user.uid, new.id, session.methods), now)
@@ -267,6 +268,8 @@ def _living(presence: Presence | None, settings: SessionSettings, now: Instant) 
         return None
     session = presence.session
     if session.ended_at is not None or session.expires_at <= now:
+        return None
+    if session.generation != presence.user.generation:
         return None
     if later(session.last_seen_at, settings.idle) <= now:
         return None

@@ -57,6 +57,14 @@ class Reach:
     authorizations: int
 
 
+class Revoked(Struct, frozen=True):
+    """A grant that was ended just now, and between whom it was."""
+
+    id: str
+    uid: Uid
+    client_id: str
+
+
 class Grants(Struct, frozen=True):
     """One row a grant."""
 
@@ -67,10 +75,11 @@ class Grants(Struct, frozen=True):
         issued = self.db.run(
             "INSERT INTO grants (id, client_id, uid, session_id, scope, audience, grant_type,"
             " auth_time, created_at, last_used_at, expires_at, refresh_print, refresh_expires_at,"
-            " generation, sid, methods, claims)"
+            " generation, sid, methods, claims, client_generation, user_generation)"
             " VALUES (:id, :client_id, :uid, :session_id, :scope, :audience, :grant_type,"
             " :auth_time, :created_at, :last_used_at, :expires_at, :refresh_print,"
-            " :refresh_expires_at, :generation, :sid, :methods, :claims)"
+            " :refresh_expires_at, :generation, :sid, :methods, :claims, :client_generation,"
+            " :user_generation)"
             " ON CONFLICT (id) DO NOTHING",
             id=grant.id,
             client_id=grant.client_id,
@@ -89,6 +98,8 @@ class Grants(Struct, frozen=True):
             sid=grant.sid,
             methods=" ".join(grant.methods),
             claims=grant.claims,
+            client_generation=grant.client_generation,
+            user_generation=grant.user_generation,
         )
         return issued == 1
 
@@ -99,7 +110,8 @@ class Grants(Struct, frozen=True):
             " g.auth_time, g.created_at, g.last_used_at, g.expires_at, g.refresh_print,"
             " g.refresh_expires_at, g.generation, g.revoked_at, g.revoked_because,"
             " g.sid, g.methods, g.claims, g.previous_print, g.successor, g.rotated_at,"
-            " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at"
+            " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at,"
+            " c.generation <> g.client_generation OR u.generation <> g.user_generation"
             " FROM grants g JOIN clients c ON c.id = g.client_id JOIN users u ON u.uid = g.uid"
             " LEFT JOIN sessions s ON s.id = g.session_id WHERE g.id = :id",
             id=grant_id,
@@ -115,15 +127,16 @@ class Grants(Struct, frozen=True):
             " g.refresh_expires_at, g.generation, g.revoked_at, g.revoked_because,"
             " g.sid, g.methods, g.claims, g.previous_print, g.successor, g.rotated_at,"
             " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at,"
+            " c.generation <> g.client_generation OR u.generation <> g.user_generation,"
             " u.uid, u.username, u.email, u.email_verified_at, u.name, u.created_at,"
             " u.changed_at, u.disabled_at, u.claims, u.role,"
             " EXISTS (SELECT 1 FROM memberships WHERE uid = u.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = u.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = u.uid), u.generation"
             " FROM grants g JOIN clients c ON c.id = g.client_id JOIN users u ON u.uid = g.uid"
             " LEFT JOIN sessions s ON s.id = g.session_id WHERE g.id = :id",
             id=grant_id,
         )
-        return None if row is None else (_standing_grant(row), user_of(row[26:]))
+        return None if row is None else (_standing_grant(row), user_of(row[27:]))
 
     def live_of_user(self, uid: Uid, now: Instant) -> Sequence[Grant]:
         """The user's grants that have not ended, oldest first."""
@@ -132,21 +145,11 @@ class Grants(Struct, frozen=True):
             " created_at, last_used_at, expires_at, refresh_print, refresh_expires_at, generation,"
             " revoked_at, revoked_because, sid, methods, claims"
             " FROM grants WHERE uid = :uid AND revoked_at IS NULL AND expires_at > :now"
+            " AND user_generation = (SELECT generation FROM users WHERE uid = :uid)"
+            " AND client_generation ="
+            " (SELECT generation FROM clients WHERE clients.id = grants.client_id)"
             " ORDER BY created_at, id",
             uid=uid,
-            now=now,
-        )
-        return [_grant(row) for row in rows]
-
-    def live_of_client(self, client_id: str, now: Instant) -> Sequence[Grant]:
-        """The client's grants that have not ended, oldest first."""
-        rows = self.db.rows(
-            "SELECT id, client_id, uid, session_id, scope, audience, grant_type, auth_time,"
-            " created_at, last_used_at, expires_at, refresh_print, refresh_expires_at, generation,"
-            " revoked_at, revoked_because, sid, methods, claims"
-            " FROM grants WHERE client_id = :client_id AND revoked_at IS NULL"
-            " AND expires_at > :now ORDER BY created_at, id",
-            client_id=client_id,
             now=now,
         )
         return [_grant(row) for row in rows]
@@ -155,7 +158,9 @@ class Grants(Struct, frozen=True):
         """How many people the client may do something for, and by how many grants."""
         row = self.db.row(
             "SELECT COUNT(DISTINCT uid), COUNT(*) FROM grants WHERE client_id = :client_id"
-            " AND revoked_at IS NULL AND expires_at > :now",
+            " AND revoked_at IS NULL AND expires_at > :now"
+            " AND client_generation = (SELECT generation FROM clients WHERE id = :client_id)"
+            " AND user_generation = (SELECT generation FROM users WHERE users.uid = grants.uid)",
             client_id=client_id,
             now=now,
         )
@@ -203,6 +208,45 @@ class Grants(Struct, frozen=True):
         if revoked:
             Revocations(self.db).add(RevokedKind.GRANT, grant_id, now)
         return revoked == 1
+
+    def revoke_outdated_of_client(
+        self, client_id: str, now: Instant, because: str, limit: int
+    ) -> Sequence[Revoked]:
+        """End at most `limit` grants of an earlier generation of the client."""
+        rows = self.db.rows(
+            "UPDATE grants SET revoked_at = :now, revoked_because = :because, successor = NULL"
+            " WHERE id IN (SELECT id FROM grants WHERE client_id = :client_id"
+            " AND revoked_at IS NULL AND client_generation <"
+            " (SELECT generation FROM clients WHERE id = :client_id) LIMIT :limit)"
+            " AND revoked_at IS NULL RETURNING id, uid, client_id",
+            client_id=client_id,
+            now=now,
+            because=because,
+            limit=limit,
+        )
+        return self._announced(rows, now)
+
+    def revoke_outdated_of_user(
+        self, uid: Uid, now: Instant, because: str, limit: int
+    ) -> Sequence[Revoked]:
+        """The same for those of an earlier generation of the user."""
+        rows = self.db.rows(
+            "UPDATE grants SET revoked_at = :now, revoked_because = :because, successor = NULL"
+            " WHERE id IN (SELECT id FROM grants WHERE uid = :uid"
+            " AND revoked_at IS NULL AND user_generation <"
+            " (SELECT generation FROM users WHERE uid = :uid) LIMIT :limit)"
+            " AND revoked_at IS NULL RETURNING id, uid, client_id",
+            uid=uid,
+            now=now,
+            because=because,
+            limit=limit,
+        )
+        return self._announced(rows, now)
+
+    def _announced(self, rows: Sequence[Row], now: Instant) -> Sequence[Revoked]:
+        for row in rows:
+            Revocations(self.db).add(RevokedKind.GRANT, row[0], now)
+        return [Revoked(row[0], Uid(row[1]), row[2]) for row in rows]
 
     def sweep(self, before: Instant, limit: int) -> int:
         """Delete at most `limit` grants that expired before `before`."""
@@ -317,7 +361,7 @@ def _standing_grant(row: Row) -> StandingGrant:
     standing = Standing(
         client_disabled=row[22] is not None,
         user_disabled=row[23] is not None,
-        grant_revoked=grant.revoked_at is not None,
+        grant_revoked=grant.revoked_at is not None or bool(row[26]),
         grant_ends_at=grant.expires_at,
         # A session that was swept away has ended.
         session_ended=bound and (row[24] is not None or row[25] is None),

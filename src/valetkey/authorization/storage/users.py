@@ -22,7 +22,7 @@ class Users:
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
             " FROM users WHERE uid = :uid",
             uid=uid,
         )
@@ -42,6 +42,14 @@ class Users:
         """
         self.db.exclude("SELECT :uid", uid=uid)
 
+    def begin_generation(self, uid: Uid) -> int:
+        """End everything that was issued to the user; the number of the generation that begins."""
+        row = self.db.row(
+            "UPDATE users SET generation = generation + 1 WHERE uid = :uid RETURNING generation",
+            uid=uid,
+        )
+        return 0 if row is None else int(row[0])
+
     def find_to_change(self, uid: Uid) -> User | None:
         """The user as it will still be when this transaction changes it: others wait."""
         self.hold_alone(uid)
@@ -53,7 +61,7 @@ class Users:
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
             " FROM users WHERE username_key = :key OR email_key = :key",
             key=fold(name),
         )
@@ -86,7 +94,7 @@ class Users:
         rows = self.db.rows(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
             " FROM users WHERE uid > :after ORDER BY uid LIMIT :limit",
             after=after,
             limit=limit,
@@ -241,4 +249,5 @@ def user_of(row: Row) -> User:
         claims=StandardClaims.decode(row[8]),
         role=None if row[9] is None else Role(row[9]),
         develops=bool(row[10]),
+        generation=row[11],
     )

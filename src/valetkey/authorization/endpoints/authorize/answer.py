@@ -313,6 +313,8 @@ def _code(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) ->
         auth_time=session.auth_time,
         methods=session.methods,
         claims=yes.claims.encode(),
+        client_generation=yes.client.generation,
+        user_generation=user.generation,
     )
     tx.vouchers.issue(
         Voucher(
@@ -348,6 +350,8 @@ def _grant(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -
         sid=session.id,
         methods=session.methods,
         claims=yes.claims.encode(),
+        client_generation=client.generation,
+        user_generation=user.generation,
     )
     tx.grants.issue(grant)
     granted = issue_access_token(

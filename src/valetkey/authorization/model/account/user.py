@@ -30,6 +30,8 @@ class User:
     role: Role | None = None
     develops: bool = False
     """Has an app, or was let register some: read with the account, kept elsewhere."""
+    generation: int = 0
+    """What was issued to them in an earlier one has ended."""
 
     @property
     def subject(self) -> str:

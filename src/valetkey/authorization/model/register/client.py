@@ -118,6 +118,8 @@ class Client:
     verified_at: Instant | None = None
     #: The name of our copy of its logo; "" while there is none.
     logo: str = ""
+    #: What was issued to it in an earlier one has ended.
+    generation: int = 0
 
     @property
     def is_public(self) -> bool:

@@ -46,18 +46,31 @@ class Clients:
             " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at,"
             " disabled_at, openid,"
             " (SELECT COUNT(*) FROM registrations WHERE client_id = clients.id), verified_at,"
-            " (SELECT name FROM client_logos WHERE client_id = clients.id AND source = logo_uri)"
-            " FROM clients WHERE id = :id",
+            " (SELECT name FROM client_logos WHERE client_id = clients.id AND source = logo_uri),"
+            " generation FROM clients WHERE id = :id",
             id=client_id,
         )
         return None if row is None else _client(row, self._secrets(client_id))
 
-    def is_on(self, client_id: str) -> bool:
-        """Whether the client is registered and switched on, now."""
+    def is_on(self, client: Client) -> bool:
+        """Whether the client is enabled, now, and was never disabled since it was read."""
         found = self.db.row(
-            "SELECT id FROM clients WHERE id = :id AND disabled_at IS NULL", id=client_id
+            "SELECT id FROM clients"
+            " WHERE id = :id AND disabled_at IS NULL AND generation = :generation",
+            id=client.id,
+            generation=client.generation,
         )
         return found is not None
+
+    def begin_generation(self, client_id: str) -> int:
+        """End everything that was issued to it; the number of the generation that begins."""
+        self.hold_all()
+        row = self.db.row(
+            "UPDATE clients SET generation = generation + 1 WHERE id = :id RETURNING generation",
+            id=client_id,
+        )
+        self._bump()
+        return 0 if row is None else int(row[0])
 
     def find_to_change(self, client_id: str) -> Client | None:
         """The client as it will still be when this transaction changes it: others wait."""
@@ -376,4 +389,5 @@ def _client(row: Row, secrets: tuple[ClientSecret, ...]) -> Client:
         self_registered=bool(row[25]),
         verified_at=row[26],
         logo=row[27] or "",
+        generation=row[28],
     )

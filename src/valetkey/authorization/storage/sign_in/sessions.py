@@ -20,9 +20,9 @@ class Sessions:
         """Remember a session."""
         self.db.send(
             "INSERT INTO sessions (id, fingerprint, uid, auth_time, methods, user_agent,"
-            " created_at, last_seen_at, expires_at, proved_at, proved_by, device_id)"
+            " created_at, last_seen_at, expires_at, proved_at, proved_by, device_id, generation)"
             " VALUES (:id, :fingerprint, :uid, :auth_time, :methods, :user_agent, :created_at,"
-            " :last_seen_at, :expires_at, :proved_at, :proved_by, :device_id)",
+            " :last_seen_at, :expires_at, :proved_at, :proved_by, :device_id, :generation)",
             id=session.id,
             fingerprint=fingerprint,
             uid=session.uid,
@@ -35,13 +35,14 @@ class Sessions:
             proved_at=session.proved_at,
             proved_by=" ".join(session.proved_by),
             device_id=session.device_id,
+            generation=session.generation,
         )
 
     def find(self, fingerprint: Fingerprint) -> Session | None:
         """The session behind a cookie, ended or not."""
         row = self.db.row(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at, proved_at, proved_by, device_id FROM sessions"
+            " ended_at, proved_at, proved_by, device_id, generation FROM sessions"
             " WHERE fingerprint = :fingerprint",
             fingerprint=fingerprint,
         )
@@ -51,7 +52,7 @@ class Sessions:
         """The session with this public id, ended or not."""
         row = self.db.row(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at, proved_at, proved_by, device_id FROM sessions WHERE id = :id",
+            " ended_at, proved_at, proved_by, device_id, generation FROM sessions WHERE id = :id",
             id=session_id,
         )
         return None if row is None else session_of(row)
@@ -60,13 +61,36 @@ class Sessions:
         """The user's sessions that have not ended."""
         rows = self.db.rows(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at, proved_at, proved_by, device_id FROM sessions"
+            " ended_at, proved_at, proved_by, device_id, generation FROM sessions"
             " WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
+            " AND generation = (SELECT generation FROM users WHERE uid = :uid)"
             " ORDER BY created_at, id",
             uid=uid,
             now=now,
         )
         return [session_of(row) for row in rows]
+
+    def outdated_of(self, uid: Uid, now: Instant, limit: int) -> Sequence[Session]:
+        """At most `limit` of an earlier generation of the user that were not ended one by one."""
+        rows = self.db.rows(
+            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
+            " ended_at, proved_at, proved_by, device_id, generation FROM sessions"
+            " WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
+            " AND generation < (SELECT generation FROM users WHERE uid = :uid)"
+            " ORDER BY id LIMIT :limit",
+            uid=uid,
+            now=now,
+            limit=limit,
+        )
+        return [session_of(row) for row in rows]
+
+    def carry_over(self, session_id: str, generation: int) -> None:
+        """Let it go on in another generation of its user."""
+        self.db.send(
+            "UPDATE sessions SET generation = :generation WHERE id = :id",
+            id=session_id,
+            generation=generation,
+        )
 
     def touch(self, session_id: str, now: Instant) -> None:
         """Note that the session was used."""
@@ -135,4 +159,5 @@ def session_of(row: Row) -> Session:
         proved_at=Instant(row[9]),
         proved_by=tuple(row[10].split()),
         device_id=row[11],
+        generation=row[12],
     )

@@ -52,7 +52,8 @@ class AccessTokens:
         row = self.db.row(
             "SELECT t.id, t.client_id, t.grant_id, g.uid, t.scope, t.audience, t.issued_at,"
             " t.expires_at, t.revoked_at, c.disabled_at, u.disabled_at, g.revoked_at,"
-            " g.expires_at, g.session_id, s.ended_at, s.expires_at, r.revoked_at"
+            " g.expires_at, g.session_id, s.ended_at, s.expires_at, r.revoked_at,"
+            " c.generation <> g.client_generation OR u.generation <> g.user_generation"
             " FROM access_tokens t"
             " LEFT JOIN clients c ON c.id = t.client_id"
             " LEFT JOIN grants g ON g.id = t.grant_id"
@@ -79,7 +80,8 @@ class AccessTokens:
             client_disabled=row[9] is not None or (row[16] is not None and row[16] >= row[6]),
             user_disabled=row[10] is not None,
             # A grant that was swept away has ended.
-            grant_revoked=row[2] is not None and (row[12] is None or row[11] is not None),
+            grant_revoked=row[2] is not None
+            and (row[12] is None or row[11] is not None or bool(row[17])),
             grant_ends_at=row[12],
             session_ended=bound and (row[14] is not None or row[15] is None),
             session_ends_at=row[15] if bound else None,

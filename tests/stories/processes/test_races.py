@@ -1,0 +1,167 @@
+"""Whatever is issued while it ends has ended: every pair of the two, in two processes.
+
+`VALETKEY_RACES=100` runs so many rounds of each ending; `make races` does.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.stories.processes.races import Outcome, Round, register
+from tests.stories.processes.serving import serving
+from valetkey.testing.person import Person
+
+_ROUNDS = int(os.environ.get("VALETKEY_RACES", "2"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> str:
+    if request.param == "sqlite":
+        return "sqlite:///authorization.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+def _ok(answer: requests.Response) -> None:
+    assert answer.status_code in {200, 204}, answer.text
+
+
+def _disable_user(it: Round) -> None:
+    _ok(it.admin("POST", f"/users/{it.uid}/disable"))
+
+
+def _disable_client(it: Round) -> None:
+    _ok(it.admin("POST", f"/clients/{it.client}/disable"))
+
+
+def _end_access(it: Round) -> None:
+    _ok(it.admin("DELETE", f"/users/{it.uid}/apps/{it.client}"))
+
+
+def _sign_out(it: Round) -> None:
+    it.press("/oauth/sign-out", "sign-out")
+
+
+def _delete_account(it: Round) -> None:
+    _ok(it.admin("DELETE", f"/users/{it.uid}"))
+
+
+def _revoke(it: Round) -> None:
+    _ok(it.ask("revoke", token=it.families[0]["refresh_token"]))
+
+
+def _end_grant(it: Round) -> None:
+    answer = requests.delete(
+        f"{it.servers.api}/v2/authorizations/{it.grant_of(it.families[0])}",
+        headers={"authorization": f"Bearer {it.families[1]['access_token']}"},
+        timeout=30,
+    )
+    _ok(answer)
+
+
+def _remove_member(it: Round) -> None:
+    it.press(f"/developer/apps/{it.client}/team/remove?member={it.uid}", "remove")
+
+
+def _after_disabling_user(it: Round, got: Outcome) -> list[str]:
+    dead = got.of("code", "family 0", "family 1")
+    left = it.survivors(dead)
+    _ok(it.admin("POST", f"/users/{it.uid}/enable"))
+    return [*left, *it.survivors(dead), *_codes(it, got), *_sessions(it, got), *_listed(it)]
+
+
+def _after_disabling_client(it: Round, got: Outcome) -> list[str]:
+    dead = got.of("code", "family 0", "family 1")
+    left = [*it.survivors(dead), *it.survivors(got.of("own"), "client")]
+    _ok(it.admin("POST", f"/clients/{it.client}/enable"))
+    assert it.own().status_code == requests.codes.ok
+    return [*left, *it.survivors(dead), *it.survivors(got.of("own"), "client"), *_codes(it, got)]
+
+
+def _after_ending_access(it: Round, got: Outcome) -> list[str]:
+    dead = got.of("code", "family 0", "family 1")
+    left = it.survivors(dead)
+    # Whoever said yes again after it did so: then it is among their apps, else it gives nothing.
+    return left if it.listed() else [*left, *_codes(it, got)]
+
+
+def _after_signing_out(it: Round, got: Outcome) -> list[str]:
+    dead = got.of("code", "family 0", "family 1")
+    return [*it.survivors(dead), *_codes(it, got), *_signed_in(it, it.browser)]
+
+
+def _after_deleting(it: Round, got: Outcome) -> list[str]:
+    dead = got.of("code", "family 0", "family 1")
+    return [*it.survivors(dead), *_codes(it, got), *_sessions(it, got)]
+
+
+def _after_revoking(it: Round, got: Outcome) -> list[str]:
+    return it.survivors(got.of("family 0"))
+
+
+def _after_ending_grant(it: Round, got: Outcome) -> list[str]:
+    return it.survivors(got.of("family 0"))
+
+
+def _after_removing(it: Round, got: Outcome) -> list[str]:
+    page = it.browser.submit(it.portal, "new-secret")
+    return (
+        []
+        if page.status == requests.codes.not_found
+        else [f"{page.status} {page.text[-300:]} for a stranger"]
+    )
+
+
+def _codes(it: Round, got: Outcome) -> list[str]:
+    taken = [it.redeem(code).status_code for code in got.codes]
+    return [f"code of {it.name}" for status in taken if status == requests.codes.ok]
+
+
+def _signed_in(it: Round, browser: Person) -> list[str]:
+    return [f"session of {it.name}"] if it.is_signed_in(browser) else []
+
+
+def _sessions(it: Round, got: Outcome) -> list[str]:
+    return [told for each in (it.browser, *got.browsers) for told in _signed_in(it, each)]
+
+
+def _listed(it: Round) -> list[str]:
+    return [f"listed for {it.name}"] if it.listed() == "with access" else []
+
+
+ENDINGS: Mapping[str, tuple[Callable[[Round], None], Callable[[Round, Outcome], list[str]]]] = {
+    "disable-user": (_disable_user, _after_disabling_user),
+    "disable-client": (_disable_client, _after_disabling_client),
+    "end-access": (_end_access, _after_ending_access),
+    "sign-out": (_sign_out, _after_signing_out),
+    "delete-account": (_delete_account, _after_deleting),
+    "revoke": (_revoke, _after_revoking),
+    "end-grant": (_end_grant, _after_ending_grant),
+    "remove-member": (_remove_member, _after_removing),
+}
+
+
+def test_whatever_is_issued_while_it_ends_has_ended(database: str, tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    with serving(tmp_path, database, workers=2) as servers:
+        for number in range(_ROUNDS):
+            names = {f"{ending}-{number}": ending for ending in ENDINGS}
+            uids = {name: 2000 + len(names) * number + at for at, name in enumerate(names)}
+            admin = register(tmp_path, uids)
+            for name, ending in names.items():
+                it = Round(servers, tmp_path, admin, name, uids[name])
+                act, judge = ENDINGS[ending]
+                got = it.race(act)
+                counts.update(kind for kind, _ in got.tokens)
+                counts.update(consent=len(got.codes), secret=got.secrets)
+                wrong.update(f"{ending}: {told.replace(name, '*')}" for told in got.strange)
+                wrong.update(f"{ending}: {told.replace(name, '*')}" for told in judge(it, got))
+    print(dict(counts), dict(wrong))  # noqa: T201 - the figures of `make races`
+    assert not wrong
+    # Something was issued in each way, or nothing was raced against.
+    assert {"code", "family 0", "family 1", "own", "consent", "secret"} <= set(counts)
