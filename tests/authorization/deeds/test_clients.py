@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import CALLBACK, SECRET, Service, run
+from tests.authorization.endpoints.world import ADA, CALLBACK, SECRET, Service, run
 from valetkey.authorization.deeds.clients import changed_fields, metadata_of
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
@@ -198,7 +198,7 @@ def test_what_began_while_a_client_was_switched_off_does_not_wake_with_it(tmp_pa
     async def story(it: Service) -> None:
         client = await it.client("web")
         await it.tokens("web")
-        (grant,) = await it.read(lambda tx: tx.grants.live_of_client("web", it.clock.now))
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
         registrar = it.foundation.registrar("test")
         assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
         off = await it.read(lambda tx: tx.clients.find("web"))
@@ -206,6 +206,7 @@ def test_what_began_while_a_client_was_switched_off_does_not_wake_with_it(tmp_pa
         # As a transaction that overlapped with this one would have left it.
         assert await it.write(lambda tx: tx.grants.issue(replace(grant, id="gr_late")))
         assert await it.write(lambda tx: registrar.enable(tx, off, it.clock.now))
-        assert not await it.read(lambda tx: tx.grants.live_of_client("web", it.clock.now))
+        reach = await it.read(lambda tx: tx.grants.reach("web", it.clock.now))
+        assert reach.authorizations == 0
 
     run(tmp_path, story)

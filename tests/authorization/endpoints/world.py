@@ -273,12 +273,24 @@ class Service:
         """
         key, random, now = self.foundation.keyring.fingerprint_key, SYSTEM.random, self.clock.now
         session_id, text = fresh_id("se", random), fresh_secret(Prefix.CODE, random).reveal()
+        user, client = await self.read(lambda tx: (tx.users.find(uid), tx.clients.find(client_id)))
+        of_user = 0 if user is None else user.generation
         payload = CodePayload(
-            uid, scope, CALLBACK, redirect_uri_given, code_challenge, "", session_id, now
+            uid,
+            scope,
+            CALLBACK,
+            redirect_uri_given,
+            code_challenge,
+            "",
+            session_id,
+            now,
+            client_generation=0 if client is None else client.generation,
+            user_generation=of_user,
         )
         payload = replace(payload, **said)  # type: ignore[arg-type]
         until = Instant(now + 36_000)
         session = Session(session_id, uid, now, ("pwd",), "Firefox", now, now, until, None)
+        session = replace(session, generation=of_user)
         voucher = Voucher(
             VoucherKind.CODE,
             key.of(CODE, text),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import cast
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.deeds.endings import end_all_of_client
 from valetkey.authorization.model.event.clients import (
     ClientChanged,
     ClientDisabled,
@@ -16,7 +17,6 @@ from valetkey.authorization.model.event.clients import (
     ClientVerificationEnded,
     RemovedBecause,
 )
-from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
     AccessTokenFormat,
@@ -34,7 +34,6 @@ from valetkey.authorization.protocol.register.client_metadata import (
 )
 from valetkey.authorization.protocol.register.keys import as_document
 from valetkey.authorization.protocol.register.names import alike
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place
 from valetkey.kernel.moment import Instant, Lifetime, later
@@ -125,6 +124,7 @@ class Registrar:
             secrets=client.secrets,
             self_registered=client.self_registered,
             verified_at=client.verified_at,
+            generation=client.generation,
         )
         if self.door in OWN_DOORS and (faults := _naming_faults(client, wanted)):
             return faults
@@ -194,8 +194,7 @@ class Registrar:
         if client.disabled_at is not None:
             return False
         tx.clients.change(replace(client, disabled_at=now, changed_at=now))
-        tx.revocations.add(RevokedKind.CLIENT, client.id, now)
-        _end_grants(tx, client, now, "client_disabled")
+        end_all_of_client(tx, client.id, now, "client_disabled")
         tx.events.add(ClientDisabled(client.id), now)
         return True
 
@@ -212,16 +211,13 @@ class Registrar:
         Its rows are deleted a while later: what is under way at this moment may still write some.
         """
         tx.clients.change(replace(client, disabled_at=now, changed_at=now))
-        tx.revocations.add(RevokedKind.CLIENT, client.id, now)
-        _end_grants(tx, client, now, "client_removed")
+        end_all_of_client(tx, client.id, now, "client_removed")
         tx.events.add(ClientRemoved(client.id, because), now)
 
     def enable(self, tx: Transaction, client: Client, now: Instant) -> bool:
         """Switch it on again; nothing that ended comes back. False if it was on."""
         if client.disabled_at is None:
             return False
-        # What another process began while this one switched the client off ends here at last.
-        _end_grants(tx, client, now, "client_disabled")
         tx.clients.change(replace(client, disabled_at=None, changed_at=now))
         tx.events.add(ClientEnabled(client.id), now)
         return True
@@ -359,13 +355,6 @@ def _naming_faults(client: Client, wanted: Client) -> Faults:
         detail = "the sector of pairwise subjects stays; register another client"
         return (Fault("redirect_uris", detail),)
     return ()
-
-
-def _end_grants(tx: Transaction, client: Client, now: Instant, because: str) -> None:
-    for grant in tx.grants.live_of_client(client.id, now):
-        if tx.grants.revoke(grant.id, now, because):
-            event = GrantRevoked(grant.uid, client.id, grant.id, because)
-            tx.events.add(event, now)
 
 
 def _id_faults(client_id: str) -> Faults:

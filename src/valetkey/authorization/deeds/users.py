@@ -8,6 +8,7 @@ from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.account.usernames import username_fault
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.admin.things.issued import end_issued
+from valetkey.authorization.deeds.endings import end_all_of_user
 from valetkey.authorization.deeds.person import claim_faults
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
@@ -21,7 +22,7 @@ from valetkey.authorization.model.event.people import (
 )
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.sign_in.factors.device import forget_devices
-from valetkey.authorization.sign_in.session import close_session, end_session
+from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import fresh_id
@@ -195,9 +196,6 @@ class AccountKeeper:
         """Switch it on again; nothing that ended comes back. False if it was on, or gone."""
         if user.disabled_at is None or tx.account_removals.is_done(user.uid):
             return False
-        # What another process began while this one switched the account off ends here at last.
-        end_everything(tx, user, now, "user_disabled")
-        end_issued(tx, user.uid, now)
         tx.users.change(replace(user, disabled_at=None, changed_at=now))
         tx.events.add(UserEnabled(user.uid), now)
         return True
@@ -217,13 +215,7 @@ def end_everything(
     tx: Transaction, user: User, now: Instant, because: str, *, keep: str = ""
 ) -> None:
     """End every session but `keep` and every grant; apps and resource servers hear of it."""
-    tx.users.hold_alone(user.uid)
-    for session in tx.sessions.live_of(user.uid, now):
-        if session.id != keep:
-            close_session(tx, session, now, because)
-    for grant in tx.grants.live_of_user(user.uid, now):
-        if tx.grants.revoke(grant.id, now, because):
-            tx.events.add(GrantRevoked(user.uid, grant.client_id, grant.id, because), now)
+    end_all_of_user(tx, user.uid, now, because, keep=keep)
 
 
 def sign_out_everywhere(tx: Transaction, user: User, now: Instant) -> int:

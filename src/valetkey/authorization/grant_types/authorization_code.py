@@ -155,7 +155,7 @@ def _still_allowed(
     if not scope & client.scope:
         return outside_scope(client.scope)
     consent = None if presence is None else presence.consent
-    if consent is not None and scope <= consent.scope:
+    if consent is not None and consent.id == code.consent_id and scope <= consent.scope:
         return None
     return Refusal(
         ErrorCode.INVALID_GRANT,

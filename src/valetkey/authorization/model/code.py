@@ -29,6 +29,7 @@ class CodePayload:
     claims: str = ""
     client_generation: int = 0
     user_generation: int = 0
+    consent_id: str = ""
 
     def encode(self) -> str:
         """As the voucher carries it."""

@@ -17,3 +17,5 @@ class Consent:
     appearance: str
     given_at: Instant
     claims: frozenset[str] = frozenset()
+    id: str = ""
+    """Another for one that was given again after it had ended."""

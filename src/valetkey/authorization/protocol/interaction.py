@@ -50,6 +50,7 @@ class Interaction:
     decided: str = ""
     allowed: tuple[int, ...] = ()
     denied: bool = False
+    client_generation: int = 0
 
     def is_live(self, now: Instant) -> bool:
         """Whether the person may still act."""

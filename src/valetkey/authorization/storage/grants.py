@@ -57,8 +57,8 @@ class Reach:
     authorizations: int
 
 
-class Revoked(Struct, frozen=True):
-    """A grant that was ended just now, and between whom it was."""
+class Outdated(Struct, frozen=True):
+    """A grant that has ended with its generation, and between whom it was."""
 
     id: str
     uid: Uid
@@ -209,44 +209,30 @@ class Grants(Struct, frozen=True):
             Revocations(self.db).add(RevokedKind.GRANT, grant_id, now)
         return revoked == 1
 
-    def revoke_outdated_of_client(
-        self, client_id: str, now: Instant, because: str, limit: int
-    ) -> Sequence[Revoked]:
-        """End at most `limit` grants of an earlier generation of the client."""
+    def outdated_of_client(self, client_id: str, limit: int) -> Sequence[Outdated]:
+        """At most `limit` of an earlier generation of the client that were not revoked one by one.
+
+        By id, so that two who revoke them do not wait for each other.
+        """
         rows = self.db.rows(
-            "UPDATE grants SET revoked_at = :now, revoked_because = :because, successor = NULL"
-            " WHERE id IN (SELECT id FROM grants WHERE client_id = :client_id"
+            "SELECT id, uid, client_id FROM grants WHERE client_id = :client_id"
             " AND revoked_at IS NULL AND client_generation <"
-            " (SELECT generation FROM clients WHERE id = :client_id) LIMIT :limit)"
-            " AND revoked_at IS NULL RETURNING id, uid, client_id",
+            " (SELECT generation FROM clients WHERE id = :client_id) LIMIT :limit",
             client_id=client_id,
-            now=now,
-            because=because,
             limit=limit,
         )
-        return self._announced(rows, now)
+        return [Outdated(row[0], Uid(row[1]), row[2]) for row in sorted(rows)]
 
-    def revoke_outdated_of_user(
-        self, uid: Uid, now: Instant, because: str, limit: int
-    ) -> Sequence[Revoked]:
-        """The same for those of an earlier generation of the user."""
+    def outdated_of_user(self, uid: Uid, limit: int) -> Sequence[Outdated]:
+        """The same for an earlier generation of the user."""
         rows = self.db.rows(
-            "UPDATE grants SET revoked_at = :now, revoked_because = :because, successor = NULL"
-            " WHERE id IN (SELECT id FROM grants WHERE uid = :uid"
+            "SELECT id, uid, client_id FROM grants WHERE uid = :uid"
             " AND revoked_at IS NULL AND user_generation <"
-            " (SELECT generation FROM users WHERE uid = :uid) LIMIT :limit)"
-            " AND revoked_at IS NULL RETURNING id, uid, client_id",
+            " (SELECT generation FROM users WHERE uid = :uid) LIMIT :limit",
             uid=uid,
-            now=now,
-            because=because,
             limit=limit,
         )
-        return self._announced(rows, now)
-
-    def _announced(self, rows: Sequence[Row], now: Instant) -> Sequence[Revoked]:
-        for row in rows:
-            Revocations(self.db).add(RevokedKind.GRANT, row[0], now)
-        return [Revoked(row[0], Uid(row[1]), row[2]) for row in rows]
+        return [Outdated(row[0], Uid(row[1]), row[2]) for row in sorted(rows)]
 
     def sweep(self, before: Instant, limit: int) -> int:
         """Delete at most `limit` grants that expired before `before`."""
@@ -268,7 +254,7 @@ class Consents:
     def find(self, uid: Uid, client_id: str) -> Consent | None:
         """What the user lets the client do, and how the client looked then."""
         row = self.db.row(
-            "SELECT scope, appearance, given_at, claims FROM consents"
+            "SELECT scope, appearance, given_at, claims, id FROM consents"
             " WHERE uid = :uid AND client_id = :client_id",
             uid=uid,
             client_id=client_id,
@@ -290,27 +276,29 @@ class Consents:
     def of_user(self, uid: Uid) -> Sequence[Consent]:
         """Everything that the user need not be asked again."""
         rows = self.db.rows(
-            "SELECT client_id, scope, appearance, given_at, claims FROM consents"
+            "SELECT client_id, scope, appearance, given_at, claims, id FROM consents"
             " WHERE uid = :uid ORDER BY client_id",
             uid=uid,
         )
         return [consent_of(uid, row[0], row[1:]) for row in rows]
 
-    def put(self, consent: Consent) -> None:
-        """Remember it in place of the one before."""
-        self.db.send(
-            "INSERT INTO consents (uid, client_id, scope, appearance, given_at, claims)"
-            " VALUES (:uid, :client_id, :scope, :appearance, :given_at, :claims)"
+    def put(self, consent: Consent) -> str:
+        """Remember it in place of the one before, under the id of that one; the id it has."""
+        row = self.db.row(
+            "INSERT INTO consents (uid, client_id, scope, appearance, given_at, claims, id)"
+            " VALUES (:uid, :client_id, :scope, :appearance, :given_at, :claims, :id)"
             " ON CONFLICT (uid, client_id) DO UPDATE"
             " SET scope = :scope, appearance = :appearance, given_at = :given_at,"
-            " claims = :claims",
+            " claims = :claims RETURNING id",
             uid=consent.uid,
             client_id=consent.client_id,
             scope=str(consent.scope),
             appearance=consent.appearance,
             given_at=consent.given_at,
             claims=json.dumps(sorted(consent.claims)),
+            id=consent.id,
         )
+        return consent.id if row is None else str(row[0])
 
     def forget(self, uid: Uid, client_id: str) -> bool:
         """Ask again next time. False if there was nothing to forget."""
@@ -323,9 +311,11 @@ class Consents:
 
 
 def consent_of(uid: Uid, client_id: str, row: Row) -> Consent:
-    """The consent of a row of scope, appearance, time and claims."""
+    """The consent of a row of scope, appearance, time, claims and id."""
     claims: frozenset[str] = _NOTHING if row[3] == "[]" else frozenset(json.loads(row[3]))
-    return Consent(uid, client_id, Scope(tuple(row[0].split())), row[1], Instant(row[2]), claims)
+    return Consent(
+        uid, client_id, Scope(tuple(row[0].split())), row[1], Instant(row[2]), claims, row[4]
+    )
 
 
 def _grant(row: Row) -> Grant:

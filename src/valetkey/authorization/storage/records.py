@@ -161,6 +161,18 @@ class Events(Struct, frozen=True):
         )
         return row is not None
 
+    def newest_of_client(self, client_id: str) -> Instant:
+        """When something last happened to this client: no token of it was issued later."""
+        row = self.db.row(
+            "SELECT max(at) FROM events WHERE client_id = :client_id", client_id=client_id
+        )
+        return Instant(0) if row is None or row[0] is None else Instant(row[0])
+
+    def newest_of_person(self, uid: int) -> Instant:
+        """The same for a person."""
+        row = self.db.row("SELECT max(at) FROM events WHERE uid = :uid", uid=uid)
+        return Instant(0) if row is None or row[0] is None else Instant(row[0])
+
     def find(self, id: str) -> EventRecord | None:
         """One of them."""
         row = self.db.row(

@@ -36,6 +36,7 @@ from valetkey.authorization.storage.sign_in.sessions import Sessions
 from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
 from valetkey.authorization.storage.tokens.access_tokens import AccessTokens
+from valetkey.authorization.storage.tokens.endings import Endings
 from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.users import Users
 from valetkey.authorization.storage.vouchers import Vouchers
@@ -202,6 +203,11 @@ class Transaction(Struct, frozen=True):
     def revocations(self) -> Revocations:
         """What resource servers must refuse."""
         return Revocations(self.db)
+
+    @property
+    def endings(self) -> Endings:
+        """What has ended and is still to be written down."""
+        return Endings(self.db)
 
     @property
     def signing_keys(self) -> SigningKeys:

@@ -12,6 +12,7 @@ from valetkey.authorization.deeds.developer.usage import (
     sweep_counts,
     sweep_people,
 )
+from valetkey.authorization.deeds.endings import work_off
 from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -113,7 +114,7 @@ class Upkeep:
             took = clock() - began
 
     def _sweeps(self) -> Sequence[Sweep]:
-        return (*SWEEPS, _let_be_found, *self.more, self._sweep_events)
+        return (work_off, *SWEEPS, _let_be_found, *self.more, self._sweep_events)
 
     def _sweep_events(self, tx: Transaction, now: Instant) -> int:
         return tx.events.sweep(Instant(now - self.keep_events), BATCH)

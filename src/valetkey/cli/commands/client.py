@@ -170,7 +170,7 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
     async def work(opened: Opened) -> clients.Shown:
         def look(tx: Transaction) -> clients.Shown:
             client = the_client(tx, client_id)
-            grants = len(tx.grants.live_of_client(client.id, opened.now))
+            grants = tx.grants.reach(client.id, opened.now).authorizations
             return clients.Shown(client, grants, tx.clients.query_sighting(client.id), opened.now)
 
         return await opened.store.scan(look)
@@ -199,7 +199,7 @@ def disable(client_id: str, yes: bool, config: Path | None) -> None:
     async def look(opened: Opened) -> tuple[Client, int]:
         def work(tx: Transaction) -> tuple[Client, int]:
             client = the_client(tx, client_id)
-            return client, len(tx.grants.live_of_client(client.id, opened.now))
+            return client, tx.grants.reach(client.id, opened.now).authorizations
 
         return await opened.store.scan(work)
 

@@ -34,6 +34,7 @@ class Kind(StrEnum):
     GRANT = "grant"
     TOKEN = "token"
     CLIENT = "client"
+    USER = "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class Revocations:
         self._grants: dict[str, Revocation] = {}
         self._tokens: dict[str, Revocation] = {}
         self._clients: dict[str, Revocation] = {}
+        self._users: dict[str, Revocation] = {}
         self._pruned_at = Instant(0)
         self._kept_at = Instant(0)
         self._unkept: list[Revocation] = []
@@ -98,11 +100,16 @@ class Revocations:
         self._learn(known.revocations)
 
     def covers(self, caller: Caller) -> bool:
-        """Whether this caller's token, its grant or its client was revoked."""
+        """Whether this caller's token, its grant, its client or its user was revoked."""
         if caller.token_id in self._tokens or caller.grant_id in self._grants:
             return True
         ended = self._clients.get(caller.client_id) if self._clients else None
         # Tokens that the client got after it was let in again are good.
+        if ended is not None and caller.issued_at <= ended.revoked_at:
+            return True
+        if not self._users or caller.grant_id is None:
+            return False
+        ended = self._users.get(caller.subject)
         return ended is not None and caller.issued_at <= ended.revoked_at
 
     async def poll(self, now: Instant) -> bool:
@@ -205,11 +212,13 @@ class Revocations:
                 return self._tokens
             case Kind.CLIENT:
                 return self._clients
+            case Kind.USER:
+                return self._users
 
     def _prune(self, now: Instant) -> None:
         if now - self._pruned_at < _PRUNE_EVERY:
             return
         self._pruned_at = now
-        for known in (self._grants, self._tokens, self._clients):
+        for known in (self._grants, self._tokens, self._clients, self._users):
             for expired in [key for key, entry in known.items() if entry.expires_at <= now]:
                 del known[expired]

@@ -47,7 +47,9 @@ def test_a_person_signs_in_allows_and_the_app_gets_a_code(database_url: str) -> 
             session_id=session.id,
             auth_time=NOON,
             methods=("pwd",),
+            consent_id=code.consent_id,
         )
+        assert code.consent_id.startswith("co_")
         assert (voucher.client_id, voucher.expires_at) == ("web1", NOON + 60)
         assert voucher.grant_id.startswith("gr_")
         assert sorted(await it.events()) == ["code.issued", "consent.given", "session.started"]

@@ -97,6 +97,11 @@ class Drawn:
         return fresh_id("gr", self._random)
 
     @cached_property
+    def consent_id(self) -> str:
+        """The id of the consent, if it is the first."""
+        return fresh_id("co", self._random)
+
+    @cached_property
     def front_grant_id(self) -> str:
         """The id of the grant of what comes through the browser."""
         return fresh_id("gr", self._random)
@@ -129,6 +134,7 @@ class _Yes(Struct, frozen=True):
     scope: Scope
     claims: ClaimsRequest
     told: bool
+    consent_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +175,15 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
         raise Refused(_ANSWERED)
     if asked.nonce and not _claim_nonce(tx, site, asked, now):
         return Told(asked, _NONCE_USED)
+    consent_id = "" if present.consent is None else present.consent.id
     if step.asked:
-        _remember(tx, client, present, asked, step, now)
+        consent_id = _remember(tx, client, present, asked, step, drawn, now)
     # A claim is given by a scope or by itself, and in both ways only where it was allowed.
     claims = asked.claims.only(step.claims.union(claims_of_scope(step.scope)))
     return _issue(
         tx,
         site,
-        _Yes(asked, client, present.signed_in, step.scope, claims, present.told),
+        _Yes(asked, client, present.signed_in, step.scope, claims, present.told, consent_id),
         drawn,
         now,
     )
@@ -188,7 +195,10 @@ def _judged(
     if site.directory.is_current(tx, pending.client):
         # Nothing that the request was judged by is another than it was then.
         return pending.client, pending.asked
-    client = require_client(tx.clients.find(pending.client.id))
+    found = tx.clients.find(pending.client.id)
+    # Disabled and enabled since it was judged: what was begun before has ended.
+    ended = found is not None and found.generation != pending.client.generation
+    client = require_client(None if ended else found)
     parameters = pending.interaction.parameters
     returns = prove(parameters, client, pending.also)
     try:
@@ -255,8 +265,9 @@ def _remember(
     present: Present,
     asked: AuthorizationRequest,
     step: Respond,
+    drawn: Drawn,
     now: Instant,
-) -> None:
+) -> str:
     uid, before = present.signed_in.user.uid, present.consent
     scope, claims = step.scope, step.claims
     # The newest word counts: what was asked for and not ticked is no longer allowed, and what was
@@ -264,9 +275,11 @@ def _remember(
     if before is not None and before.appearance == client.appearance:
         scope = (before.scope - asked.scope) | scope
         claims = before.claims.difference(asked.single_claims).union(claims)
-    tx.consents.put(Consent(uid, client.id, scope, client.appearance, now, claims))
+    consent = Consent(uid, client.id, scope, client.appearance, now, claims, drawn.consent_id)
+    consent_id = tx.consents.put(consent)
     event = ConsentGiven(uid, client.id, str(step.scope), tuple(sorted(step.claims)))
     tx.events.add(event, now)
+    return consent_id
 
 
 def _issue(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -> Issued:
@@ -315,6 +328,7 @@ def _code(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) ->
         claims=yes.claims.encode(),
         client_generation=yes.client.generation,
         user_generation=user.generation,
+        consent_id=yes.consent_id,
     )
     tx.vouchers.issue(
         Voucher(

@@ -144,6 +144,7 @@ class Authorize:
             # What a default meant when the request came, it means until it is answered.
             parameters={**pending.interaction.parameters, "scope": str(pending.asked.scope)},
             browser=self.site.cookies.browser_print(browser) or "",
+            client_generation=pending.client.generation,
         )
         path = SIGN_IN if isinstance(step, SignIn) else CONSENT
         url = address(self.site, path, interaction)

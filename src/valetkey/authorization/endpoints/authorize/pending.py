@@ -111,6 +111,8 @@ async def judge(site: Site, request: Request, interaction: Interaction) -> Pendi
     """The same for an interaction at hand: everything about it is judged anew."""
     also = await _catcher(site, request, interaction.parameters)
     client, returns = await find_and_prove(site, interaction.parameters, also)
+    if interaction.browser and interaction.client_generation != client.generation:
+        raise _refused("the app was disabled meanwhile; go back to it and start again", "ended")
     try:
         asked = parse(
             interaction.parameters,

@@ -150,6 +150,8 @@ class Clients:
 
     def change(self, client: Client) -> bool:
         """Write everything about a client but its secrets; False if it is gone."""
+        # The row first, in the order of those who called `find_to_change`.
+        self.db.send("UPDATE clients SET changed_at = changed_at WHERE id = :id", id=client.id)
         self.hold_all()
         changed = self.db.run(
             "UPDATE clients SET name = :name, description = :description, type = :type,"

@@ -17,6 +17,7 @@ class RevokedKind(StrEnum):
     GRANT = "grant"
     TOKEN = "token"
     CLIENT = "client"
+    USER = "user"
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class PasswordReset:
         if user is None or user.disabled_at is not None:
             return None
         says = _bound_to(tx, self.links, user)
-        unchanged = all(same(text, found.says[name]) for name, text in says.items())
+        unchanged = all(same(text, found.says.get(name, "")) for name, text in says.items())
         return (found, user) if unchanged else None
 
 
@@ -138,6 +138,7 @@ def _bound_to(tx: Transaction, links: Links, user: User | None) -> Mapping[str, 
     return {
         "uid": str(uid),
         "email": "" if user is None else fold(user.email),
+        "generation": "" if user is None else str(user.generation),
         "password": links.keyring.fingerprint_key.of("password at reset", stored),
     }
 

@@ -74,12 +74,12 @@ def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> Held:
     """Everything about one. Raises Refused (forbidden, not found)."""
     require(tx, actor, Permission.READ)
     client = _find(tx, client_id, to_change=False)
-    grants = tx.grants.live_of_client(client.id, now)
+    reach = tx.grants.reach(client.id, now)
     return Held(
         client,
         tuple(tx.members.team(client.id)),
-        len(grants),
-        len({grant.uid for grant in grants}),
+        reach.authorizations,
+        reach.people,
         tx.clients.query_sighting(client.id),
     )
 

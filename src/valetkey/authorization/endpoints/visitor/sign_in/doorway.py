@@ -136,7 +136,7 @@ class Doorway:
             device = recognise(tx, cookie, fresh.device, user.uid, key, now)
             if device is not None:
                 return self.enter(tx, request, fresh, user, methods, device)
-        return Wanted(user, self._password_print(tx, user.uid))
+        return Wanted(user, self._password_print(tx, user))
 
     def enter(
         self,
@@ -221,7 +221,7 @@ class Doorway:
         """The same for who was recognised elsewhere, on their way to an app or a page of ours."""
         # Whether the request still stands is judged when the page opens.
         name = open_interaction(self.site, request, sealed).id if sealed else f"to {to}"
-        print_ = await self.site.store.read(lambda tx: self._password_print(tx, user.uid))
+        print_ = await self.site.store.read(lambda tx: self._password_print(tx, user))
         return self._step(request, Way(sealed, to), name, Wanted(user, print_), methods)
 
     def step(self, request: Request, way: Way) -> Step | None:
@@ -240,15 +240,15 @@ class Doorway:
         user = tx.users.find(Uid(step.uid))
         if user is None or user.disabled_at is not None:
             return None
-        return user if same(self._password_print(tx, user.uid), step.password) else None
+        return user if same(self._password_print(tx, user), step.password) else None
 
     def again(self, way: Way) -> Response:
         """From the beginning."""
         return self.site.goes_to(way.leads(SIGN_IN), self.site.cookies.step.drop())
 
-    def _password_print(self, tx: Transaction, uid: Uid) -> str:
-        stored = tx.users.password_hash(uid) or ""
-        return self.site.keyring.fingerprint_key.of("second factor", stored)
+    def _password_print(self, tx: Transaction, user: User) -> str:
+        stored = tx.users.password_hash(user.uid) or ""
+        return self.site.keyring.fingerprint_key.of("second factor", f"{user.generation} {stored}")
 
 
 def _name(way: Way) -> str:

@@ -5,6 +5,8 @@ ALTER TABLE users ADD COLUMN generation BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE grants ADD COLUMN client_generation BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE grants ADD COLUMN user_generation BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN generation BIGINT NOT NULL DEFAULT 0;
+-- One that was ended and given again is another, and codes of the first are worth nothing.
+ALTER TABLE consents ADD COLUMN id TEXT NOT NULL DEFAULT '';
 CREATE INDEX grants_live_of_client ON grants (client_id) WHERE revoked_at IS NULL;
 
 -- Endings whose rows are still to be written: all grants of a client or a user of an earlier
@@ -12,9 +14,9 @@ CREATE INDEX grants_live_of_client ON grants (client_id) WHERE revoked_at IS NUL
 CREATE TABLE endings (
     kind       TEXT   NOT NULL,
     subject    TEXT   NOT NULL,
-    generation BIGINT NOT NULL,
     because    TEXT   NOT NULL,
     done_by    TEXT   NOT NULL,
     ended_at   BIGINT NOT NULL,
     PRIMARY KEY (kind, subject)
 );
+CREATE INDEX endings_by_time ON endings (ended_at, kind, subject);
