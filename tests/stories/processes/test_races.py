@@ -15,7 +15,7 @@ from tests.stories.processes.races import Outcome, Round, register
 from tests.stories.processes.serving import serving
 from valetkey.testing.person import Person
 
-_ROUNDS = int(os.environ.get("VALETKEY_RACES", "2"))
+_ROUNDS = int(os.environ.get("VALETKEY_RACES", "1"))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
