@@ -72,7 +72,7 @@ class Users:
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
             " FROM users WHERE username_key = :key",
             key=fold(username),
         )
@@ -83,7 +83,7 @@ class Users:
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid)"
+            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
             " FROM users WHERE email_key = :key",
             key=fold(email),
         )
