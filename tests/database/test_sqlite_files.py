@@ -1,12 +1,14 @@
-"""Who may read the files of a SQLite database."""
+"""The files of a SQLite database: who may read them, and what happens when they vanish."""
 
 import asyncio
 import os
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
+from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.sqlite import SQLite
 from valetkey.kernel.refusal import Mistake
 
@@ -47,3 +49,44 @@ def test_files_that_others_may_read_are_refused(tmp_path: Path, end: str) -> Non
         await engine.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_nothing_is_read_or_written_while_a_file_is_gone_or_another(
+    tmp_path: Path, end: str, replaced: bool
+) -> None:
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        await engine.read(lambda db: db.rows("SELECT id FROM a"))
+        assert engine.look() == ""
+        file, aside = tmp_path / f"a.db{end}", tmp_path / "aside"
+        file.rename(aside)
+        if replaced:
+            shutil.copy(aside, file)
+        before = sorted(os.listdir(tmp_path))  # noqa: PTH208 - not a method of a path
+        assert str(file) in engine.look()
+        assert engine.mark() is None
+        with pytest.raises(DatabaseUnavailable, match=str(file)):
+            await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (1)"))
+        with pytest.raises(DatabaseUnavailable, match=str(file)):
+            await engine.read(lambda db: db.rows("SELECT id FROM a"))
+        with pytest.raises(DatabaseUnavailable, match=str(file)):
+            await engine.row("SELECT id FROM a")
+        with pytest.raises(DatabaseUnavailable, match=str(file)):
+            engine.changed()
+        assert sorted(os.listdir(tmp_path)) == before  # noqa: PTH208 - not a method of a path
+        aside.rename(file)
+        assert engine.look() == ""
+        await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (2)"))
+        assert await engine.read(lambda db: db.rows("SELECT id FROM a")) == [(2,)]
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_missing_file_is_made_only_by_who_begins(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        SQLite(tmp_path / "a.db", begins=False)
+    assert not list(tmp_path.iterdir())

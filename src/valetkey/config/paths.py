@@ -26,6 +26,18 @@ def owner_link_path(settings: Settings) -> Path:
     return _placed(settings, settings.authorization, "", "owner.link")
 
 
+def last_seen_path(settings: Settings, server: ServerSettings) -> Path:
+    """The file in which this server notes what it saw last of its database, beside its keys."""
+    if server is settings.authorization:
+        return keyring_path(settings).with_name("authorization.last-seen")
+    return credential_path(settings).with_name("resource.last-seen")
+
+
+def endings_path(settings: Settings) -> Path:
+    """The file in which the authorization server notes who was disabled, beside the keyring."""
+    return keyring_path(settings).with_name("authorization.endings")
+
+
 def database_file(settings: Settings, server: ServerSettings) -> Path | None:
     """The file of this server's SQLite database; None where it is no file."""
     if not server.database.startswith(_SQLITE):

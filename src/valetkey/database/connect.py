@@ -8,14 +8,15 @@ from types import MappingProxyType
 from valetkey.database.engine import Engine
 from valetkey.kernel.refusal import Mistake
 
-Connector = Callable[[str, Path, int], Engine]
+Connector = Callable[[str, Path, int, bool], Engine]
 
 
-def connect(url: str, *, directory: Path, pool_size: int = 4) -> Engine:
+def connect(url: str, *, directory: Path, pool_size: int = 4, begins: bool = True) -> Engine:
     """The engine for `url`; the calling thread may wait for a disk, never for a network.
 
     A relative SQLite path starts at `directory`; `pool_size` is the most connections that one
-    process opens to a PostgreSQL. Call it after forking: connections do not survive a fork.
+    process opens to a PostgreSQL. A SQLite file that is missing is made only if this `begins`
+    the database. Call it after forking: connections do not survive a fork.
     Raises `Mistake` about a URL that names no database, `DatabaseUnavailable` when the file
     cannot be opened. A PostgreSQL that is away is found out by the first transaction.
     """
@@ -25,20 +26,20 @@ def connect(url: str, *, directory: Path, pool_size: int = 4) -> Engine:
         # The URL is not repeated: it may hold a password.
         known = ", ".join(f"{name}://" for name in ENGINES)
         raise Mistake(f"the URL of a database starts with one of {known}", "database")
-    return connector(url, directory, pool_size)
+    return connector(url, directory, pool_size, begins)
 
 
-def _sqlite(url: str, directory: Path, pool_size: int) -> Engine:
+def _sqlite(url: str, directory: Path, pool_size: int, begins: bool) -> Engine:
     from valetkey.database.sqlite import SQLite  # noqa: PLC0415 - only the engine in use is loaded
 
     name = url.removeprefix("sqlite:///")
     if name == url or not name or name == ":memory:":
         raise Mistake("write sqlite:///file.db or sqlite:////absolute/file.db", "database")
     # Pyright takes `async def` in a protocol for the built-in coroutine and nothing wider.
-    return SQLite(directory / name)  # pyright: ignore[reportReturnType]
+    return SQLite(directory / name, begins=begins)  # pyright: ignore[reportReturnType]
 
 
-def _postgres(url: str, directory: Path, pool_size: int) -> Engine:
+def _postgres(url: str, directory: Path, pool_size: int, begins: bool) -> Engine:
     if find_spec("psycopg") is None:
         raise Mistake("PostgreSQL needs its driver: pip install 'valetkey[postgres]'", "database")
     from valetkey.database.postgres import Postgres  # noqa: PLC0415 - an optional driver

@@ -129,6 +129,22 @@ class Engine(Protocol):
         """
         ...
 
+    def look(self) -> str:
+        """Look whether the database is still the one that was opened; what is wrong, or "".
+
+        Where a file was deleted or replaced, everything raises `DatabaseUnavailable` until it is
+        back. Costs microseconds.
+        """
+        ...
+
+    def failures(self) -> int:
+        """How many write transactions failed so far for want of disk, lock or connection."""
+        ...
+
+    def refuse(self, why: str) -> None:
+        """Raise `DatabaseUnavailable` from everything from now on, for this reason; "" ends it."""
+        ...
+
     async def backup(self, path: str) -> None:
         """Write a consistent copy to a new file at `path` while others go on working.
 

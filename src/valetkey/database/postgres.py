@@ -61,6 +61,18 @@ class Postgres:
     def mark(self) -> None:
         """See `Engine.mark`: only the server could tell, and to ask it is to read."""
 
+    def look(self) -> str:
+        """See `Engine.look`: a server's files are its own, so only what was refused is told."""
+        return self._pool.refused
+
+    def failures(self) -> int:
+        """See `Engine.failures`."""
+        return self._pool.failures
+
+    def refuse(self, why: str) -> None:
+        """See `Engine.refuse`."""
+        self._pool.refused = why
+
     async def backup(self, path: str) -> None:
         """Raise `Mistake`: PostgreSQL has a tool of its own for that."""
         raise Mistake(f"use PostgreSQL's own: pg_dump --format=custom --file={path} DATABASE_URL")

@@ -35,6 +35,8 @@ class Pool:
         self._idle = 0
         self._scanning = 0
         self._closed = False
+        self.refused = ""
+        self.failures = 0
         self._threads: list[threading.Thread] = []
 
     async def run(self, kind: Kind, work: Work) -> Any:
@@ -43,6 +45,8 @@ class Pool:
         with self._turn:
             if self._closed:
                 raise DatabaseUnavailable("the database is closed")
+            if self.refused:
+                raise DatabaseUnavailable(self.refused)
             waiting = self._waiting[kind]
             if len(waiting) >= (_MOST_SCANS if kind is Kind.SCAN else _LONGEST_QUEUE):
                 raise Overloaded("too many transactions wait")
@@ -53,7 +57,11 @@ class Pool:
                 self._turn.notify()
             elif len(self._threads) < self._size:
                 self._start_thread()
-        return await asked.future
+        try:
+            return await asked.future
+        except DatabaseUnavailable:
+            self.failures += kind is Kind.WRITE
+            raise
 
     def close(self) -> None:
         """Finish what waits, then disconnect. Blocks; call it from a thread that may."""

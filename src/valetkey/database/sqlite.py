@@ -25,7 +25,7 @@ from valetkey.database.sqlite_connection import (
     open_reader,
     run_work,
 )
-from valetkey.database.sqlite_files import create_file, require_private
+from valetkey.database.sqlite_files import OpenFiles, create_file, require_private
 from valetkey.database.sqlite_writer import Writer
 from valetkey.database.statement import storable
 from valetkey.kernel.bounded_threads import BoundedThreads, Full
@@ -54,16 +54,18 @@ class _Reader:
 class SQLite:
     """A SQLite database in a file, as an `engine.Engine`."""
 
-    def __init__(self, path: Path) -> None:
-        """Open or create it.
+    def __init__(self, path: Path, *, begins: bool = True) -> None:
+        """Open it; where there is none, create it if this `begins` the database.
 
         Raises `DatabaseUnavailable`, and `Mistake` where others may read its files.
         """
         self._path = path
         try:
-            create_file(path)
+            if begins:
+                create_file(path)
             require_private(path)
-            self._writer = Writer(path)
+            self._files = OpenFiles(path)
+            self._writer = Writer(path, self._files)
         except (apsw.Error, OSError) as problem:
             raise DatabaseUnavailable(f"cannot open {path}: {problem}") from problem
         self._this_thread = threading.local()
@@ -103,7 +105,7 @@ class SQLite:
     def mark(self) -> bytes | None:
         """See `Engine.mark`."""
         index = self._index
-        return None if index is None else index.head()
+        return None if index is None or self._files.lost else index.head()
 
     def changed(self) -> int:
         """See `Engine.changed`."""
@@ -120,6 +122,18 @@ class SQLite:
         except apsw.Error as problem:
             raise in_our_words(problem) from problem
         return reader.number
+
+    def look(self) -> str:
+        """See `Engine.look`."""
+        return self._files.look()
+
+    def failures(self) -> int:
+        """See `Engine.failures`."""
+        return self._writer.failures
+
+    def refuse(self, why: str) -> None:
+        """See `Engine.refuse`."""
+        self._files.refuse(why)
 
     def backup(self, path: str) -> Coroutine[Any, Any, None]:
         """See `Engine.backup`; raises `Mistake` when there is a file at `path`."""
@@ -155,6 +169,8 @@ class SQLite:
                 raw.execute("ROLLBACK")
 
     def _reader(self) -> _Reader:
+        if self._files.lost:
+            raise DatabaseUnavailable(self._files.lost)
         try:
             reader: _Reader = self._this_thread.reader
         except AttributeError:

@@ -23,6 +23,7 @@ from valetkey.database.engine import (
 )
 from valetkey.database.sqlite_files import sync
 from valetkey.database.statement import storable
+from valetkey.kernel.refusal import Mistake
 
 # Bytes to which the write-ahead log is cut back once it has been copied into the database.
 _LOG_KEPT = 64 * 1024 * 1024
@@ -151,6 +152,24 @@ def copy(path: Path, target: Path, *, patience: float) -> None:
     except BaseException:
         target.unlink()
         raise
+
+
+def check_backup(backup: Path, package: str) -> None:
+    """Raise Mistake unless the file is a sound database with the tables of `package`."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        raw = apsw.Connection(f"{backup.absolute().as_uri()}?immutable=1", flags=flags)
+        try:
+            owners = raw.execute("SELECT DISTINCT package FROM migrations").fetchall()
+            sound = raw.pragma("quick_check")
+        finally:
+            raw.close()
+    except apsw.Error:
+        raise Mistake(f"{backup} is not a backup of a Valetkey database") from None
+    if owners != [(package,)]:
+        raise Mistake(f"{backup} is a backup of the other server's database")
+    if sound != "ok":
+        raise Mistake(f"{backup} is damaged: {sound}")
 
 
 def _open(path: Path, flags: int, patience: float) -> apsw.Connection:

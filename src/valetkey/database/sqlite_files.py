@@ -1,18 +1,21 @@
-"""The files of a SQLite database: made for their owner alone, and refused when others read them."""
+"""The files of a SQLite database: private to their owner, and recognised while they are open."""
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from valetkey.kernel.refusal import Mistake
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_ENDS = ("", "-wal", "-shm")
+_LOOK_EVERY = 0.1  # seconds
 
 
 def files_of(path: Path) -> Iterator[Path]:
     """The database file, its write-ahead log and the log's index: those that exist."""
-    for end in ("", "-wal", "-shm"):
+    for end in _ENDS:
         file = Path(f"{path}{end}")
         if file.exists():
             yield file
@@ -45,3 +48,57 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class OpenFiles:
+    """The files that are open, by device and inode: whether their names still lead to them.
+
+    What is written to a file that was deleted or replaced is gone with the process; so from then
+    on the database is refused. `lost` says why, and is "" while all is well.
+    """
+
+    __slots__ = ("_due", "_known", "_path", "_refused", "lost")
+
+    def __init__(self, path: Path) -> None:
+        """Recognise the files of the database at `path`, which is open, from now on."""
+        self._path = path
+        self._known: dict[str, tuple[int, int]] = {}
+        self._refused = ""
+        self._due = 0.0
+        self.lost = ""
+        self.look()
+
+    def look(self) -> str:
+        """Compare the files with those that were opened; what is wrong."""
+        self._due = time.monotonic() + _LOOK_EVERY
+        self.lost = self._refused or self._compare()
+        return self.lost
+
+    def look_at_times(self) -> str:
+        """The same, at most ten times a second."""
+        return self.look() if time.monotonic() > self._due else self.lost
+
+    def refuse(self, why: str) -> None:
+        """Let the database be refused for another reason; "" ends that."""
+        self._refused = why
+        self.look()
+
+    def reopened(self) -> None:
+        """The log and its index may be new ones: the last connection was closed meanwhile."""
+        for end in _ENDS[1:]:
+            self._known.pop(end, None)
+
+    def _compare(self) -> str:
+        for end in _ENDS:
+            file = Path(f"{self._path}{end}")
+            try:
+                state = file.stat()
+            except OSError:
+                # The log and its index appear with the first commit.
+                if end in self._known or not end:
+                    return f"{file} is gone"
+                continue
+            found = (state.st_dev, state.st_ino)
+            if self._known.setdefault(end, found) != found:
+                return f"{file} was replaced by another file"
+        return ""

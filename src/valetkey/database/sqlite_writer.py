@@ -20,6 +20,7 @@ from valetkey.database.sqlite_connection import (
     open_writer,
     run_work,
 )
+from valetkey.database.sqlite_files import OpenFiles
 
 _LONGEST_QUEUE = 2_000
 _LARGEST_BATCH = 256
@@ -112,8 +113,9 @@ class Writer:
     are undone and run again, each between SAVEPOINT and RELEASE: those cost more than most works.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: OpenFiles) -> None:
         self._path = path
+        self._files = files
         self._checkpoints = Checkpoints(path)
         self._raw = open_writer(path, patience=_PATIENCE)
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
@@ -122,6 +124,8 @@ class Writer:
         self._known: dict[str, Row | None] = {}
         self._coming: dict[asyncio.AbstractEventLoop, list[Asked]] = {}
         self._closed = False
+        # Transactions that could not be begun, run or committed.
+        self.failures = 0
         self._thread = threading.Thread(target=self._run, name="valetkey-sqlite", daemon=True)
         self._thread.start()
 
@@ -204,6 +208,7 @@ class Writer:
                     self._transact([asked])
         except Exception as problem:  # noqa: BLE001 - a thread that dies leaves callers waiting
             self._roll_back()
+            self.failures += 1
             for asked in batch:
                 asked.problem = DatabaseUnavailable(f"SQLite: {problem}")
 
@@ -213,6 +218,8 @@ class Writer:
         IMMEDIATE, because a read that later turns into a write would fail with
         SQLITE_BUSY_SNAPSHOT, whatever the timeout.
         """
+        if lost := self._files.look_at_times():
+            raise DatabaseUnavailable(lost)
         deadline = time.monotonic() + _PATIENCE
         self._known.clear()
         self._raw.set_busy_timeout(0)
@@ -221,6 +228,7 @@ class Writer:
                 self._raw.execute("BEGIN IMMEDIATE")
             except apsw.ConnectionClosedError:
                 # An earlier failure took the connection with it.
+                self._files.reopened()
                 self._raw = open_writer(self._path, patience=_PATIENCE)
             except apsw.BusyError:
                 if time.monotonic() > deadline:

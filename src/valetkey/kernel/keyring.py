@@ -112,7 +112,9 @@ def _state(path: Path) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def create_or_read_secret_file(path: Path, make: Callable[[], str]) -> str:
+def create_or_read_secret_file(
+    path: Path, make: Callable[[], str], *, largest: int = _LARGEST
+) -> str:
     """What the file holds; if there is none, `make()` is written with mode 0600 and synced.
 
     Of processes that race, one writes and all read the same. Raises Mistake when others may read
@@ -129,7 +131,7 @@ def create_or_read_secret_file(path: Path, make: Callable[[], str]) -> str:
             finally:
                 draft.unlink()
             _sync_directory(path.parent)
-        return _read(path)
+        return _read(path, largest)
 
 
 def replace_secret_file(path: Path, text: str) -> None:
@@ -140,11 +142,11 @@ def replace_secret_file(path: Path, text: str) -> None:
         _sync_directory(path.parent)
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, largest: int = _LARGEST) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode) or state.st_size > _LARGEST:
+        if not stat.S_ISREG(state.st_mode) or state.st_size > largest:
             message = f"{path} is not a file of secrets"
             raise Mistake(message)
         # As PostgreSQL does: a file that root prepared for us may be readable by our group.
@@ -152,7 +154,7 @@ def _read(path: Path) -> str:
         if state.st_mode & forbidden:
             message = f"{path} holds secrets and others may read it; run: chmod 600 {path}"
             raise Mistake(message)
-        data = file.read(_LARGEST)
+        data = file.read(largest)
     try:
         return data.decode("ascii")
     except UnicodeDecodeError:
@@ -164,6 +166,10 @@ def _write_draft(path: Path, text: str) -> Path:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
+        if os.geteuid() == 0:
+            # A command that root ran must not take the file away from the server's user.
+            owner = (path if path.exists() else path.parent).stat()
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
         file.write(text.encode("ascii"))
         file.flush()
         os.fsync(descriptor)

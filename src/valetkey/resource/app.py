@@ -4,11 +4,13 @@ import contextlib
 import ssl
 from urllib.parse import urlsplit
 
-from valetkey.config.paths import certificate_files, credential_path
+from valetkey.config.installation import lag, open_known, require_file
+from valetkey.config.paths import certificate_files, credential_path, last_seen_path
 from valetkey.config.settings import Settings
 from valetkey.database.connect import connect
 from valetkey.database.engine import Connection, Engine
-from valetkey.database.migrate import migrate
+from valetkey.database.probe import Readiness
+from valetkey.database.watch import Watch
 from valetkey.kernel.keyring import create_or_read_secret_file
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
@@ -43,6 +45,7 @@ from valetkey.sdk import (
     metadata_url,
 )
 from valetkey.sdk.fetch import Fetcher
+from valetkey.web import log
 from valetkey.web.elsewhere import Elsewhere
 from valetkey.web.exchange import Endpoint, Request, Response, json_response
 from valetkey.web.router import App, Route
@@ -58,9 +61,10 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
 
     Raises Mistake and DatabaseUnavailable.
     """
-    engine = _connect(settings)
+    require_file(settings, settings.resource, begins=True)
+    engine = _connect(settings, begins=True)
     try:
-        await migrate(engine, _SCHEMA)
+        await open_known(settings, settings.resource, engine, _SCHEMA, runtime)
         fresh = to_base64url(runtime.random(32))
         await engine.write(lambda db: Kept(db).put_first(PAGE_KEY, fresh))
         for kind in objects_of(settings):
@@ -78,7 +82,8 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
     """
     objects = objects_of(settings)
     credential = Credential(CLIENT_ID, _secret(settings))
-    engine = _connect(settings)
+    require_file(settings, settings.resource, begins=False)
+    engine = _connect(settings, begins=False)
     now = runtime.now()
     page_key, memory = await engine.scan(lambda db: _remember(db, engine, now))
     auth_url = issuer_url(settings)
@@ -114,6 +119,13 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
         return Operations(kind, records, protection, problems, pages, base, uses, allowances)
 
     upkeep = Upkeep(engine, runtime, decisions, settings.log.keep_events)
+    watch = Watch(
+        engine,
+        last_seen_path(settings, settings.resource),
+        runtime.now,
+        log.database,
+        lag(settings, settings.resource),
+    )
 
     async def close() -> None:
         await uses.close(runtime.now())
@@ -131,7 +143,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
             *routes,
             *ForwardAuth(protection, problems).routes(),
             _metadata(settings, problems),
-            *_health(engine, problems),
+            *_health(Readiness(engine, runtime.random), problems),
         ],
         runtime=runtime,
         refuse=problems.refuse,
@@ -144,6 +156,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
             lambda: protection.follow(runtime.now),
             lambda: uses.run(runtime.now),
             upkeep.run,
+            watch.run,
         ),
         on_close=close,
         elsewhere=Elsewhere(settings.resource.url, lambda path: path == "/v2/"),
@@ -155,8 +168,9 @@ def issuer_url(settings: Settings) -> str:
     return (settings.resource.authorization_url or settings.authorization.url).rstrip("/")
 
 
-def _connect(settings: Settings) -> Engine:
-    return connect(settings.resource.database, directory=settings.source.directory)
+def _connect(settings: Settings, *, begins: bool) -> Engine:
+    database = settings.resource.database
+    return connect(database, directory=settings.source.directory, begins=begins)
 
 
 def _secret(settings: Settings) -> Secret:
@@ -213,15 +227,12 @@ def _metadata(settings: Settings, problems: Problems) -> Route:
     return Route(path, {"GET": answer, "HEAD": answer}, problems.refuse_at(path))
 
 
-def _health(engine: Engine, problems: Problems) -> tuple[Route, Route]:
+def _health(readiness: Readiness, problems: Problems) -> tuple[Route, Route]:
     async def live(_: Request) -> Response:
         return json_response({"status": "live"})
 
     async def ready(request: Request) -> Response:
-        # A write that commits is the only proof that the next one will.
-        await engine.write(
-            lambda db: db.run("UPDATE readiness SET at = :now WHERE name = 1", now=request.at)
-        )
+        await readiness.prove(request.at)
         return json_response({"status": "ready"})
 
     def route(path: str, endpoint: Endpoint) -> Route:

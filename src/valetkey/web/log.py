@@ -124,6 +124,14 @@ def error(event: str, failure: BaseException | None = None, **fields: Field) -> 
     _tell("error", event, fields, failure)
 
 
+def database(problem: str) -> None:
+    """Tell that the database cannot be used, and why; "" when it can be used again."""
+    if problem:
+        error("database.lost", problem=problem)
+    else:
+        info("database.found")
+
+
 class AccessLog:
     """Collects lines and writes them a quarter of a second later, many in one go.
 

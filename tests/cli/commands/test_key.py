@@ -39,6 +39,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_keys_are_made_at_the_first_start_and_rotated_by_command(here: Path) -> None:
+    assert valetkey("database", "migrate", here=here).code == 0
     assert states(here) == []
     with serving(here):
         assert states(here) == ["current", "next"]
@@ -190,7 +191,7 @@ def test_another_databases_keyring_is_noticed(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     configure(other)
-    assert key(other, "list").code == 0
+    assert valetkey("database", "migrate", here=other).code == 0
     assert key(other, "backup", str(tmp_path / "other.keyring")).code == 0
     with serving(tmp_path):
         pass
@@ -236,6 +237,7 @@ def test_what_is_no_backup_is_refused_without_repeating_it(tmp_path: Path) -> No
 
 def test_the_name_of_a_key_may_begin_with_a_hyphen(tmp_path: Path) -> None:
     configure(tmp_path)
+    assert valetkey("database", "migrate", here=tmp_path).code == 0
     ran = key(tmp_path, "withdraw", "-ptMLkDYfbmT6WOHVQRP-RWY5x3BNcjDKAKcEGex0EA", "--yes")
     assert (ran.code, ran.out) == (1, "")
     assert "there is no such signing key" in ran.err

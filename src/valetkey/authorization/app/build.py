@@ -21,6 +21,7 @@ from valetkey.authorization.app.parts import (
     make_logo_fetcher,
     make_minter,
     make_reader,
+    make_watch,
 )
 from valetkey.authorization.app.people import make_site
 from valetkey.authorization.app.post import make_mailed, make_post
@@ -60,8 +61,10 @@ from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.upkeep.answer_times import AnswerClock
+from valetkey.authorization.upkeep.endings import EndingNotes
 from valetkey.authorization.upkeep.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.upkeep.upkeep import Upkeep
+from valetkey.config.paths import endings_path
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.runtime import Runtime
@@ -77,7 +80,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
 
     Raises Mistake where the keyring does not open what the database keeps sealed.
     """
-    foundation = lay_foundation(settings, runtime, scopes)
+    foundation = lay_foundation(settings, runtime, scopes, begins=False)
     store, keyring = foundation.store, foundation.keyring
     decisions = DecisionQueue(runtime.random)
     refuse = ClientRefusal(foundation.issuer, decisions)
@@ -183,6 +186,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         tls_proxy=settings.authorization.tls_proxy,
         hsts=foundation.issuer.startswith("https://"),
         background=(
+            make_watch(foundation).run,
+            EndingNotes(store, endings_path(settings), runtime).run,
             upkeep.write_decisions,
             partial(uses.keep, store),
             upkeep.count_usage,

@@ -31,6 +31,7 @@ from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES
 from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.config.settings import RegistrableGrantType, RegistrationMode
+from valetkey.database.probe import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.web.router import Body, Route
@@ -168,7 +169,8 @@ def resource_server_routes(
 
 def health_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
     """Whether the server lives and can work."""
-    ready = HealthEndpoint(foundation.store, foundation.keys)
+    readiness = Readiness(foundation.store.engine, foundation.runtime.random)
+    ready = HealthEndpoint(readiness, foundation.keys)
     return (
         Route("/health/live", {"GET": live, "HEAD": live}, refuse, quiet=True),
         Route("/health/ready", {"GET": ready, "HEAD": ready}, refuse, quiet=True),

@@ -18,9 +18,13 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.authorization.upkeep.logos import LogoFetcher
+from valetkey.config.installation import lag
+from valetkey.config.paths import last_seen_path
 from valetkey.config.settings import Settings
+from valetkey.database.watch import Watch
 from valetkey.fetch.door import ANYTHING, Fetched
 from valetkey.kernel.scope import Scope
+from valetkey.web import log
 from valetkey.web.offload import Offload
 
 
@@ -75,6 +79,18 @@ def make_logo_fetcher(foundation: Foundation, offload: Offload) -> LogoFetcher:
         return await foundation.outgoing.get(url, accept=ANYTHING)
 
     return LogoFetcher(foundation.store, get, offload, foundation.runtime)
+
+
+def make_watch(foundation: Foundation) -> Watch:
+    """What notices that the database is gone, was replaced, or went back in time."""
+    settings, server = foundation.settings, foundation.settings.authorization
+    return Watch(
+        foundation.store.engine,
+        last_seen_path(settings, server),
+        foundation.runtime.now,
+        log.database,
+        lag(settings, server),
+    )
 
 
 def make_reader(foundation: Foundation) -> AccessTokenReader:

@@ -1,5 +1,6 @@
 """The foundation: settings, keyring, database and keys, on which servers and commands stand."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,14 +23,15 @@ from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.protocol.register.self_registration import SelfRules
+from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
-from valetkey.config.paths import credential_path, database_file, keyring_path
+from valetkey.config.installation import open_known, require_file
+from valetkey.config.paths import credential_path, database_file, endings_path, keyring_path
 from valetkey.config.settings import Settings
 from valetkey.database.connect import connect
-from valetkey.database.migrate import migrate
 from valetkey.fetch.door import Door as Outgoing
 from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
 from valetkey.kernel.moment import Instant
@@ -198,15 +200,21 @@ class Foundation:
             raise Mistake(f"{error}: restore the keyring that belongs to it") from error
 
 
-def lay_foundation(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> Foundation:
+def lay_foundation(
+    settings: Settings, runtime: Runtime, scopes: Mapping[str, str], *, begins: bool = True
+) -> Foundation:
     """Open keyring and database; `scopes` are the sentences of all that the API asks for.
 
-    What clients have of their own has the sentence "".
+    What clients have of their own has the sentence "". A keyring and a SQLite file that are not
+    there are made only where this `begins` an installation.
 
-    Raises Mistake where the keyring cannot be used.
+    Raises Mistake where the keyring cannot be used, or where database or keyring is missing.
     """
-    keyring = _keyring(settings, runtime)
-    engine = connect(settings.authorization.database, directory=settings.source.directory)
+    require_file(settings, settings.authorization, begins=begins)
+    keyring = _keyring(settings, runtime, begins=begins)
+    engine = connect(
+        settings.authorization.database, directory=settings.source.directory, begins=begins
+    )
     store = Store(engine, runtime.random)
     tokens = settings.tokens
     plan = KeyPlan(tokens.signing_key_lifetime, tokens.key_publication, tokens.signing_algorithms)
@@ -226,8 +234,11 @@ async def prepare(settings: Settings, runtime: Runtime) -> bool:
     """
     foundation = lay_foundation(settings, runtime, {})
     try:
-        await migrate(foundation.store.engine, SCHEMA)
+        await open_known(settings, settings.authorization, foundation.store.engine, SCHEMA, runtime)
         await foundation.require_own_keyring()
+        # Where the folder is not ours to write there is nothing to compact: `doctor` tells.
+        with contextlib.suppress(Mistake):
+            Endings(endings_path(settings)).compact()
         now = runtime.now()
         await foundation.keep_keys(now)
         credential = _credential(settings, runtime)
@@ -240,7 +251,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> bool:
         await foundation.store.engine.close()
 
 
-def _keyring(settings: Settings, runtime: Runtime) -> Keyring:
+def _keyring(settings: Settings, runtime: Runtime, *, begins: bool) -> Keyring:
     text = settings.authorization.keyring_text
     if text is not None:
         return Keyring.parse(text.reveal())
@@ -249,6 +260,12 @@ def _keyring(settings: Settings, runtime: Runtime) -> Keyring:
         raise Mistake(
             f"there is a database, {database}, and no keyring at {path}; put the one back that "
             "belongs to it: valetkey key restore FILE",
+            "authorization.keyring",
+        )
+    if not begins and not path.exists():
+        raise Mistake(
+            f"there is no keyring at {path}; `valetkey serve` makes it, or put the one back that "
+            "belongs to the database: valetkey key restore FILE",
             "authorization.keyring",
         )
     return create_or_read(path, runtime.random)

@@ -12,6 +12,7 @@ from valetkey.authorization.storage.administration.brand import BrandChanges
 from valetkey.authorization.storage.administration.client_search import ClientSearch
 from valetkey.authorization.storage.administration.event_search import EventSearch
 from valetkey.authorization.storage.administration.people import People
+from valetkey.authorization.storage.administration.restoration import Restoration
 from valetkey.authorization.storage.grants import Consents, Grants
 from valetkey.authorization.storage.outbox.deliveries import Deliveries
 from valetkey.authorization.storage.outbox.mails import Mails
@@ -148,6 +149,11 @@ class Transaction(Struct, frozen=True):
     def event_search(self) -> EventSearch:
         """The log of events, by filters."""
         return EventSearch(self.db)
+
+    @property
+    def restoration(self) -> Restoration:
+        """What a restored database must not bring back."""
+        return Restoration(self.db)
 
     @property
     def credentials(self) -> Credentials:

@@ -8,12 +8,16 @@ import click
 
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.health import healths, size
+from valetkey.cli.register import restoring
+from valetkey.cli.register.anew import begin_anew
+from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.moments import stamp
-from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
+from valetkey.cli.register.store import SCHEMAS, Opened, is_begun, open_database, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
+from valetkey.config.installation import open_known, require_file
+from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.database.migrate import migrate
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 
@@ -27,14 +31,20 @@ def command() -> None:
 
 
 @command.command("migrate")
+@options.new
 @options.config_file
-def migrate_(config: Path | None) -> int:
+def migrate(new: bool, config: Path | None) -> int:
     """Bring the tables of both servers up to this version; `valetkey serve` does it too.
 
     Example: valetkey database migrate
     """
     settings = options.settings_of(config)
+    if new:
+        begin_anew(settings, ("authorization", "resource"))
     for name, server in servers(settings):
+        if name == "authorization" and database_file(settings, server) is not None:
+            # The keyring first: a database without one could never be used.
+            with_store(settings, _nothing, begins=True)
         asyncio.run(_migrate(settings, name, server))
         say.line(f"{name}: the tables are those of this version")
     return Exit.OK
@@ -46,7 +56,7 @@ def migrate_(config: Path | None) -> int:
 def check(config: Path | None, as_json: bool) -> int:
     """Whether each database answers, has this version's tables and can be written to.
 
-    Exit code 1 if one does not. Changes nothing.
+    Exit code 1 if one does not. Changes nothing but a row that is there to try writing.
 
     Example: valetkey database check
     """
@@ -97,10 +107,74 @@ def backup(directory: Path, config: Path | None, as_json: bool) -> int:
     return Exit.OK
 
 
+@command.command()
+@click.option(
+    "--authorization",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A backup to put in the place of the authorization server's SQLite database.",
+)
+@click.option(
+    "--resource",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The same for the resource server.",
+)
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Go on although nobody knows what was ended after the backup.",
+)
+@options.yes
+@options.config_file
+def restore(
+    authorization: Path | None,
+    resource: Path | None,
+    accept: bool,
+    yes: bool,
+    config: Path | None,
+) -> int:
+    """Restore backups, or tell that other tools did, and end all that was issued before.
+
+    Stop the servers first. Without files the databases are taken as they are: after a restore of
+    PostgreSQL, or of SQLite by hand. What lay in the place of a file is kept beside it.
+
+    Everybody signs in again and every app asks again: sessions, grants, codes, tokens, API tokens,
+    invitations and signing keys end. Users and clients that were disabled after the backup, or
+    whose passwords, factors, roles or secrets were replaced, are disabled: enable them one by one.
+
+    Example: valetkey database restore --authorization backups/authorization-20260401T120000Z.db
+    """
+    settings = options.settings_of(config)
+    given = {"authorization": authorization, "resource": resource}
+    confirm("Are both servers stopped, and shall all sessions and tokens end?", yes=yes)
+    chosen = [each for each in servers(settings) if not any(given.values()) or given[each[0]]]
+    for name, server in chosen:
+        if (file := given[name]) is not None:
+            restoring.put_back(settings, name, server, file, accept=accept)
+    for name, _ in chosen:
+        if name == "resource":
+            asyncio.run(restoring.accept_resource_database(settings))
+            say.line("resource: the database is the one that its server knows from now on")
+            continue
+        restored = asyncio.run(restoring.begin_epoch(settings, accept=accept))
+        say.line(f"authorization: epoch {restored.epoch} begins; everybody signs in again")
+        for uid in restored.users:
+            say.line(f"    disabled: user {uid}; next: valetkey user enable {uid}")
+        for client in restored.clients:
+            say.line(f"    disabled: client {client}; next: valetkey client enable {client}")
+    return Exit.OK
+
+
+async def _nothing(_: Opened) -> None:
+    """What is done beyond opening the database."""
+
+
 async def _migrate(settings: Settings, name: str, server: ServerSettings) -> None:
-    engine = open_database(settings, server)
+    require_file(settings, server, begins=True)
+    engine = open_database(settings, server, begins=True)
     try:
-        await migrate(engine, SCHEMAS[name])
+        await open_known(settings, server, engine, SCHEMAS[name], SYSTEM)
     finally:
         await engine.close()
 

@@ -40,7 +40,8 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     """Look at everything that goes wrong in practice, and say what to do.
 
     Configuration, databases, clocks, keys, certificates, the mail server, clients that cost
-    something, and whether a secret in a query string turns up in a log. Changes nothing.
+    something, and whether a secret in a query string turns up in a log. Changes nothing but a row
+    that is there to try writing.
 
     Exit code 1 if something is bad.
 

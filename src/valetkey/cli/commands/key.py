@@ -14,7 +14,7 @@ from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
-from valetkey.config.paths import credential_path, keyring_path
+from valetkey.config.paths import credential_path, database_file, keyring_path
 from valetkey.config.settings import Settings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
@@ -207,6 +207,12 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
     if settings.authorization.keyring_text is not None:
         raise Mistake("VALETKEY__AUTHORIZATION__KEYRING_TEXT would win over the file: unset it")
     saved = keys.Backup.parse(_read(file))
+    database = database_file(settings, settings.authorization)
+    if database is not None and not database.exists():
+        # As after the loss of a disk: the databases come next.
+        path = _put_both(settings, saved, yes=yes)
+        say.line(f"{path} is in place. Next: valetkey database restore")
+        return Exit.OK
     # Tried before it is put in place: the keyring that lies there may be the only right one.
     tried = replace(settings.authorization, keyring_text=Secret(saved.keyring.text()))
     opening, all_keys = with_store(
@@ -218,10 +224,7 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
             "older than a rotation of the key that seals; nothing was replaced"
         )
         return Exit.FAILED
-    path = keyring_path(settings)
-    _put(path, saved.keyring.text(), yes=yes)
-    if saved.credential is not None and settings.resource.credential_text is None:
-        _put(credential_path(settings), saved.credential.reveal(), yes=yes)
+    path = _put_both(settings, saved, yes=yes)
     say.line(f"{path} is in place and opens all signing keys. Next: valetkey serve")
     return Exit.OK
 
@@ -232,6 +235,14 @@ _QUESTION = {
     ("sealing", False): "Seal every stored secret anew? Both servers must be restarted after it.",
     ("credential", False): "Make a new credential? The resource server must be restarted after it.",
 }
+
+
+def _put_both(settings: Settings, saved: keys.Backup, *, yes: bool) -> Path:
+    path = keyring_path(settings)
+    _put(path, saved.keyring.text(), yes=yes)
+    if saved.credential is not None and settings.resource.credential_text is None:
+        _put(credential_path(settings), saved.credential.reveal(), yes=yes)
+    return path
 
 
 def _put(path: Path, text: str, *, yes: bool) -> None:

@@ -19,6 +19,7 @@ from valetkey.kernel.refusal import Mistake
 from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
 from valetkey.web.connection.bind import bind
 
+_ANEW = "valetkey.cli.register.anew"
 _DECLARED = "valetkey.resource.objects.declared.directory"
 _LEDGER = "ledger"
 _NOT_FOR_RESOURCE = "VALETKEY__AUTHORIZATION__KEYRING_TEXT"
@@ -26,11 +27,13 @@ _NOT_FOR_RESOURCE = "VALETKEY__AUTHORIZATION__KEYRING_TEXT"
 
 @click.command()
 @click.argument("server", type=click.Choice(["authorization", "resource"]), required=False)
+@options.new
 @options.config_file
-def command(server: str | None, config: Path | None) -> int:
+def command(server: str | None, new: bool, config: Path | None) -> int:
     """Run both servers, or the one that is named, until SIGTERM or Ctrl-C.
 
-    Databases, keys and the credential between the servers are made at the first start. When
+    Databases, keys and the credential between the servers are made at the first start. A database
+    that was there and is missing, was replaced, or is older than it was, stops the start. When
     everything answers, one line says so on standard output: ready, with the URLs. A process that
     ends unasked is started again. Everything else is told on standard error.
 
@@ -42,6 +45,8 @@ def command(server: str | None, config: Path | None) -> int:
     names = (server,) if server else ("authorization", "resource")
     if problems := (*missing_files(settings, names), *_wrong_objects(settings)):
         raise Mistakes(str(settings.source.file or "the configuration"), problems)
+    if new:
+        import_module(_ANEW).begin_anew(settings, names)
     chosen = [(name, part) for name, part in servers(settings) if name in names]
     sockets = {name: _bound(name, part) for name, part in chosen}
     urls = {name: _url(part, sockets[name]) for name, part in chosen}

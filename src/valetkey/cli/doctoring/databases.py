@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 from valetkey.cli.doctoring.finding import Finding, bad, good, mind
 from valetkey.cli.doctoring.health import healths
-from valetkey.cli.register.store import open_database
+from valetkey.cli.register.store import is_begun, open_database
 from valetkey.config.agreement import servers
-from valetkey.config.paths import database_file
+from valetkey.config.paths import database_file, last_seen_path
 from valetkey.config.settings import Settings
 from valetkey.database.engine import Connection, DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake
@@ -24,6 +24,11 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
             yield good(about, health.found)
         else:
             yield bad(about, health.found, health.next)
+    for name, server in servers(settings):
+        file = last_seen_path(settings, server)
+        if not file.exists() and is_begun(settings, server):
+            found = f"what the server saw last of it is not noted in {file}"
+            yield mind(f"{name} database", found, "Let the server's user write that folder.")
 
 
 async def clocks(settings: Settings) -> AsyncIterator[Finding]:

@@ -11,7 +11,9 @@ from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
 from valetkey.database.migrate import find, migrate
+from valetkey.database.probe import prove_writable
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,9 @@ async def healths(settings: Settings) -> Sequence[Health]:
 
 
 async def _health(settings: Settings, name: str, server: ServerSettings) -> Health:
-    if not is_begun(settings, server):
-        return Health(name, False, "there is no database yet", "Next: valetkey serve")
     try:
+        if not is_begun(settings, server):
+            return Health(name, False, "there is no database yet", "Next: valetkey serve")
         engine = open_database(settings, server)
     except (DatabaseUnavailable, Mistake) as reason:
         return Health(name, False, str(reason))
@@ -41,7 +43,9 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
     except Mistake as mistake:
         return Health(name, False, str(mistake))
     except DatabaseUnavailable as reason:
-        return Health(name, False, str(reason), "Is it running, and is the URL right?")
+        is_file = database_file(settings, server) is not None
+        advice = "Is its disk full?" if is_file else "Is it running, and is the URL right?"
+        return Health(name, False, str(reason), advice)
     finally:
         await engine.close()
 
@@ -58,8 +62,9 @@ async def _look(engine: Engine, name: str, size: str) -> Health:
         found = f"its tables are older than this version: {', '.join(missing)}"
         return Health(name, False, found, "Next: valetkey database migrate")
     began = perf_counter()
-    # With nothing missing this only compares, in a transaction that may write.
+    # With nothing missing this only compares.
     await migrate(engine, SCHEMAS[name])
+    await prove_writable(engine, SYSTEM.random)
     took = (perf_counter() - began) * 1_000
     return Health(name, True, f"answers, up to date, can be written to ({took:.0f} ms{size})")
 

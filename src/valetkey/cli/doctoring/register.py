@@ -30,9 +30,9 @@ _MOST_NAMED = 20
 
 async def register(settings: Settings) -> AsyncIterator[Finding]:
     """Everything that the authorization server's database tells."""
-    if not is_begun(settings, settings.authorization):
-        return
     try:
+        if not is_begun(settings, settings.authorization):
+            return
         found = await asyncio.to_thread(with_store, settings, _examine)
     except (DatabaseUnavailable, Mistake) as reason:
         yield bad("keys", str(reason))

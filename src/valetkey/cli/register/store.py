@@ -13,11 +13,11 @@ from valetkey.authorization.deeds.foundation import SCHEMA, Foundation, lay_foun
 from valetkey.authorization.model.event.actor import DoneBy, by_cli
 from valetkey.authorization.storage.transaction import Store
 from valetkey.cli.register.operator import operator
+from valetkey.config.installation import open_known, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
-from valetkey.database.migrate import migrate
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
@@ -69,12 +69,12 @@ def with_store(
     begins: bool = False,
     acts: Callable[[str], DoneBy] = by_cli,
 ) -> T:
-    """What `work` gives; database and keyring are made and brought up to date first.
+    """What `work` gives. Only where it `begins` an installation, database and keyring are made.
 
     Its events are done by the operator; `acts` says by which of their tools.
 
-    Where neither a configuration nor a database is found, only work that `begins` makes them: who
-    asks in the wrong folder is told so. Raises Mistake and DatabaseUnavailable.
+    Raises Mistake where one of them is missing or the database is not the one that its server
+    knows, and DatabaseUnavailable.
     """
     if not begins and settings.source.file is None:
         file = database_file(settings, settings.authorization)
@@ -83,14 +83,16 @@ def with_store(
                 f"there is no valetkey.toml here, and no database at {file}; name the "
                 "configuration with --config FILE"
             )
+    settings = _addressed(settings)
 
     async def run() -> T:
-        foundation = lay_foundation(_addressed(settings), SYSTEM, scopes_of(settings))
+        foundation = lay_foundation(settings, SYSTEM, scopes_of(settings), begins=begins)
         done_by = acts(operator())
         foundation = replace(foundation, store=foundation.store.acting(done_by))
         engine = foundation.store.engine
         try:
-            await migrate(engine, SCHEMAS["authorization"])
+            server, schema = settings.authorization, SCHEMAS["authorization"]
+            await open_known(settings, server, engine, schema, SYSTEM, begins=begins)
             # A keyring that is only tried on is judged by whoever tries it.
             if settings.authorization.keyring_text is None:
                 await foundation.require_own_keyring()
@@ -101,13 +103,26 @@ def with_store(
     return asyncio.run(run())
 
 
-def open_database(settings: Settings, server: ServerSettings) -> Engine:
+def foundation_as_it_is(settings: Settings) -> Foundation:
+    """The foundation on the database that is there, whichever it is; close its engine.
+
+    Raises Mistake where database or keyring is missing.
+    """
+    foundation = lay_foundation(_addressed(settings), SYSTEM, scopes_of(settings), begins=False)
+    return replace(foundation, store=foundation.store.acting(by_cli(operator())))
+
+
+def open_database(settings: Settings, server: ServerSettings, *, begins: bool = False) -> Engine:
     """This server's database, with one connection where it counts them; close it."""
-    return connect(server.database, directory=settings.source.directory, pool_size=1)
+    return connect(server.database, directory=settings.source.directory, pool_size=1, begins=begins)
 
 
 def is_begun(settings: Settings, server: ServerSettings) -> bool:
-    """Whether this server's database may exist: only for a file is that known without asking."""
+    """Whether this server's database may exist: only for a file is that known without asking.
+
+    Raises Mistake where a file is missing that the server knows.
+    """
+    require_file(settings, server, begins=True)
     file = database_file(settings, server)
     return file is None or file.exists()
 

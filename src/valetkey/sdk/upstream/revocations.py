@@ -35,6 +35,8 @@ class Kind(StrEnum):
     TOKEN = "token"
     CLIENT = "client"
     USER = "user"
+    ALL = "all"
+    """Every token issued until then: a backup of the issuer's database was restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ It says whether that worked; if not, the same comes again with the next news.
 
 
 class Revocations:
-    """The revocations that still matter, by grant, by token and by client.
+    """The revocations that still matter, by grant, by token, by client, and of all.
 
     Followed by a stream of events where the issuer has one and the network lets it through, else
     by polling. When the issuer is away it goes on with what it knows.
@@ -92,6 +94,7 @@ class Revocations:
         self._tokens: dict[str, Revocation] = {}
         self._clients: dict[str, Revocation] = {}
         self._users: dict[str, Revocation] = {}
+        self._all: dict[str, Revocation] = {}
         self._pruned_at = Instant(0)
         self._kept_at = Instant(0)
         self._unkept: list[Revocation] = []
@@ -100,8 +103,10 @@ class Revocations:
         self._learn(known.revocations)
 
     def covers(self, caller: Caller) -> bool:
-        """Whether this caller's token, its grant, its client or its user was revoked."""
+        """Whether this caller's token, its grant, client or user, or everything was revoked."""
         if caller.token_id in self._tokens or caller.grant_id in self._grants:
+            return True
+        if self._all and any(caller.issued_at <= each.revoked_at for each in self._all.values()):
             return True
         ended = self._clients.get(caller.client_id) if self._clients else None
         # Tokens that the client got after it was let in again are good.
@@ -214,11 +219,14 @@ class Revocations:
                 return self._clients
             case Kind.USER:
                 return self._users
+            case Kind.ALL:
+                return self._all
 
     def _prune(self, now: Instant) -> None:
         if now - self._pruned_at < _PRUNE_EVERY:
             return
         self._pruned_at = now
-        for known in (self._grants, self._tokens, self._clients, self._users):
+        every = (self._grants, self._tokens, self._clients, self._users, self._all)
+        for known in every:
             for expired in [key for key, entry in known.items() if entry.expires_at <= now]:
                 del known[expired]

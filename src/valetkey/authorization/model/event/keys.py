@@ -1,4 +1,4 @@
-"""What happens to keys."""
+"""What happens to keys, and to the database that they open."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -38,3 +38,13 @@ class KeyringRotated(Event):
 
     name: ClassVar[str] = "keyring.rotated"
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRestored(Event):
+    """A backup was restored: all that was issued before ended, and a new epoch began."""
+
+    name: ClassVar[str] = "database.restored"
+    epoch: int
+    users_disabled: int
+    clients_disabled: int

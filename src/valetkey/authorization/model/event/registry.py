@@ -55,6 +55,7 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.model.event.keys import (
+    DatabaseRestored,
     KeyringRotated,
     SigningKeyIssued,
     SigningKeyRetired,
@@ -190,6 +191,7 @@ _OF_KEYS: tuple[type[Event], ...] = (
     SigningKeyRetired,
     SigningKeyWithdrawn,
     KeyringRotated,
+    DatabaseRestored,
 )
 _OF_ADMINISTRATION: tuple[type[Event], ...] = (
     ApiTokenIssued,

@@ -18,6 +18,7 @@ class RevokedKind(StrEnum):
     TOKEN = "token"
     CLIENT = "client"
     USER = "user"
+    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,11 @@ class Revocations:
         ]
 
     def covers(self, token_id: str, client_id: str, issued_at: Instant) -> bool:
-        """Whether this token was ended by itself, or its client after it was issued."""
+        """Whether this token was ended by itself, or its client or everything since."""
         row = self.db.row(
             "SELECT kind FROM revocations WHERE (kind = 'token' AND subject = :token_id)"
-            " OR (kind = 'client' AND subject = :client_id AND revoked_at >= :issued_at) LIMIT 1",
+            " OR (kind = 'client' AND subject = :client_id AND revoked_at >= :issued_at)"
+            " OR (kind = 'all' AND subject = 'all' AND revoked_at >= :issued_at) LIMIT 1",
             token_id=token_id,
             client_id=client_id,
             issued_at=issued_at,

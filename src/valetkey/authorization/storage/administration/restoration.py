@@ -1,0 +1,137 @@
+"""What a restored database must not bring back to life."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An event after which something of a user's or of a client's no longer worked."""
+
+    id: str
+    at: Instant
+    name: str
+    uid: int | None
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndingPage:
+    """Some endings, and the place of the last event that was read; None at the end."""
+
+    found: Sequence[Ending]
+    last: tuple[Instant, str] | None
+
+
+class Restoration(Struct, frozen=True):
+    """Ends all that was issued, and knows which events ended something."""
+
+    db: Connection
+
+    def endings(self, at: Instant, after: str, limit: int) -> EndingPage:
+        """What a restore must not undo, among at most `limit` events after that place."""
+        rows = self.db.rows(
+            "SELECT id, at, name, uid, client_id, data FROM events"
+            " WHERE (at > :at OR (at = :at AND id > :after)) AND name IN"
+            " ('user.disabled', 'user.removed', 'password.changed', 'password.removed',"
+            " 'passkey.removed', 'authenticator.removed', 'factors.removed',"
+            " 'recovery_codes.issued', 'identity.unlinked', 'email.restored', 'role.changed',"
+            " 'user.changed', 'team_member.removed', 'team_member.changed', 'developer.dismissed',"
+            " 'client.disabled', 'client.removed', 'client_secret.ended',"
+            " 'client_verification.ended') ORDER BY at, id LIMIT :limit",
+            at=at,
+            after=after,
+            limit=limit,
+        )
+        found = [
+            Ending(row[0], Instant(row[1]), row[2], row[3], row[4])
+            for row in rows
+            # Another name ends nothing; another address took the old one's place.
+            if row[2] != "user.changed" or '"email"' in row[5]
+        ]
+        last = (Instant(rows[-1][1]), str(rows[-1][0])) if len(rows) == limit else None
+        return EndingPage(found, last)
+
+    def newest(self) -> Instant:
+        """When the last event happened that the database knows; 0 before the first."""
+        row = self.db.row("SELECT max(at) FROM events")
+        return Instant(0 if row is None or row[0] is None else int(row[0]))
+
+    def knows(self, event_id: str) -> bool:
+        """Whether the database remembers the event."""
+        return self.db.row("SELECT id FROM events WHERE id = :id", id=event_id) is not None
+
+    def end_everything(self, now: Instant) -> None:
+        """End every grant, session, code, token, link, consent, invitation and signing key."""
+        self.db.send(
+            "UPDATE grants SET revoked_at = :now, revoked_because = 'restored'"
+            " WHERE revoked_at IS NULL",
+            now=now,
+        )
+        self.db.send("UPDATE sessions SET ended_at = :now WHERE ended_at IS NULL", now=now)
+        # Spent and not deleted: what was marked as seen stays so.
+        self.db.send("UPDATE vouchers SET redeemed_at = :now WHERE redeemed_at IS NULL", now=now)
+        self.db.send("UPDATE api_tokens SET ended_at = :now WHERE ended_at IS NULL", now=now)
+        self.db.send("DELETE FROM access_tokens")
+        self.db.send("DELETE FROM consents")
+        self.db.send("DELETE FROM remembered_devices")
+        self.db.send("DELETE FROM administrations")
+        self.db.send("DELETE FROM participants")
+        self.db.send("DELETE FROM deliveries")
+        self.db.send("DELETE FROM mails")
+        self.db.send("DELETE FROM invitations")
+        self.db.send("DELETE FROM team_invitations")
+        self.db.send("DELETE FROM account_removals WHERE done_at IS NULL")
+        # No fingerprint has this form.
+        self.db.send("UPDATE registrations SET token_print = 'restored'")
+        self.db.send(
+            "UPDATE signing_keys SET retires_at = :now, removed_at = :now"
+            " WHERE removed_at IS NULL OR removed_at > :now",
+            now=now,
+        )
+        Revocations(self.db).add(RevokedKind.ALL, "all", now)
+        self._bump()
+
+    def disable_user(self, uid: int, now: Instant) -> bool:
+        """Disable the account, if it is there and enabled."""
+        done = self.db.run(
+            "UPDATE users SET disabled_at = :now WHERE uid = :uid AND disabled_at IS NULL",
+            uid=uid,
+            now=now,
+        )
+        self._bump()
+        return done == 1
+
+    def disable_client(self, client_id: str, now: Instant) -> bool:
+        """Disable the client, if it is there and enabled."""
+        done = self.db.run(
+            "UPDATE clients SET disabled_at = :now WHERE id = :id AND disabled_at IS NULL",
+            id=client_id,
+            now=now,
+        )
+        self._bump()
+        return done == 1
+
+    def dismiss(self, uid: int, client_id: str | None) -> None:
+        """Take the user out of the client's team; without a client, from the portal."""
+        if client_id is None:
+            self.db.send("DELETE FROM developers WHERE uid = :uid", uid=uid)
+        else:
+            self.db.send(
+                "DELETE FROM memberships WHERE uid = :uid AND client_id = :client_id",
+                uid=uid,
+                client_id=client_id,
+            )
+
+    def end_verification(self, client_id: str) -> None:
+        """Take the verified mark away."""
+        self.db.send("UPDATE clients SET verified_at = NULL WHERE id = :id", id=client_id)
+
+    def _bump(self) -> None:
+        self.db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")

@@ -1,0 +1,95 @@
+"""The notes of endings: a file outside of the database, for the day on which a backup is restored.
+
+A backup does not know who was disabled after it was made, nor whose password was replaced. Each
+line is one event of that kind: its id, when, its name, the uid and the client or "-". No secrets.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from valetkey.authorization.storage.administration.restoration import Ending
+from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
+from valetkey.kernel.moment import Instant
+
+OVERLAP = 90
+"""Seconds that are read again: a slow transaction may have been overtaken, and clocks differ."""
+
+_LARGEST = 8 * 1024 * 1024
+_LONG = 1024 * 1024
+_FIELDS = 5
+_SINCE = "since "
+
+
+class Endings:
+    """What was noted, and the place for more."""
+
+    def __init__(self, file: Path) -> None:
+        """Read the file; make it where there is none. Raises Mistake."""
+        self._file = file
+        text = _read(file) if file.exists() else ""
+        head, *lines = text.split("\n")
+        if not head.startswith(_SINCE):
+            head, lines = f"{_SINCE}0", []
+            replace_secret_file(file, f"{head}\n")
+        self.since = Instant(int(head.removeprefix(_SINCE)))
+        """From when on everything was noted that the database knew: 0 is always."""
+        self._known = {each.id: each for each in map(_ending, lines) if each is not None}
+
+    @property
+    def all(self) -> Sequence[Ending]:
+        """Everything that was noted, oldest first."""
+        return sorted(self._known.values(), key=lambda each: (each.at, each.id))
+
+    @property
+    def read_from(self) -> Instant:
+        """From when on events are to be read for what was not noted yet."""
+        newest = max((each.at for each in self._known.values()), default=self.since)
+        return Instant(max(0, max(self.since, newest) - OVERLAP))
+
+    def note(self, found: Sequence[Ending]) -> None:
+        """Append those that are new, on disk when this returns. Raises OSError."""
+        news = [each for each in found if each.id not in self._known]
+        if not news:
+            return
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, "".join(map(_line, news)).encode("ascii"))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._known |= {each.id: each for each in news}
+
+    def compact(self) -> None:
+        """Where it is long, write it without repetitions; the older half goes if it is too long."""
+        if self._file.stat().st_size < _LONG:
+            return
+        lines = [_line(each) for each in self.all]
+        if sum(map(len, lines)) > _LARGEST:
+            forgotten, lines = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+            self.since = Instant(int(forgotten[-1].split(" ")[1]))
+        replace_secret_file(self._file, f"{_SINCE}{self.since}\n{''.join(lines)}")
+
+
+def _read(file: Path) -> str:
+    return create_or_read_secret_file(file, str, largest=2 * _LARGEST)
+
+
+def _line(ending: Ending) -> str:
+    uid = "-" if ending.uid is None else str(ending.uid)
+    return f"{ending.id} {ending.at} {ending.name} {uid} {ending.client_id or '-'}\n"
+
+
+def _ending(line: str) -> Ending | None:
+    words = line.split(" ")
+    # The last line may have been cut short by a crash; the event is read again.
+    if len(words) != _FIELDS or not words[1].isdecimal():
+        return None
+    id_, at, name, uid, client = words
+    return Ending(
+        id_,
+        Instant(int(at)),
+        name,
+        None if uid == "-" else int(uid),
+        None if client == "-" else client,
+    )

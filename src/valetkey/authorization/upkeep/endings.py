@@ -1,0 +1,58 @@
+"""Notes of what ended, written outside of the database within two seconds."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from valetkey.authorization.storage.administration.restoration import EndingPage
+from valetkey.authorization.storage.endings import Endings
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import Runtime
+
+_EVERY = 2.0
+_AT_ONCE = 1_000
+
+
+async def note_endings(store: Store, endings: Endings) -> None:
+    """Note every ending that the database knows and the file does not. Raises OSError."""
+    at, after = endings.read_from, ""
+    while True:
+        page = await store.scan(partial(_page, at, after))
+        await asyncio.to_thread(endings.note, page.found)
+        if page.last is None:
+            return
+        at, after = page.last
+
+
+def _page(at: Instant, after: str, tx: Transaction) -> EndingPage:
+    return tx.restoration.endings(at, after, _AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True)
+class EndingNotes:
+    """Keeps the file beside the keyring up to date while the server runs."""
+
+    store: Store
+    file: Path
+    runtime: Runtime
+
+    async def run(self) -> None:
+        """Note endings until cancelled; where the folder cannot be written, `doctor` tells."""
+        try:
+            endings = Endings(self.file)
+        except Mistake:
+            return
+        mark = None
+        while True:
+            await asyncio.sleep(_EVERY)
+            now = self.store.engine.mark()
+            if now is not None and now == mark:
+                continue
+            with contextlib.suppress(DatabaseUnavailable, Overloaded, OSError):
+                await note_endings(self.store, endings)
+                mark = now

@@ -1,0 +1,189 @@
+"""After a restore: a new epoch, in which nothing that was issued before works."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.event.keys import DatabaseRestored
+from valetkey.authorization.storage.administration.restoration import Ending
+from valetkey.authorization.storage.endings import Endings
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.upkeep.endings import note_endings
+from valetkey.cli.register.operator import operator
+from valetkey.cli.register.store import SCHEMAS, foundation_as_it_is, open_database
+from valetkey.config.installation import lag
+from valetkey.config.paths import database_file, endings_path, last_seen_path
+from valetkey.config.settings import ServerSettings, Settings
+from valetkey.database import identity
+from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
+from valetkey.database.migrate import migrate
+from valetkey.database.replace import put_in_place
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+
+_TEAMS = frozenset(("team_member.removed", "team_member.changed", "developer.dismissed"))
+_CLIENTS = frozenset(("client.disabled", "client.removed", "client_secret.ended"))
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore ended again: the accounts and clients that it disabled, and the new epoch."""
+
+    epoch: int
+    users: Sequence[int]
+    clients: Sequence[str]
+
+
+def put_back(
+    settings: Settings, name: str, server: ServerSettings, backup: Path, *, accept: bool
+) -> None:
+    """Put a backup in the place of this server's SQLite database.
+
+    Raises Mistake, with nothing changed, also where nobody knows what ended after the backup and
+    the operator does not accept that.
+    """
+    file = database_file(settings, server)
+    if file is None:
+        raise Mistake("PostgreSQL is restored by its own tools; then run this without files")
+    if name == "authorization" and file.exists():
+        # What ended since the last look of a server. A damaged database has nothing to tell.
+        with contextlib.suppress(DatabaseUnavailable, Mistake, OSError):
+            asyncio.run(_note(settings, server))
+    if name == "authorization" and not accept and not endings_path(settings).exists():
+        raise _unknown(f"there is no {endings_path(settings)}")
+    try:
+        aside = f".before-{SYSTEM.now()}"
+        put_in_place(backup, file, package=SCHEMAS[name], aside=aside)
+    except OSError as reason:
+        raise Mistake(f"{file} cannot be restored: {reason.strerror or reason}") from None
+
+
+async def _note(settings: Settings, server: ServerSettings) -> None:
+    known = identity.last_seen(last_seen_path(settings, server))
+    store = foundation_as_it_is(settings).store
+    try:
+        found = await store.engine.read(identity.find)
+        if known is None or found is None or identity.is_older(found, known):
+            # What lies there may itself be a backup, which does not know what ended after it.
+            return
+        await note_endings(store, Endings(endings_path(settings)))
+    finally:
+        await store.engine.close()
+
+
+async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
+    """End all that was issued, and disable those who were ended after the backup.
+
+    Raises Mistake where nobody knows who that was, unless the operator accepts that.
+    """
+    foundation = foundation_as_it_is(settings)
+    engine, store = foundation.store.engine, foundation.store
+    try:
+        await migrate(engine, SCHEMAS["authorization"])
+        await foundation.require_own_keyring()
+        now = SYSTEM.now()
+        lost = await _lost(settings, store, accept=accept)
+        seen = await _renew(settings, settings.authorization, engine)
+
+        def work(db: Connection) -> Restored:
+            tx = Transaction(db, SYSTEM.random, by_cli(operator()))
+            at = max(now, tx.restoration.newest())
+            tx.restoration.end_everything(Instant(at))
+            restored = _end_again(tx, lost, seen.epoch, now)
+            users, clients = len(restored.users), len(restored.clients)
+            tx.events.add(DatabaseRestored(seen.epoch, users, clients), now)
+            identity.put(db, seen)
+            return restored
+
+        restored = await engine.change_schema(work)
+        _remember(settings, settings.authorization, seen)
+        return restored
+    finally:
+        await engine.close()
+
+
+async def accept_resource_database(settings: Settings) -> None:
+    """Let the resource server's database, as it is now, be the one that its server knows."""
+    engine = open_database(settings, settings.resource)
+    try:
+        await migrate(engine, SCHEMAS["resource"])
+        seen = await _renew(settings, settings.resource, engine)
+        await engine.write(lambda db: identity.put(db, seen))
+        _remember(settings, settings.resource, seen)
+    finally:
+        await engine.close()
+
+
+def _remember(settings: Settings, server: ServerSettings, seen: identity.Seen) -> None:
+    with contextlib.suppress(Mistake):
+        file = last_seen_path(settings, server)
+        identity.remember(file, identity.lagging(seen, lag(settings, server)))
+
+
+async def _renew(settings: Settings, server: ServerSettings, engine: Engine) -> identity.Seen:
+    """Who the database is from now on: the same, a new epoch, and later than anybody saw it."""
+    known = identity.last_seen(last_seen_path(settings, server))
+    found = await engine.read(identity.find)
+    fresh = identity.Seen(SYSTEM.random(16).hex(), 0, 0, SYSTEM.now())
+    base = found or known or fresh
+    every = [each for each in (base, known) if each is not None]
+    return replace(
+        base,
+        epoch=max(each.epoch for each in every) + 1,
+        number=max(each.number for each in every) + identity.LAG + 1,
+        at=SYSTEM.now(),
+    )
+
+
+async def _lost(settings: Settings, store: Store, *, accept: bool) -> Sequence[Ending]:
+    """What ended after the backup was made, as far as it was noted."""
+    file = endings_path(settings)
+    if not file.exists():
+        if not accept:
+            raise _unknown(f"there is no {file}")
+        return ()
+    endings = Endings(file)
+
+    def work(tx: Transaction) -> tuple[Instant, Sequence[Ending]]:
+        every = endings.all
+        return tx.restoration.newest(), [e for e in every if not tx.restoration.knows(e.id)]
+
+    newest, lost = await store.scan(work)
+    if newest < endings.since and not accept:
+        raise _unknown(f"{file} does not go back as far as the backup")
+    # Events that the database was cleared of are no loss.
+    return [each for each in lost if each.at >= newest - _OVERLAP]
+
+
+def _end_again(tx: Transaction, lost: Sequence[Ending], epoch: int, now: Instant) -> Restored:
+    users: dict[int, None] = {}
+    clients: dict[str, None] = {}
+    for each in lost:
+        if each.name == "client_verification.ended" and each.client_id is not None:
+            tx.restoration.end_verification(each.client_id)
+        elif each.name in _TEAMS and each.uid is not None:
+            tx.restoration.dismiss(each.uid, each.client_id)
+        elif each.name in _CLIENTS and each.client_id is not None:
+            clients[each.client_id] = None
+        elif each.uid is not None:
+            users[each.uid] = None
+    return Restored(
+        epoch,
+        [uid for uid in users if tx.restoration.disable_user(uid, now)],
+        [each for each in clients if tx.restoration.disable_client(each, now)],
+    )
+
+
+def _unknown(why: str) -> Mistake:
+    return Mistake(
+        f"{why}: nobody knows which users and clients were disabled, and whose passwords and "
+        "secrets were replaced, after the backup. Nothing was changed. To let them be as they were "
+        "then, add --accept, and disable those you know of before you start the servers"
+    )
+
+
+_OVERLAP = 90

@@ -1,0 +1,78 @@
+"""An installation's databases: opened only where they are the ones that their servers know."""
+
+from valetkey.config.paths import database_file, last_seen_path
+from valetkey.config.settings import ServerSettings, Settings
+from valetkey.database.connect import connect
+from valetkey.database.engine import Engine
+from valetkey.database.identity import LAG, is_missing, last_seen, recognise
+from valetkey.database.migrate import migrate
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import Runtime
+
+
+def require_file(settings: Settings, server: ServerSettings, *, begins: bool) -> None:
+    """Raise Mistake where a SQLite file is missing that its server knows, or that is not begun."""
+    file = database_file(settings, server)
+    if file is None or file.exists():
+        return
+    if last_seen(last_seen_path(settings, server)) is not None:
+        raise _missing(settings, server, f"{file} is")
+    if not begins:
+        raise Mistake(f"there is no database at {file} yet; `valetkey serve` makes it")
+
+
+async def open_known(
+    settings: Settings,
+    server: ServerSettings,
+    engine: Engine,
+    schema: str,
+    runtime: Runtime,
+    *,
+    begins: bool = True,
+) -> None:
+    """Bring the tables up to date and make sure that it is the database that its server knows.
+
+    Raises Mistake where it is missing, another one or older, and where it has no tables and this
+    does not begin it.
+    """
+    file = last_seen_path(settings, server)
+    known = last_seen(file)
+    if (known is not None or not begins) and await is_missing(engine):
+        if known is not None:
+            raise _missing(settings, server, "the tables are")
+        raise Mistake("the database has no tables yet; `valetkey serve` makes them")
+    await migrate(engine, schema)
+    await recognise(engine, file, runtime.random(16), runtime.now(), lag=lag(settings, server))
+
+
+async def forget_missing(settings: Settings, server: ServerSettings) -> bool:
+    """Forget the database that this server knows, if it is missing; whether there was one."""
+    note, file = last_seen_path(settings, server), database_file(settings, server)
+    if last_seen(note) is None:
+        return False
+    if file is None:
+        engine = connect(server.database, directory=settings.source.directory, pool_size=1)
+        try:
+            missing = await is_missing(engine)
+        finally:
+            await engine.close()
+    else:
+        missing = not file.exists()
+    if missing:
+        note.unlink()
+    return missing
+
+
+def lag(settings: Settings, server: ServerSettings) -> int:
+    """How many of the latest steps an engine may lose by a failure that is no restore."""
+    return LAG if database_file(settings, server) is None else 0
+
+
+def _missing(settings: Settings, server: ServerSettings, what: str) -> Mistake:
+    note = last_seen_path(settings, server)
+    name = "authorization" if server is settings.authorization else "resource"
+    return Mistake(
+        f"{what} missing, and the server knows this database (noted in {note}); put it back: "
+        "valetkey database restore. To begin with an empty one: valetkey serve --new",
+        f"{name}.database",
+    )

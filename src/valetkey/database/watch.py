@@ -1,0 +1,69 @@
+"""The watch over a database while its server runs: it is still there, and never an older one."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from valetkey.database.engine import DatabaseUnavailable, Engine, Overloaded
+from valetkey.database.identity import Seen, advance, is_older, lagging, remember
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+
+_LOOK_EVERY = 1.0  # seconds
+_NUMBER_EVERY = 2  # looks
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks each second; every two seconds notes outside of the database how far it has come.
+
+    `tell` is called with what is wrong, once, and with "" when all is well again.
+    """
+
+    engine: Engine
+    file: Path
+    now: Callable[[], Instant]
+    tell: Callable[[str], None]
+    lag: int
+    _last: Seen | None = field(default=None, init=False)
+    _mark: bytes | None = field(default=None, init=False)
+    _said: str = field(default="", init=False)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        rounds = 0
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            rounds += 1
+            if not self._look() and rounds % _NUMBER_EVERY == 0:
+                with contextlib.suppress(DatabaseUnavailable, Overloaded):
+                    await self._advance()
+
+    def _look(self) -> str:
+        wrong = self.engine.look()
+        if wrong != self._said:
+            self._said = wrong
+            self.tell(wrong)
+        return wrong
+
+    async def _advance(self) -> None:
+        mark = self.engine.mark()
+        if mark is not None and mark == self._mark:
+            # Nobody has committed anything: nothing can be lost.
+            return
+        now = self.now()
+        found, grew = await self.engine.write(lambda db: advance(db, now))
+        self._mark = self.engine.mark() if grew else None
+        if found is None or (self._last is not None and _went_back(found, self._last, self.lag)):
+            self.engine.refuse("the database went back to an earlier state; restart the server")
+            self._look()
+            return
+        self._last = found
+        with contextlib.suppress(Mistake):
+            remember(self.file, lagging(found, self.lag))
+
+
+def _went_back(found: Seen, last: Seen, lag: int) -> bool:
+    return found.database != last.database or is_older(found, lagging(last, lag))

@@ -1,0 +1,176 @@
+"""`valetkey database restore`: nothing that was ended after the backup works again."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+import psycopg
+import pytest
+import requests
+
+from tests.cli.commands.test_serve import eventually
+from tests.cli.running import Ran, valetkey
+from tests.cli.site import configure_ports, serving
+from tests.support import postgres
+from valetkey.testing.person import Person
+
+_PASSWORD = "correct horse battery staple"
+_CALLBACK = "https://app.example/cb"
+_FORM = {"grant_type": "authorization_code", "redirect_uri": _CALLBACK}
+
+
+@dataclass
+class Shop:
+    """A site whose servers stop and start, on either engine."""
+
+    here: Path
+    url: str
+    secret: str
+    save: Callable[[], None]
+    put_back: Callable[[], Ran]
+
+    def token(self, form: dict[str, str]) -> requests.Response:
+        auth = ("printer", self.secret)
+        return requests.post(f"{self.url}/oauth/token", form, auth=auth, timeout=30)
+
+    def is_active(self, token: str) -> bool:
+        url, auth = f"{self.url}/oauth/introspect", ("printer", self.secret)
+        return bool(requests.post(url, {"token": token}, auth=auth, timeout=30).json()["active"])
+
+    def page(self, browser: Person) -> str:
+        """Sign in where it is asked for, and stop before consent."""
+        return browser.open(f"{self.url}/oauth/authorize?{urlencode(_ASKED)}").text
+
+    def code(self, browser: Person, name: str) -> str:
+        page = browser.open(f"{self.url}/oauth/authorize?{urlencode(_ASKED)}")
+        if any(button.id == "sign-in" for button in page.buttons):
+            page = browser.sign_in(page, name, _PASSWORD)
+        if not page.location:
+            page = browser.allow(page)
+        return page.told["code"]
+
+
+_ASKED = {
+    "response_type": "code",
+    "client_id": "printer",
+    "redirect_uri": _CALLBACK,
+    "scope": "notes:read",
+}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
+    file = configure_ports(tmp_path)
+    text = file.read_text(encoding="utf-8")
+    folder, saved = tmp_path / "valetkey", tmp_path / "saved.db"
+
+    def save() -> None:
+        ran = valetkey("database", "backup", "saved", "--json", here=tmp_path)
+        assert ran.code == 0, ran.err
+        shutil.move(ran.json[0], saved)
+
+    def put_back() -> Ran:
+        return valetkey(
+            "database", "restore", "--authorization", str(saved), "--yes", here=tmp_path
+        )
+
+    if request.param == "postgres":
+        url: str = request.getfixturevalue("postgres_url")
+        text = text.replace("[authorization]", f'[authorization]\ndatabase = "{url}"')
+        keys = f'keyring = "{folder}/valetkey.keyring"\n'
+        file.write_text(text.replace("[authorization]\n", f"[authorization]\n{keys}"))
+        folder.mkdir(mode=0o700)
+
+        def run(program: str, *arguments: str) -> None:
+            binaries = postgres.binaries()
+            assert binaries is not None
+            subprocess.run([str(binaries / program), *arguments], check=True, env=os.environ)
+
+        def save() -> None:
+            run("pg_dump", "--format=custom", f"--file={saved}", url)
+            # As after minutes of writing: what a failover may lose is not taken for a restore.
+            with psycopg.connect(url, autocommit=True) as raw:
+                raw.execute("UPDATE installation SET number = number + 1000")
+            note = folder / "authorization.last-seen"
+            eventually(lambda: int(note.read_text().split()[-2]) > 500, "the number is not noted")
+
+        def put_back() -> Ran:
+            run("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(saved))
+            assert "older than what its server last saw" in valetkey("serve", here=tmp_path).err
+            return valetkey("database", "restore", "--yes", here=tmp_path)
+
+    for name in ("ada", "bob", "eve"):
+        mail = ("--email", f"{name}@example.com")
+        create = ("user", "create", name, *mail, "--password-stdin")
+        assert valetkey(*create, here=tmp_path, typed=_PASSWORD).code == 0
+    options = ["--redirect-uri", _CALLBACK, "--scope", "notes:read", "--json"]
+    for grant_type in ("authorization_code", "refresh_token", "client_credentials"):
+        options += ["--grant-type", grant_type]
+    secrets: list[str] = []
+    for name in ("printer", "lost"):
+        made = valetkey("client", "create", "--id", name, "--name", name, *options, here=tmp_path)
+        secrets.append(made.json["client_secret"])
+    found = text.split('url = "')[1].split('"')[0]
+    return Shop(tmp_path, found, secrets[0], save, put_back)
+
+
+def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
+    browser = Person(shop.url)
+    with serving(shop.here) as site:
+        tokens = shop.token({**_FORM, "code": shop.code(browser, "ada")}).json()
+        refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+        own = shop.token({"grant_type": "client_credentials"}).json()["access_token"]
+        unspent = shop.code(browser, "ada")
+        headers = {"authorization": f"Bearer {tokens['access_token']}"}
+        notes = f"{site.resource}/v2/notes"
+        assert requests.get(notes, headers=headers, timeout=30).status_code == 200
+        shop.save()
+        assert valetkey("user", "disable", "bob", "--yes", here=shop.here).code == 0
+        assert valetkey("client", "disable", "lost", "--yes", here=shop.here).code == 0
+        disabled = shop.here / "valetkey/authorization.endings"
+        eventually(lambda: "client.disabled" in disabled.read_text(), "nothing is noted")
+    ran = shop.put_back()
+    assert ran.code == 0, ran.err
+    assert "valetkey user enable" in ran.out
+    assert "valetkey client enable lost" in ran.out
+    with serving(shop.here) as site:
+        eventually(
+            lambda: requests.get(notes, headers=headers, timeout=30).status_code == 401,
+            "the resource server never heard of the restore",
+        )
+        assert not shop.is_active(tokens["access_token"])
+        assert not shop.is_active(own)
+        assert shop.token(refresh).status_code == 400
+        assert shop.token({**_FORM, "code": unspent}).status_code == 400
+        # The session ended, and bob is no longer let in.
+        page = browser.open(f"{shop.url}/oauth/authorize?{urlencode(_ASKED)}")
+        assert any(button.id == "sign-in" for button in page.buttons)
+        assert not browser.sign_in(page, "bob", _PASSWORD).location
+        listed = valetkey("client", "show", "lost", "--json", here=shop.here).json
+        assert listed["disabled_at"] is not None
+        # Whoever signs in again, and allows again, goes on.
+        fresh = shop.token({**_FORM, "code": shop.code(Person(shop.url), "ada")}).json()
+        headers = {"authorization": f"Bearer {fresh['access_token']}"}
+        assert requests.get(notes, headers=headers, timeout=30).status_code == 200
+
+
+def test_restore_without_notes_of_endings_needs_a_decision(shop: Shop) -> None:
+    with serving(shop.here):
+        shop.save()
+    (shop.here / "valetkey/authorization.endings").unlink()
+    # On SQLite what is put aside still knows what ended; where that is gone too, nobody does.
+    for file in (shop.here / "valetkey").glob("authorization.db*"):
+        file.unlink()
+    arguments = ["database", "restore", "--yes"]
+    if (shop.here / "saved").is_dir():
+        arguments += ["--authorization", str(shop.here / "saved.db")]
+    ran = valetkey(*arguments, here=shop.here)
+    assert ran.code == 2
+    assert "--accept" in ran.err
+    assert valetkey(*arguments, "--accept", here=shop.here).code == 0
+    with serving(shop.here):
+        pass
