@@ -82,7 +82,9 @@ class AuthorizationSettings:
     There `localhost` is better than `127.0.0.1`: passkeys belong to a name, not to a number."""
 
     listen: Annotated[str, rules.LISTEN] = "127.0.0.1:8400"
-    """Where it waits for connections. Off loopback it needs a certificate or a declared proxy."""
+    """Where it waits for connections. Off loopback it needs a certificate or a declared proxy.
+    With `localhost` in `url`, either loopback address stands for both, because programs resolve
+    the name to either: a server on 127.0.0.1 also listens on [::1], at the same port."""
 
     database: Annotated[str, rules.DATABASE] = field(
         default="sqlite:///valetkey/authorization.db", repr=False
@@ -124,7 +126,9 @@ class ResourceSettings:
     """The address under which clients reach it, and the audience of their tokens (RFC 9068)."""
 
     listen: Annotated[str, rules.LISTEN] = "127.0.0.1:8401"
-    """Where it waits for connections. Off loopback it needs a certificate or a declared proxy."""
+    """Where it waits for connections. Off loopback it needs a certificate or a declared proxy.
+    With `localhost` in `url`, either loopback address stands for both, because programs resolve
+    the name to either: a server on 127.0.0.1 also listens on [::1], at the same port."""
 
     database: Annotated[str, rules.DATABASE] = field(
         default="sqlite:///valetkey/resource.db", repr=False

@@ -1,5 +1,6 @@
 """`valetkey serve`: the real servers, from nothing to ready, and down again."""
 
+import http.client
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,45 @@ def test_a_port_in_use_is_told_before_anything_starts(tmp_path: Path) -> None:
     assert "authorization.listen" in ran.err
     assert str(port) in ran.err
     assert not (tmp_path / "valetkey").exists()
+
+
+def test_server_called_localhost_answers_on_both_loopback_addresses(tmp_path: Path) -> None:
+    file = configure(tmp_path, workers=2)
+    file.write_text(file.read_text().replace("http://127.0.0.1", "http://localhost"))
+    with serving(tmp_path) as site:
+        for url in (site.authorization, site.resource):
+            port = urllib.parse.urlsplit(url).port
+            for address in ("127.0.0.1", "::1") * 5:
+                # The name is resolved here, as each program does in its own way.
+                connection = http.client.HTTPConnection(address, port, timeout=60)
+                headers = {"Host": f"localhost:{port}"}
+                with closing(connection):
+                    connection.request("GET", "/health/ready", headers=headers)
+                    assert connection.getresponse().status == 200
+
+
+def test_server_called_by_its_address_listens_there_alone(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path) as site:
+        port = urllib.parse.urlsplit(site.authorization).port
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("::1", port or 0), timeout=60)
+
+
+def test_other_program_on_the_other_loopback_address_stops_the_start(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET6) as taken:
+        taken.bind(("::1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (tmp_path / "valetkey.toml").write_text(
+            f'[authorization]\nurl = "http://localhost:{port}"\nlisten = "127.0.0.1:{port}"\n',
+            encoding="utf-8",
+        )
+        ran = valetkey("serve", here=tmp_path)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "authorization.listen" in ran.err
+    assert f"[::1]:{port}" in ran.err
 
 
 def test_a_keyring_that_others_may_read_stops_the_start(tmp_path: Path) -> None:

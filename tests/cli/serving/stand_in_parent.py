@@ -14,7 +14,7 @@ def server(log: str, described: str) -> Server:
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     command = (sys.executable, str(CHILD), behaviour, log)
-    return Server(name, command, listening.detach(), int(workers), {"PATH": "/bin"})
+    return Server(name, command, [listening.detach()], int(workers), {"PATH": "/bin"})
 
 
 def announce() -> None:

@@ -17,7 +17,7 @@ from valetkey.config.load import Mistakes
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
 from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
-from valetkey.web.connection.bind import bind
+from valetkey.web.connection.bind import bind_named
 
 _ANEW = "valetkey.cli.register.anew"
 _DECLARED = "valetkey.resource.objects.declared.directory"
@@ -49,13 +49,16 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
         import_module(_ANEW).begin_anew(settings, names)
     chosen = [(name, part) for name, part in servers(settings) if name in names]
     sockets = {name: _bound(name, part) for name, part in chosen}
-    urls = {name: _url(part, sockets[name]) for name, part in chosen}
+    urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     folder = Path(mkdtemp(prefix="valetkey-"))
     SharedLedger.begin(folder / _LEDGER)
     Plan(
         servers=tuple(
             Answering(
-                name, sockets[name].fileno(), part.workers, *_words(name, urls, sockets, folder)
+                name,
+                tuple(each.fileno() for each in sockets[name]),
+                part.workers,
+                *_words(name, urls, sockets, folder),
             )
             for name, part in chosen
         ),
@@ -79,22 +82,26 @@ def _wrong_objects(settings: Settings) -> Sequence[Problem]:
 
 
 def _words(
-    name: str, urls: Mapping[str, str], sockets: Mapping[str, socket.socket], folder: Path
+    name: str,
+    urls: Mapping[str, str],
+    sockets: Mapping[str, Sequence[socket.socket]],
+    folder: Path,
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """What a child is given: not the other server's secrets, but the ports that were found."""
     given: dict[str, str] = {}
     for other, url in urls.items():
         given[f"VALETKEY__{other.upper()}__URL"] = url
-        given[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other])
+        given[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other][0])
     if name != "resource":
         return given, ()
     return {**given, VARIABLE: str(folder / _LEDGER)}, (_NOT_FOR_RESOURCE,)
 
 
-def _bound(name: str, server: ServerSettings) -> socket.socket:
+def _bound(name: str, server: ServerSettings) -> tuple[socket.socket, ...]:
     host, _, port = server.listen.rpartition(":")
     try:
-        return bind(host.strip("[]"), int(port))
+        named = urlsplit(server.url).hostname or ""
+        return bind_named(named, host.strip("[]"), int(port))
     except Mistake as mistake:
         advice = "stop what listens there, or choose another"
         raise Mistake(f"{mistake.message}; {advice}", f"{name}.listen") from None

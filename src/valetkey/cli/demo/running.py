@@ -10,8 +10,9 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from valetkey.cli.demo.notes_printer.app import NotesPrinter
@@ -22,7 +23,7 @@ from valetkey.cli.serving.supervise import Server, Supervisor
 from valetkey.config.environment import environment
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
-from valetkey.web.connection.bind import bind
+from valetkey.web.connection.bind import bind_named
 
 _HOST = "127.0.0.1"
 # Passkeys belong to a name, and a number has none. The app is on another host then, as in life.
@@ -57,8 +58,10 @@ def run(keep: Path | None, work: Work) -> int:
     """
     with _signals(), _folder(keep) as directory, contextlib.ExitStack() as stack:
         secrets = known_secrets(directory)
-        sockets = {name: stack.enter_context(_bound(port)) for name, port in _USUAL.items()}
-        urls = {name: f"http://{_NAMES[name]}:{_port(each)}" for name, each in sockets.items()}
+        sockets = {name: _bound(_NAMES[name], port) for name, port in _USUAL.items()}
+        for each in chain.from_iterable(sockets.values()):
+            stack.enter_context(each)
+        urls = {name: f"http://{_NAMES[name]}:{_port(each[0])}" for name, each in sockets.items()}
         app = stack.enter_context(
             _app(urls["authorization"], urls["resource"], PRINTER, secrets[PRINTER])
         )
@@ -113,11 +116,11 @@ def _supervised(site: Site, servers: list[Server], work: Work) -> int:
     return code or (codes[0] if codes else Exit.INTERRUPTED)
 
 
-def _server(name: str, site: Site, listening: socket.socket) -> Server:
+def _server(name: str, site: Site, listening: Sequence[socket.socket]) -> Server:
     module = f"valetkey.cli.serving.{name}"
     given = {key: value for key, value in environment().items() if not key.startswith(_OURS)}
     command = (sys.executable, "-P", "-m", module, str(site.configuration.absolute()))
-    return Server(name, command, listening.fileno(), 1, given)
+    return Server(name, command, [each.fileno() for each in listening], 1, given)
 
 
 @contextlib.contextmanager
@@ -163,11 +166,11 @@ def _answering(app: NotesPrinter) -> Generator[None]:
         thread.join()
 
 
-def _bound(port: int) -> socket.socket:
+def _bound(name: str, port: int) -> tuple[socket.socket, ...]:
     try:
-        return bind(_HOST, port)
+        return bind_named(name, _HOST, port)
     except Mistake:
-        return bind(_HOST, 0)
+        return bind_named(name, _HOST, 0)
 
 
 def _app(auth_url: str, api_url: str, client_id: str, secret: str) -> NotesPrinter:

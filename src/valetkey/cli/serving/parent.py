@@ -6,7 +6,7 @@ Like `supervise` it imports next to nothing: it is there for as long as the serv
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,10 @@ def _server(file: str, told: Mapping[str, Any]) -> Server:
     given = {**environment(), **told["given"]}
     for withheld in told["withheld"]:
         given.pop(withheld, None)
-    listening: int = told["listening"]
-    # The supervisor passes it on to those whose it is, and to nobody else.
-    os.set_inheritable(listening, False)
+    listening: Sequence[int] = told["listening"]
+    # The supervisor passes them on to this server's workers alone.
+    for descriptor in listening:
+        os.set_inheritable(descriptor, False)
     # -P: what lies in the working directory is nobody's module.
     command = (sys.executable, "-P", "-m", f"valetkey.cli.serving.{name}", file)
     return Server(name, command, listening, told["workers"], given)

@@ -14,13 +14,13 @@ from valetkey.config.environment import environment
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """One server: its name, the descriptor of its socket, and its number of workers.
+    """One server: its name, the descriptors of its sockets, and its number of workers.
 
     They are given the variables in `given`, and none of those that `withheld` names.
     """
 
     name: str
-    listening: int
+    listening: tuple[int, ...]
     workers: int
     given: Mapping[str, str]
     withheld: tuple[str, ...] = ()
@@ -50,7 +50,8 @@ class Plan:
         with os.fdopen(writing, "wb") as pipe:
             # A few hundred bytes, and paths: less than any pipe holds before somebody reads.
             pipe.write(json.dumps(asdict(self)).encode())
-        for descriptor in (reading, *(server.listening for server in self.servers)):
+        listening = (number for server in self.servers for number in server.listening)
+        for descriptor in (reading, *listening):
             os.set_inheritable(descriptor, True)
         # Held back until the other program can hear them.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)

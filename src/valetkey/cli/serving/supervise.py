@@ -28,10 +28,11 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Server:
-    """One server: the command of a child, the socket that all of them answer, how many.
+    """One server: the command of a child, the sockets that all of them answer, how many.
 
-    Two arguments are added to `command`: the number of the socket's descriptor and of the control
-    channel's. The first child of each server is told to prepare, after those of earlier servers.
+    Two arguments are added to `command`: the numbers of the sockets' descriptors, joined by
+    commas, and that of the control channel's. The first child of each server is told to prepare,
+    after those of earlier servers.
     """
 
     __slots__ = ("command", "environment", "listening", "name", "prepared", "workers")
@@ -40,11 +41,11 @@ class Server:
         self,
         name: str,
         command: Sequence[str],
-        listening: int,
+        listening: Sequence[int],
         workers: int,
         environment: Mapping[str, str],
     ) -> None:
-        """`listening` is the number of the socket's descriptor."""
+        """`listening` are the numbers of the sockets' descriptors."""
         self.name = name
         self.command = command
         self.listening = listening
@@ -187,8 +188,8 @@ class Supervisor:
         ours.setblocking(False)
         with theirs:
             place.child = Popen(
-                [*server.command, str(server.listening), str(theirs.fileno())],
-                pass_fds=(server.listening, theirs.fileno()),
+                [*server.command, ",".join(map(str, server.listening)), str(theirs.fileno())],
+                pass_fds=(*server.listening, theirs.fileno()),
                 stdin=DEVNULL,
                 env=server.environment,
                 # Ctrl-C reaches a terminal's whole group; the parent alone decides what it means.

@@ -38,8 +38,8 @@ def work(
 ) -> int:
     """Prepare if told so, then answer until SIGTERM or until the parent is gone.
 
-    `name` is the server's section. Arguments: configuration file or "", descriptors of socket and
-    channel. The number is for the shell.
+    `name` is the server's section. Arguments: configuration file or "", descriptors of its
+    sockets, joined by commas, and of the channel. The number is for the shell.
     """
     file, listening, control = arguments
     signal.signal(signal.SIGTERM, _end)
@@ -58,7 +58,7 @@ def work(
             log.info("worker.ready", server=name, worker=worker)
             channel.say(b"ready\n")
 
-        listen.run(_answer(settings, server, int(listening), ready, build))
+        listen.run(_answer(settings, server, listening, ready, build))
     except Mistake as mistake:
         # It ends anyway; told to end because another did not start, it would seem all right.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -91,7 +91,7 @@ async def _prepare(
 async def _answer(
     settings: Settings,
     server: ServerSettings,
-    listening: int,
+    listening: str,
     ready: Callable[[], None],
     build: Callable[[Settings], Awaitable[App]],
 ) -> None:
@@ -103,7 +103,7 @@ async def _answer(
     gc.set_threshold(_OBJECTS, 10, 10)
     await listen.serve(
         app,
-        sockets=[socket.socket(fileno=listening)],
+        sockets=[socket.socket(fileno=int(number)) for number in listening.split(",")],
         tls_certificate=files[0] if files else None,
         tls_key=files[1] if files else None,
         limits=Limits(

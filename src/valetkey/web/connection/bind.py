@@ -1,8 +1,12 @@
 """Where a server listens: found before there is a server, by who starts its processes."""
 
 import socket
+from errno import EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT
 
 from valetkey.kernel.refusal import Mistake
+
+_OTHER_LOOPBACK = {"127.0.0.1": "::1", "::1": "127.0.0.1"}
+_TRIES = 16  # of ports that the system chooses, until one is free at both addresses
 
 BACKLOG = 2_048
 """Connections that may wait until somebody takes them."""
@@ -15,13 +19,41 @@ def bind(host: str, port: int) -> socket.socket:
     Raises Mistake if the address is not to be had.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock = None
     try:
+        sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
         sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError as error:
-        sock.close()
-        raise Mistake(f"cannot listen on {host}:{port}: {error.strerror}", "listen") from error
+        if sock is not None:
+            sock.close()
+        address = f"[{host}]" if ":" in host else host
+        raise Mistake(f"cannot listen on {address}:{port}: {error.strerror}", "listen") from error
     return sock
+
+
+def bind_named(name: str, host: str, port: int) -> tuple[socket.socket, ...]:
+    """Listen at `host` for a server that clients call `name`.
+
+    Programs resolve `localhost` to 127.0.0.1 or to ::1. A server of that name, listening at one
+    of them, also listens at the other one, at the same port, unless the system has no such
+    address. Raises Mistake if an address is in use: `localhost` must not lead to another program.
+    """
+    other = _OTHER_LOOPBACK.get(host) if name == "localhost" else None
+    if other is None:
+        return (bind(host, port),)
+    for _ in range(_TRIES):
+        first = bind(host, port)
+        try:
+            return first, bind(other, int(first.getsockname()[1]))
+        except Mistake as mistake:
+            reason = mistake.__cause__
+            number = reason.errno if isinstance(reason, OSError) else None
+            if number in {EADDRNOTAVAIL, EAFNOSUPPORT}:
+                return (first,)
+            first.close()
+            if port or number != EADDRINUSE:
+                raise
+    raise Mistake(f"no port is free at both {host} and {other}", "listen")
