@@ -34,6 +34,12 @@ _REFUSED = (
     "adm1n",
     "support",
     "аdmin",  # the first letter is Cyrillic
+    "adrnin",
+    "admın",  # without a dot on the i
+    "ɑdmin",
+    "ᴀdmin",
+    "ada\u3164",  # with a letter that shows nothing
+    "ada\ufe0f",
     "Valetkey",
 )
 

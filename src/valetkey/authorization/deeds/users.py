@@ -131,7 +131,7 @@ class AccountKeeper:
         if not tx.users.change(wanted):
             return (Fault("username", "another: username or e-mail address is taken"),)
         tx.events.add(UserChanged(user.uid, changed), now)
-        if self.notices is not None and wanted.email != user.email:
+        if self.notices is not None and (wanted.email != user.email or verified is None):
             self.notices.email_changed(tx, user, wanted, now)
         elif self.notices is not None and "email_verified_at" in changed:
             self.notices.email_verified(tx, wanted, now)

@@ -102,13 +102,8 @@ class Users:
         return [user_of(row) for row in rows]
 
     def register(self, user: User) -> bool:
-        """Add a user; False if uid, username or e-mail address is taken."""
-        taken = self.db.row(
-            "SELECT uid FROM users WHERE username_key = :username OR email_key = :email",
-            username=fold(user.username),
-            email=fold(user.email),
-        )
-        if taken is not None:
+        """Add a user; False if uid, username or e-mail address is taken, or held for another."""
+        if self._is_taken(user, user.created_at):
             return False
         given = self.db.run(
             "INSERT INTO uids (uid, given_at) VALUES (:uid, :now) ON CONFLICT (uid) DO NOTHING",
@@ -135,18 +130,11 @@ class Users:
     def change(self, user: User) -> bool:
         """Write everything about a user but the role, which `People.set_role` gives.
 
-        False if there is none, or a name is another's.
+        False if there is none, or username or e-mail address is taken, or held for another.
         """
         # Before the row, in the order of `find_to_change`: or the two would wait for each other.
         self.hold_alone(user.uid)
-        taken = self.db.row(
-            "SELECT uid FROM users WHERE (username_key = :username OR email_key = :email)"
-            " AND uid <> :uid",
-            username=fold(user.username),
-            email=fold(user.email),
-            uid=user.uid,
-        )
-        if taken is not None:
+        if self._is_taken(user, user.changed_at):
             return False
         changed = self.db.run(
             "UPDATE users SET username = :username, username_key = :username_key, email = :email,"
@@ -194,11 +182,32 @@ class Users:
         row = self.db.row("SELECT email_held_until FROM users WHERE uid = :uid", uid=uid)
         return None if row is None or row[0] is None else Instant(row[0])
 
-    def hold_email(self, uid: Uid, until: Instant | None) -> None:
-        """Let the address not change again before then."""
+    def hold_email(self, uid: Uid, email: str, until: Instant) -> None:
+        """Keep this address for the account, which can have it back until then."""
         self.db.run(
-            "UPDATE users SET email_held_until = :until WHERE uid = :uid", uid=uid, until=until
+            "UPDATE users SET email_held_until = :until, email_held_key = :key WHERE uid = :uid",
+            uid=uid,
+            key=fold(email),
+            until=until,
         )
+
+    def release_email(self, uid: Uid) -> None:
+        """Keep no address for the account any more."""
+        self.db.run(
+            "UPDATE users SET email_held_until = NULL, email_held_key = NULL WHERE uid = :uid",
+            uid=uid,
+        )
+
+    def _is_taken(self, user: User, now: Instant) -> bool:
+        taken = self.db.row(
+            "SELECT uid FROM users WHERE (username_key = :username OR email_key = :email"
+            " OR (email_held_key = :email AND email_held_until > :now)) AND uid <> :uid",
+            username=fold(user.username),
+            email=fold(user.email),
+            now=now,
+            uid=user.uid,
+        )
+        return taken is not None
 
     def renew_password_hash(self, uid: Uid, old: str, new: str) -> bool:
         """Exchange the hash of the same password; False if the password changed meanwhile."""

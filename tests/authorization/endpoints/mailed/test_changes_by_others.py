@@ -23,6 +23,7 @@ from tests.authorization.endpoints.mailed.post import (
 from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import configure
+from valetkey.authorization.deeds.account.mailroom import NOTICE_LIMIT
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.account.letter import Letter, LetterKind
@@ -84,6 +85,40 @@ def test_address_changed_by_a_program_is_told_and_taken_back(
         assert not await may_sign_in(it, OTHER)
 
     run(tmp_path, story, database_url)
+
+
+@pytest.mark.parametrize(
+    "quietly", ["unverified first", "after many notices", "address given away"]
+)
+def test_no_order_of_changes_keeps_the_undo_link_from_the_old_address(
+    tmp_path: Path, quietly: str
+) -> None:
+    async def story(it: Service) -> None:
+        program, wanted = await _grace(it), {"email": _THIEF, "email_verified": True}
+        if quietly == "unverified first":
+            await _change(program, {"email_verified": False})
+        if quietly == "after many notices":
+            for number in range(NOTICE_LIMIT.attempts + 1):
+                role = "auditor" if number % 2 else "support"
+                await program.call("PUT", f"/users/{ADA}/role", {"role": role})
+        await _change(program, wanted)
+        if quietly == "address given away":
+            account = {"username": "ada2", "email": "Ada@Example.com"}
+            assert (await program.call("POST", "/users", account)).status == 400
+            headers = {"if-match": "*"}
+            given = {"email": "ada@example.com"}
+            path = "/users/1002"
+            assert (await program.call("PATCH", path, given, headers=headers)).status == 400
+        told = [each for each in await letters(it) if each.kind is LetterKind.EMAIL_CHANGED]
+        assert [each.to for each in told] == ["ada@example.com"]
+        assert "a program with an API token of Grace" in text(told[0])
+        here = browser(it)
+        assert (await here.submit(await here.get(link_of(told[0])), "confirm")).status == 303
+        assert (await ada(it)).email == "ada@example.com"
+        assert (await ada(it)).email_verified_at is not None
+        await _change(program, wanted)
+
+    run(tmp_path, story)
 
 
 def test_factors_role_and_verified_address_are_told_with_the_name_of_who_did_it(

@@ -28,7 +28,7 @@ ASKED_LIMIT = Limit(5, hours(1))
 """Such letters to one address."""
 
 NOTICE_LIMIT = Limit(30, hours(1))
-"""All other letters to one address."""
+"""All other letters to one address; those that can undo a change of it are counted apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,9 @@ class Mailroom:
             return False
         asked = letter.kind in ASKED_FOR
         print_ = self.keyring.fingerprint_key.of("mail to", fold(letter.to))
-        bucket = f"mail_{'asked' if asked else 'told'}:{print_}"
+        # Apart: no number of other notices may keep this one from being sent.
+        told = "undo" if letter.kind is LetterKind.EMAIL_CHANGED else "told"
+        bucket = f"mail_{'asked' if asked else told}:{print_}"
         if tx.throttles.take(bucket, ASKED_LIMIT if asked else NOTICE_LIMIT, now):
             return False
         self._queue(tx, letter, now, later(now, LIFETIME))

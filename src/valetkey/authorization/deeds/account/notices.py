@@ -48,19 +48,23 @@ class Notices:
     def email_changed(self, tx: Transaction, before: User, after: User, now: Instant) -> None:
         """Tell the old address, with a link that gives it the account back for a week.
 
-        While such a link is good, a further change is told without one: the first address that
-        was proven stays the one that can have the account back.
+        The same if the address stays and only stops counting as verified: otherwise the next
+        change would be told to nobody. While such a link is good, a further change is told
+        without one: the first address that was proven stays the one that can have the account
+        back.
         """
         if before.email_verified_at is None or not self.mailroom.is_on:
             return
-        values = {"address": after.email, "days": str(UNDO_LIFETIME // days(1)), "link": ""}
+        is_same = after.email == before.email
+        address = "" if is_same else after.email
+        values = {"address": address, "days": str(UNDO_LIFETIME // days(1)), "link": ""}
         held_until = tx.users.email_held_until(before.uid)
         if held_until is None or held_until <= now:
             links = Links(self.issuer, self.mailroom.keyring, self.mailroom.random)
             undo, until = links.fresh(), later(now, UNDO_LIFETIME)
             says = {"uid": str(before.uid), "email": before.email}
             links.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until)
-            tx.users.hold_email(before.uid, until)
+            tx.users.hold_email(before.uid, before.email, until)
             values["link"] = links.address(EMAIL_UNDO, undo)
         self._tell(tx, before, LetterKind.EMAIL_CHANGED, values, now)
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.protocol.register.look_alikes import shape_of
 from valetkey.authorization.protocol.register.names import RESERVED, name_fault
 
 _CHOOSABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)
@@ -19,6 +20,12 @@ _OPERATORS = (
 )
 """Words by which people, or programs, would take a user for somebody else than a user."""
 
+_UNSEEN = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
+    r"|[\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that show nothing: fillers, variation selectors, the empty Braille cell."""
+
 _DIGITS = str.maketrans("0135!|$", "olesils")
 """Digits and signs that stand for letters: `adm1n`, `r00t`."""
 
@@ -30,7 +37,8 @@ def is_choosable(username: str) -> bool:
 
 def is_reserved(username: str, more: Iterable[str] = ()) -> bool:
     """Whether people would take its user for this server, who runs it, or one of `more`."""
-    return _bare(username) in {_bare(word) for word in (*RESERVED, *_OPERATORS, *more)}
+    words = (*RESERVED, *_OPERATORS, *more)
+    return _bare(username) in map(_bare, words) or _seen(username) in map(_seen, words)
 
 
 def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
@@ -41,6 +49,8 @@ def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
     folded = fold(username)
     if _reads_like_an_id(folded):
         return "with a letter in it, without a colon, and not like an id of this server"
+    if _UNSEEN.search(username):
+        return "characters that can be seen"
     if is_reserved(username, reserved):
         return "another one: this name would make people think of who runs this server"
     return name_fault(username, ())
@@ -55,3 +65,7 @@ def _bare(text: str) -> str:
     # l and i are one letter here: they look alike, and 1 stands for either.
     plain = fold(text).translate(_DIGITS).replace("i", "l")
     return "".join(letter for letter in plain if letter.isalnum())
+
+
+def _seen(text: str) -> str:
+    return shape_of(text).translate(_DIGITS).replace("i", "l")

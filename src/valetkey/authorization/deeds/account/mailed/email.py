@@ -173,7 +173,7 @@ class EmailChange:
             after = replace(change.user, email=change.email, email_verified_at=now, changed_at=now)
             if not tx.users.change(after):
                 return False
-            tx.users.hold_email(after.uid, None)
+            tx.users.release_email(after.uid)
             tx.users.drop_password(after.uid)
             tx.events.add(EmailRestored(after.uid), now)
             changed_at = change.until - UNDO_LIFETIME
@@ -183,7 +183,8 @@ class EmailChange:
             # Whoever takes it back wants it, whatever somebody else planned for it.
             if tx.account_removals.cancel(after.uid):
                 tx.events.add(UserRemovalCancelled(after.uid), now)
-            issue_reset(tx, self.links, reset, after, now)
+            # Read again: what ended began a new generation, and the link is of that one.
+            issue_reset(tx, self.links, reset, tx.users.find(after.uid), now)
             return True
 
         return reset if await self.store.write(work) else None
