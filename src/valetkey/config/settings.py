@@ -315,6 +315,11 @@ class LimitSettings:
     connection that asks again within half a second, and in vain, is read no further for a second;
     not so those of trusted proxies."""
 
+    patience: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(10)
+    """How long a request may wait for its turn at the database. Then it is answered with 503 and
+    changes nothing: its client has probably given up, and would find its code spent. A client that
+    closes its connection has given up at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrandSettings:

@@ -3,9 +3,13 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Any
 
-from valetkey.database.engine import Connection
+from valetkey.database.engine import Connection, GivenUp
+from valetkey.kernel.waiting import CALLER
+
+_HALF_CLOSED = 1.0  # seconds
 
 Work = Callable[[Connection], Any]
 
@@ -13,15 +17,32 @@ Work = Callable[[Connection], Any]
 class Asked:
     """A transaction somebody waits for: what to run, whom to tell, and then how it went."""
 
-    __slots__ = ("future", "loop", "problem", "result", "work")
+    __slots__ = ("_caller", "_since", "future", "loop", "problem", "result", "work")
 
     def __init__(self, work: Work) -> None:
         """Make one to be awaited on the event loop that runs now."""
+        self._caller = CALLER.get()
+        self._since = monotonic()
         self.work = work
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
         self.problem: BaseException | None = None
+
+    def require_caller(self) -> None:
+        """Raise `GivenUp` where nobody waits for the answer any more.
+
+        A client that has closed only its own half of the connection may still read: until it has
+        waited for a second it is taken for one of those.
+        """
+        caller = self._caller
+        if caller is None:
+            return
+        if caller.gone:
+            raise GivenUp("the client closed the connection")
+        waited = monotonic() - self._since
+        if waited > caller.patience or (caller.closing and waited > _HALF_CLOSED):
+            raise GivenUp(f"the request waited {waited:.0f} s for its turn")
 
     def again(self) -> None:
         """Forget how it went: it is going to be run a second time."""

@@ -25,6 +25,10 @@ class DatabaseUnavailable(Exception):
     """
 
 
+class GivenUp(DatabaseUnavailable):
+    """The caller no longer waits, or has waited too long: nothing was written."""
+
+
 class Overloaded(Exception):
     """Too much work waits already, so this was refused at once and not begun."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from valetkey.database.asked import Asked, Work, tell
-from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.database.engine import DatabaseUnavailable, GivenUp, Overloaded
 from valetkey.database.postgres_session import Kind, Session
 
 _LONGEST_QUEUE = 2_000
@@ -59,6 +59,8 @@ class Pool:
                 self._start_thread()
         try:
             return await asked.future
+        except GivenUp:
+            raise
         except DatabaseUnavailable:
             self.failures += kind is Kind.WRITE
             raise

@@ -199,7 +199,11 @@ class Session:
     def _one(self, connection: PostgresConnection, asked: Asked) -> None:
         """Run one function. Raises when the database complained: the transaction is lost."""
         try:
+            asked.require_caller()
             asked.result = run_work(connection, asked.work)
+            if connection.wrote:
+                # Whoever left meanwhile would find spent what was never answered.
+                asked.require_caller()
         except BaseException as problem:  # noqa: BLE001 - it belongs to the caller, not here
             asked.problem = problem
         if connection.error is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import to_base64url
+from valetkey.kernel.waiting import CALLER
 
 _BYTES = 48 * 1024
 """Random, 64 KiB as text: more pages than any one request writes, and nothing that compresses."""
@@ -50,6 +51,8 @@ class Readiness:
         await asyncio.shield(self._running)
 
     async def _prove(self, now: Instant) -> None:
+        # Others wait for it, too: it does not end with the request that began it.
+        CALLER.set(None)
         before = self.engine.failures()
         await prove_writable(self.engine, self.random)
         self._proved = (now, before)

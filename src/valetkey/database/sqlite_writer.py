@@ -263,7 +263,10 @@ class Writer:
         """Run one function; whether it raised after it wrote."""
         connection = SQLiteConnection(self._raw, self._known)
         try:
+            asked.require_caller()
             asked.result = run_work(connection, asked.work)
+            # Whoever left meanwhile would find spent what was never answered.
+            asked.require_caller()
         except BaseException as problem:
             asked.problem = problem
             if not self._raw.in_transaction:

@@ -95,6 +95,10 @@ class HttpProtocol(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Whether to stay open: for the answer to what was asked completely, or for a refusal."""
         self._stopping = True
+        if self._current is not None:
+            self._current.closing = True
+        for exchange in self._pending:
+            exchange.closing = True
         first = self._current or (self._pending[0] if self._pending else None)
         waits = first is not None and not (first.streaming or first.more)
         return not self.tls and (waits or bool(self._last_words))
@@ -232,6 +236,7 @@ class HttpProtocol(asyncio.Protocol):
                 self._turn_away(exchange)
                 return
             exchange.counted = True
+        exchange.patience = self._gate.limits.patience
         exchange.task = self.loop.create_task(exchange.run(self._app))
         self._state.tasks.add(exchange.task)
 

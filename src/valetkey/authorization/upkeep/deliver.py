@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 
 from valetkey.authorization.model.account.user import User
@@ -65,7 +66,8 @@ class Courier:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, attempt: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(attempt)
+        # It outlives the request that may have begun it.
+        task = asyncio.create_task(attempt, context=Context())
         # Held here: the loop itself forgets tasks that nobody holds.
         self._under_way.add(task)
         task.add_done_callback(self._end)

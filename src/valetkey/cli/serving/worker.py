@@ -110,6 +110,7 @@ async def _answer(
             connections=settings.limits.connections,
             connections_per_address=settings.limits.connections_per_address,
             requests=settings.limits.requests,
+            patience=settings.limits.patience,
         ),
         on_ready=ready,
     )

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from typing import Protocol, cast
 
+from valetkey.kernel.waiting import CALLER
 from valetkey.web.exchange import Headers, Response
 from valetkey.web.security_headers import harden
 
@@ -47,6 +48,8 @@ class Asked(Protocol):
         ...
 
 
+_BODILESS = frozenset(("GET", "HEAD"))
+_SLOW = 1.0  # seconds
 _WITHOUT_LENGTH = frozenset((204, 304))
 
 
@@ -59,6 +62,11 @@ def length_of(response: Response) -> int | None:
 
 class AsgiAsked:
     """A request as an ASGI server brings it; `finish` sends what was said."""
+
+    gone = False
+    """The server says that the client is gone; it is asked once the answer takes a second."""
+    closing = False
+    patience = 10.0
 
     def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Take the query out of `scope`: from here on nothing can see, keep or log it there."""
@@ -74,6 +82,9 @@ class AsgiAsked:
         self._receive = receive
         self._send = send
         self._said: tuple[Message, bytes] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_SLOW, self._watch)
+        CALLER.set(self)
 
     def whole(self) -> bytes:
         """Nothing is known before it is received."""
@@ -81,7 +92,25 @@ class AsgiAsked:
 
     async def receive(self) -> Message:
         """As the server gives it."""
-        return await self._receive()
+        message = await self._receive()
+        self.more = bool(message.get("more_body"))
+        return message
+
+    def _watch(self) -> None:
+        # While a body is still read its reader hears of the end.
+        if self.more and self.method not in _BODILESS:
+            self._timer = asyncio.get_running_loop().call_later(_SLOW, self._watch)
+        else:
+            self._watching = asyncio.create_task(self._notice_end())
+
+    async def _notice_end(self) -> None:
+        await self._await_end()
+        self.gone = True
+
+    def _unwatch(self) -> None:
+        self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
 
     def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
         """Keep the answer for `finish`."""
@@ -89,6 +118,7 @@ class AsgiAsked:
 
     async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
         """Send each piece as it comes, until the client is gone."""
+        self._unwatch()
         # Some servers take what is sent to nobody without a word: only `receive` tells.
         pouring = asyncio.ensure_future(self._pour(response, pieces, hsts=hsts))
         gone = asyncio.ensure_future(self._await_end())
@@ -114,6 +144,7 @@ class AsgiAsked:
 
     async def finish(self) -> None:
         """Send what was said, if anything was."""
+        self._unwatch()
         if self._said is not None:
             start, body = self._said
             await self._send(start)

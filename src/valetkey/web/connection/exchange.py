@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from math import inf
 from typing import Protocol
 
+from valetkey.kernel.waiting import CALLER
 from valetkey.web import log
 from valetkey.web.connection.asked import Asked, Message, length_of
 from valetkey.web.exchange import Headers, Response
@@ -81,7 +83,11 @@ class Exchange:
     task: asyncio.Task[None] | None = None
     _body: bytes | bytearray = b""
     _taken = False
-    _gone = False
+    gone = False
+    """The connection is closed."""
+    closing = False
+    """The client sends nothing more."""
+    patience = inf
     _waiter: asyncio.Future[None] | None = None
 
     def __init__(
@@ -125,13 +131,14 @@ class Exchange:
 
     def abandon(self) -> None:
         """The client is gone. What streams to it is cancelled; anything else ends by itself."""
-        self._gone = True
+        self.gone = True
         self._wake()
         if self.streaming and self.task is not None:
             self.task.cancel()
 
     async def run(self, app: Answering) -> None:
         """Let `app` answer."""
+        CALLER.set(self)
         try:
             await app.answer(self)
         except Left:
@@ -155,10 +162,10 @@ class Exchange:
         if self.expects and self.more and not self._body:
             self.expects = False
             self._connection.proceed()
-        while self.more and not self._body and not self._gone:
+        while self.more and not self._body and not self.gone:
             self._waiter = self._connection.loop.create_future()
             await self._waiter
-        if self._gone or self._taken:
+        if self.gone or self._taken:
             return {"type": "http.disconnect"}
         body, self._body = bytes(self._body), b""
         self._taken = not self.more

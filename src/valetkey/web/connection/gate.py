@@ -33,6 +33,8 @@ class Limits:
     connections_per_address: int = 500
     requests: int = 128
     """Complete requests that wait for their answers; the next is told to come again."""
+    patience: float = 10.0
+    """For its turn at the database; after that it is not worth beginning."""
     header_fields: int = 100
     header_bytes: int = 32 * 1024
 
