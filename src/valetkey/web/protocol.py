@@ -22,6 +22,9 @@ from valetkey.web.connection.wording import Wording
 from valetkey.web.router import App
 from valetkey.web.security_headers import head
 
+_IGNORED = 1024 * 1024
+# Bytes that are thrown away after a refusal, so that a client that still sends can read it.
+
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -55,6 +58,7 @@ class HttpProtocol(asyncio.Protocol):
         self._stuck = False  # the client does not read
         self._stopping = False  # nothing after what was already asked
         self._over = False  # the server stops
+        self._ignored = 0
         self._deaf = False  # what still comes is thrown away
         self._lingering = False  # the last words are said
         self._room: asyncio.Future[None] | None = None  # for who waits to write on
@@ -142,6 +146,9 @@ class HttpProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse it, or keep it until what came before is answered."""
         if self._deaf or self._reader.ended:
+            self._ignored += len(data)
+            if self._ignored > _IGNORED:
+                self._transport.abort()
             return
         self._rest = self._rest[self._at :] + data if self._rest else data
         self._at = 0

@@ -74,6 +74,17 @@ def test_endless_trailer_is_cut_on_real_connection() -> None:
     assert statuses(heard) == [431]
 
 
+def test_what_follows_a_refusal_is_not_read_for_long() -> None:
+    with connected(small_app()) as connection:
+        connection.say(b"NONSENSE\r\n\r\n")
+        assert statuses(connection.heard) == [400]
+        for _ in range(16):
+            assert not connection.transport.is_closing()
+            connection.say(b"y" * 64 * KIB)
+        connection.say(b"y")
+        assert connection.transport.closed
+
+
 def test_tiny_chunks_are_read() -> None:
     with connected(small_app()) as connection:
         connection.say(CHUNKED + b"1\r\nx\r\n" * 60 * KIB + b"0\r\n\r\n")

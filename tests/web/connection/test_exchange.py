@@ -16,6 +16,7 @@ import pytest
 
 from tests.sdk.certificate import self_signed
 from tests.web import QUICK, RUNTIME, exchange_bytes, refuse
+from valetkey.web.connection.asked import Message
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Route
@@ -303,25 +304,43 @@ def test_in_memory_the_pieces_come_in_order() -> None:
     streams = Streams()
     sent: list[object] = []
 
-    async def receive() -> dict[str, object]:
+    async def receive() -> Message:
         return {"type": "http.request"}
 
-    async def send(message: object) -> None:
+    async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "scheme": "http",
-        "raw_path": b"/three",
-        "query_string": b"",
-        "headers": [(b"host", b"h.example")],
-        "client": None,
-    }
-    asyncio.run(streams.app()(scope, receive, send))  # type: ignore[arg-type]
+    scope = _scope(b"/three")
+    asyncio.run(streams.app()(scope, receive, send))
     start, *pieces = sent
     assert isinstance(start, dict)
     assert b"content-length" not in dict(start["headers"])
     bodies = [(p["body"], p.get("more_body", False)) for p in pieces if isinstance(p, dict)]
     assert b"".join(body for body, _ in bodies) == b"zero one two three"
     assert [more for _, more in bodies] == [True] * 5 + [False]
+
+
+def test_in_memory_the_answer_ends_when_the_client_is_gone() -> None:
+    streams = Streams()
+    messages = ["http.request", "http.disconnect"]
+
+    async def receive() -> Message:
+        return {"type": messages.pop(0)}
+
+    async def send(message: Message) -> None:
+        """A server that takes what is sent to nobody."""
+
+    asyncio.run(streams.app()(_scope(b"/flood"), receive, send))
+    assert streams.began == streams.ended
+
+
+def _scope(path: bytes) -> Message:
+    return {
+        "type": "http",
+        "method": "GET",
+        "scheme": "http",
+        "raw_path": path,
+        "query_string": b"",
+        "headers": [(b"host", b"h.example")],
+        "client": None,
+    }

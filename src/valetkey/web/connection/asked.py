@@ -132,8 +132,10 @@ class AsgiAsked:
             await asyncio.gather(pouring, gone, return_exceptions=True)
 
     async def _await_end(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        message = await self._receive()
+        while message["type"] != "http.disconnect":
+            await asyncio.sleep(0)  # a server that says the same again must not stop the answer
+            message = await self._receive()
 
     async def _pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
         await self._send(_start(response, hsts=hsts))
