@@ -38,7 +38,7 @@ async def second_factors(it: Service, told: set[str]) -> None:
     key, codes = keyring.fingerprint_key, FreshCodes.draw(SYSTEM.random)
     factors = Factors("https://auth.example", "X", keyring, SYSTEM.random, FactorSettings())
     app = factors.sealed(Authenticator("cr_app", ADA, "", now), b"k" * 20)
-    devices = [FreshDevice.draw(SYSTEM.random) for _ in range(4)]
+    devices = [FreshDevice.draw(SYSTEM.random, key) for _ in range(4)]
 
     def work(tx: Transaction) -> None:
         ada = tx.users.find(ADA)
@@ -59,13 +59,13 @@ async def second_factors(it: Service, told: set[str]) -> None:
         assert remove_authenticator(tx, ada, now)
         assert remove_password(tx, ada, now)
         tx.users.set_password_hash(ADA, "cr_password", stored, now)
-        kept = remember_device(tx, devices[0], ADA, "", key, now, days(30))
+        kept = remember_device(tx, devices[0], ADA, "", now, days(30))
         later = Instant(now + minutes(5))
-        assert recognise(tx, kept.cookie, devices[1], ADA, key, now) is not None
-        assert recognise(tx, kept.cookie, devices[2], ADA, key, later) is None
-        remember_device(tx, devices[3], ADA, "", key, now, days(30))
+        assert recognise(tx, kept.cookie, devices[1], ADA, now) is not None
+        assert recognise(tx, kept.cookie, devices[2], ADA, later) is None
+        remember_device(tx, devices[3], ADA, "", now, days(30))
         assert forget_device(tx, ADA, devices[3].id, now)
         assert reset_factors(tx, ada, now)
-        told.update(codes.codes, (each.secret.reveal() for each in devices), {kept.cookie})
+        told.update(codes.codes, (each.cookie(each.id) for each in devices), {kept.cookie})
 
     await it.write(work)

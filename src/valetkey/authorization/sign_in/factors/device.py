@@ -1,7 +1,8 @@
 """Remembered devices: browsers in which the second factor is not asked for, for a while.
 
 The cookie changes with every use. If an old one comes back, two have it, and one of them copied it:
-then the device is forgotten and everything that it let in has ended.
+then the device is forgotten and everything that it let in has ended. Only a cookie that this server
+issued counts as an old one: device ids are in events and exports, and prove nothing.
 """
 
 from collections.abc import Callable
@@ -24,8 +25,9 @@ from valetkey.kernel.secret import (
     Prefix,
     Secret,
     fresh_id,
-    fresh_secret,
+    is_tagged,
     same,
+    tagged_secret,
     well_formed,
 )
 
@@ -38,21 +40,30 @@ _GRACE = seconds(60)
 _LONGEST_ID = 40
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FreshDevice:
-    """An id and a secret, drawn before the transaction that may need them."""
+    """An id and the random half of a secret, drawn before the transaction that may need them."""
 
     id: str
-    secret: Secret
+    drawn: bytes
+    key: FingerprintKey
 
     @staticmethod
-    def draw(random: Callable[[int], bytes]) -> "FreshDevice":
+    def draw(random: Callable[[int], bytes], key: FingerprintKey) -> "FreshDevice":
         """For one sign-in."""
-        return FreshDevice(fresh_id("rd", random), fresh_secret(Prefix.DEVICE, random))
+        return FreshDevice(fresh_id("rd", random), random(16), key)
+
+    def secret(self, device_id: str) -> Secret:
+        """The next secret of that device, with a MAC over its id; the same at every call."""
+        return tagged_secret(Prefix.DEVICE, self.drawn, self.key, _tag_purpose(device_id))
+
+    def fingerprint(self, device_id: str) -> Fingerprint:
+        """What is stored of that secret."""
+        return self.key.of(PURPOSE, self.secret(device_id).reveal())
 
     def cookie(self, device_id: str) -> str:
         """What the browser keeps."""
-        return f"{device_id}.{self.secret.reveal()}"
+        return f"{device_id}.{self.secret(device_id).reveal()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +80,12 @@ def remember_device(
     fresh: FreshDevice,
     uid: Uid,
     user_agent: str,
-    key: FingerprintKey,
     now: Instant,
     lifetime: Lifetime,
 ) -> Recognised:
     """Do not ask in this browser again until `lifetime` is over."""
     expires_at = later(now, lifetime)
-    print_ = key.of(PURPOSE, fresh.secret.reveal())
+    print_ = fresh.fingerprint(fresh.id)
     tx.devices.remember(
         RememberedDevice(fresh.id, uid, print_, "", now, user_agent, now, expires_at)
     )
@@ -84,7 +94,7 @@ def remember_device(
 
 
 def recognise(
-    tx: Transaction, cookie: str, fresh: FreshDevice, uid: Uid, key: FingerprintKey, now: Instant
+    tx: Transaction, cookie: str, fresh: FreshDevice, uid: Uid, now: Instant
 ) -> Recognised | None:
     """The device of this cookie, if it is this person's and remembered; else None."""
     device_id, _, secret = cookie.partition(".")
@@ -93,14 +103,17 @@ def recognise(
     device = tx.devices.find(device_id)
     if device is None or device.uid != uid or device.expires_at <= now:
         return None
-    shown, next_ = key.of(PURPOSE, secret), key.of(PURPOSE, fresh.secret.reveal())
-    if tx.devices.exchange(device.id, shown, next_, now):
+    shown = fresh.key.of(PURPOSE, secret)
+    if tx.devices.exchange(device.id, shown, fresh.fingerprint(device.id), now):
         return Recognised(device.id, fresh.cookie(device.id), device.expires_at)
     # Another tab may have exchanged it this very moment, even since it was read above.
     present = tx.devices.find(device.id)
     if present is not None and _is_just_past(present, shown, now):
         return Recognised(device.id, "", device.expires_at)
-    _end_all_of_it(tx, device, now)
+    # Cookies from before the MAC are known by the stored fingerprints alone.
+    was_previous = present is not None and same(present.previous, shown)
+    if was_previous or is_tagged(Prefix.DEVICE, secret, fresh.key, _tag_purpose(device.id)):
+        _end_all_of_it(tx, device, now)
     return None
 
 
@@ -117,6 +130,10 @@ def forget_devices(tx: Transaction, uid: Uid, now: Instant) -> None:
     for device in tx.devices.of(uid, now):
         forget_device(tx, uid, device.id, now)
     tx.devices.forget_all(uid)
+
+
+def _tag_purpose(device_id: str) -> str:
+    return f"{PURPOSE}.tag:{device_id}"
 
 
 def _is_just_past(device: RememberedDevice, shown: Fingerprint, now: Instant) -> bool:

@@ -1,6 +1,7 @@
 """Remembered devices: the second factor is spared for thirty days, and copies are noticed."""
 
 from dataclasses import replace
+from os import urandom
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.account.security.factors import (
@@ -10,9 +11,11 @@ from tests.authorization.endpoints.account.security.factors import (
 )
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
+from valetkey.authorization.sign_in.factors.device import FreshDevice
 from valetkey.authorization.sign_in.factors.totp import PERIOD
 from valetkey.kernel.moment import days, minutes
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import FingerprintKey, Prefix, fresh_secret
 
 DEVICE = "__Host-device"
 
@@ -78,6 +81,32 @@ def test_lg_17_an_old_cookie_that_comes_back_ends_all_that_it_let_in(database_ur
         # Whoever has the newer cookie is asked as well, and the session of the device has ended.
         assert (await mine.get("/account/apps")).status == 303
         assert await is_asked(it, mine)
+        assert "device.stolen" in await it.events()
+
+    run(database_url, story)
+
+
+def test_lg_17_invented_secret_of_a_known_device_ends_nothing(database_url: str) -> None:
+    async def story(it: World) -> None:
+        _, key, _ = await with_app(it)
+        mine = await remembered(it, key)
+        device_id, _, current = mine.cookies[DEVICE].partition(".")
+        other_key = FingerprintKey(b"x" * 32)
+        invented = (
+            fresh_secret(Prefix.DEVICE, urandom).reveal(),
+            FreshDevice.draw(urandom, other_key).secret(device_id).reveal(),
+            # A secret that this server made, for another device.
+            FreshDevice.draw(urandom, it.site.keyring.fingerprint_key).secret("rd_other").reveal(),
+        )
+        assert not await is_asked(it, mine)
+        it.clock.forward(minutes(5))
+        for secret in invented:
+            assert await is_asked(it, it.browser({DEVICE: f"{device_id}.{secret}"}))
+        assert (await mine.get("/account/apps")).status == 200
+        assert not await is_asked(it, mine)
+        assert "device.stolen" not in await it.events()
+        # The first cookie was issued here, and is one too old.
+        assert await is_asked(it, it.browser({DEVICE: f"{device_id}.{current}"}))
         assert "device.stolen" in await it.events()
 
     run(database_url, story)

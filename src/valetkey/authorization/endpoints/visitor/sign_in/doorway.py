@@ -109,9 +109,9 @@ class Doorway:
 
     def fresh(self, request: Request) -> Fresh:
         """For one request."""
-        random = self.site.random
+        random, key = self.site.random, self.site.keyring.fingerprint_key
         agent = request.headers.get("user-agent") or ""
-        return Fresh(NewSession.fresh(agent, random), FreshDevice.draw(random))
+        return Fresh(NewSession.fresh(agent, random), FreshDevice.draw(random, key))
 
     def familiar(self, request: Request) -> Familiar:
         """In whose accounts somebody signed in here before."""
@@ -130,10 +130,9 @@ class Doorway:
         """Whoever proved one factor: signed in, or asked for the second one."""
         if not tx.users.has_second_factor(user.uid):
             return self.enter(tx, request, fresh, user, methods)
-        key, now = self.site.keyring.fingerprint_key, request.at
-        cookie = self.site.cookies.device.read(request)
+        now, cookie = request.at, self.site.cookies.device.read(request)
         if cookie and not _insists_on_more(way, methods):
-            device = recognise(tx, cookie, fresh.device, user.uid, key, now)
+            device = recognise(tx, cookie, fresh.device, user.uid, now)
             if device is not None:
                 return self.enter(tx, request, fresh, user, methods, device)
         return Wanted(user, self._password_print(tx, user))
@@ -167,11 +166,8 @@ class Doorway:
 
     def remember(self, tx: Transaction, request: Request, fresh: Fresh, uid: Uid) -> Recognised:
         """Do not ask in this browser again for a while."""
-        key, lifetime = self.site.keyring.fingerprint_key, self.site.factors.settings
-        agent = fresh.session.user_agent
-        return remember_device(
-            tx, fresh.device, uid, agent, key, request.at, lifetime.remember_devices
-        )
+        agent, lifetime = fresh.session.user_agent, self.site.factors.settings.remember_devices
+        return remember_device(tx, fresh.device, uid, agent, request.at, lifetime)
 
     def goes_on(
         self, request: Request, way: Way, fresh: Fresh, entered: Entered, to: str = ""
