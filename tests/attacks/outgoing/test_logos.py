@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 CALLBACK = "https://app.example/cb"
 PASSWORD = "correct horse battery staple"
+PAPERS = {"policy_uri": "https://evil.test/policy", "tos_uri": "https://evil.test/terms"}
 RED, BLUE = (220, 30, 30), (30, 30, 220)
 
 
@@ -63,7 +64,7 @@ class World:
         self.servers.register_client(metadata, client_id, f"secret of {client_id}" + "x" * 20)
 
     def self_registered(self, name: str, logo: str) -> str:
-        said = {"redirect_uris": [CALLBACK], "client_name": name, "logo_uri": logo}
+        said = {"redirect_uris": [CALLBACK], "client_name": name, "logo_uri": logo, **PAPERS}
         answer = requests.post(f"{self.servers.auth_url}/oauth/register", json=said, timeout=30)
         assert answer.status_code == 201, answer.text
         return str(json.loads(answer.text)["client_id"])
@@ -168,8 +169,12 @@ def test_self_registered_app_has_its_initial_and_is_not_asked(world: World, way:
     world.app(f"after-{way}", f"{world.images.url}/red.png")
     world.settled(f"after-{way}")
     assert f"/blue.png?{way}" not in world.images.asked
-    assert shown_images(world.sign_in_page(client_id)) == []
-    assert shown_images(world.consent_page(client_id)) == []
+    page = world.sign_in_page(client_id)
+    assert shown_images(page) == []
+    assert "evil.test" not in page.body
+    consent = world.consent_page(client_id)
+    assert shown_images(consent) == []
+    assert all(address in consent.body for address in PAPERS.values())
 
     world.images.at[f"/blue.png?{way}"] = world.images.at["/blue.png"]
     now = world.servers.clock.now()

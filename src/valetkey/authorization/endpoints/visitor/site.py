@@ -218,15 +218,16 @@ def logo_of(client: Client) -> str:
 def asking_app(client: Client, asked: AuthorizationRequest, *, signed_in: bool) -> AskingApp:
     """The client as a user sees it, with the host that will get the answer.
 
-    Before a user has signed in, only a verified app shows its logo.
+    Before a user has signed in, only a verified app shows its logo and its links.
     """
     place = origin(asked.returns.redirect_uri)
+    is_shown = signed_in or client.verified_at is not None
     return AskingApp(
         name=client.name or client.id,
         domain=place.partition("://")[2] or place,
-        logo_url=logo_of(client) if signed_in or client.verified_at is not None else "",
-        policy_url=client.policy_uri,
-        terms_url=client.tos_uri,
+        logo_url=logo_of(client) if is_shown else "",
+        policy_url=client.policy_uri if is_shown else "",
+        terms_url=client.tos_uri if is_shown else "",
         verified=client.verified_at is not None,
         self_registered=client.self_registered,
     )
