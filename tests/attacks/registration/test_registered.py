@@ -72,6 +72,22 @@ def test_xs_02_name_of_a_verified_app_or_one_that_looks_like_it(anybody: Applica
         "Acme PiIot",
         "\uff21cme Pilot",
         "\u00c1cme Pil\u00f6t",
+        "Acme Pilot\u3164",  # a letter that is shown as nothing
+        "Acme\uffa0Pilot",
+        "Acme Pilot\u2122",
+        "\u1d00\u1d04\u1d0d\u1d07 \u1d18\u026a\u029f\u1d0f\u1d1b",  # small capitals
+        (
+            "\U0001f150\U0001f152\U0001f15c\U0001f154"
+            " \U0001f15f\U0001f158\U0001f15b\U0001f15e\U0001f163"
+        ),
+        (
+            "\U0001f170\U0001f172\U0001f17c\U0001f174"
+            " \U0001f17f\U0001f178\U0001f17b\U0001f17e\U0001f183"
+        ),
+        "Acme Pil\u00f8t",
+        "ACME P1LOT",
+        "@cme PiIo\u2020",
+        "Acme Pilot \u2714 Verified",
     )
     with anybody.nothing_changes():
         for name in alike:

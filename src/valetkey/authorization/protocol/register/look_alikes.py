@@ -1,6 +1,7 @@
 # ruff: noqa: RUF001 - these letters are here because they look like others
 """Which letters look like which others, so that a name can be compared as people see it."""
 
+import re
 import unicodedata
 
 # Lower-case letters that look like a Latin one, from the data of Unicode UTS 39: of the scripts in
@@ -14,12 +15,11 @@ _LETTERS = {
     "f": "ϝքẝꓝꞙꬵꜰ",
     "g": "ƍɡԍցᏀᏳᶃꓖɢ",
     "h": "нһհᎻᏂⲏꓧ",
-    "i": "ıɩɪιіᎥꙇⲓ",
     "j": "ʝϳјᎫꓙᴊ",
     "k": "κкᏦⲕꓗᴋ",
-    "l": "ǀӏᏞⳑⵏꓡꓲʟ",
+    "l": "iıɩɪιіᎥꙇⲓǀӏᏞⳑⵏꓡꓲʟ",
     "m": "μϻмᎷⲙꓟᴍ",
-    "n": "ոռⲛꓠηɴ",
+    "n": "ոռⲛꓠηɴŋ",
     "o": "οоօჿᴏᴑⲟⵔꓳꬽ",
     "p": "ρрᏢⲣꓑᴘ",
     "q": "ԛգզⵕ",
@@ -39,19 +39,42 @@ _FOLDED = str.maketrans({other: letter for letter, others in _LETTERS.items() fo
 _CAPITALS = str.maketrans(
     {"I": "l", "|": "l", "1": "l", "0": "o", "\u0397": "h", "\u039d": "n", "\u03a5": "y"}
 )
+# Signs and digits that are read as letters within a name.
+_SIGNS = str.maketrans({"$": "s", "5": "s", "@": "a", "!": "l", "€": "e", "†": "t"})
+_MARKS = str.maketrans(dict.fromkeys("™℠®©"))
+_BLANK = "\u115f\u1160\u3164\uffa0\u2800"
+_STYLED = re.compile(
+    r"(?:LATIN (?:SMALL|CAPITAL) LETTER ([A-Z]) WITH .+"
+    r"|NEGATIVE (?:CIRCLED|SQUARED) LATIN CAPITAL LETTER ([A-Z])"
+    r"|REGIONAL INDICATOR SYMBOL LETTER ([A-Z]))"
+)
 _PAIRS = (("rn", "m"), ("vv", "w"))
+
+
+def has_blank(text: str) -> bool:
+    """Whether one of its characters is shown as nothing, although Unicode has it as a letter."""
+    return any(character in text for character in _BLANK)
 
 
 def letters_of(text: str) -> str:
     """The letters and digits of a text, whatever their case, accents, width and style."""
-    plain = unicodedata.normalize("NFKD", text).casefold()
-    return "".join(letter for letter in plain if letter.isalnum())
+    plain = unicodedata.normalize("NFKD", text.translate(_MARKS)).casefold()
+    styled = "".join(map(_without_style, plain))
+    return "".join(letter for letter in styled if letter.isalnum() and letter not in _BLANK)
 
 
 def shape_of(text: str) -> str:
     """What people see of a text: the same for two that look alike, whatever their script."""
-    plain = unicodedata.normalize("NFKD", text).translate(_CAPITALS)
-    shape = letters_of(plain).translate(_FOLDED)
+    plain = unicodedata.normalize("NFKD", text.translate(_MARKS)).translate(_CAPITALS)
+    shape = letters_of(plain.translate(_SIGNS)).translate(_FOLDED)
     for pair, letter in _PAIRS:
         shape = shape.replace(pair, letter)
     return shape
+
+
+def _without_style(letter: str) -> str:
+    """The Latin letter whose strokes, hooks or frame NFKD leaves in place; else itself."""
+    if letter.isascii():
+        return letter
+    found = _STYLED.fullmatch(unicodedata.name(letter, ""))
+    return found[found.lastindex or 0].lower() if found else letter

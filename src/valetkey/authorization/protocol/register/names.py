@@ -3,10 +3,11 @@
 import unicodedata
 from collections.abc import Collection
 
-from valetkey.authorization.protocol.register.look_alikes import letters_of, shape_of
+from valetkey.authorization.protocol.register.look_alikes import has_blank, letters_of, shape_of
 
-RESERVED = ("valetkey", "administrator", "system", "security", "support")
-"""Words by which people would take an application for this server or for who runs it."""
+RESERVED = ("valetkey", "administrator", "system", "security", "support", "verified")
+"""Words by which people would take an application for this server or for who runs it, or for one
+that is verified."""
 
 _MIXING = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
 """Scripts with letters that look like those of another one of them."""
@@ -17,11 +18,13 @@ def name_fault(name: str, reserved: Collection[str]) -> str:
     for word in name.split():
         if len({_script(letter) for letter in word} - {""}) > 1:
             return "each word in one script: letters of different scripts look alike"
-    if any(unicodedata.category(letter) in {"Cf", "Co", "Cn", "Me"} for letter in name):
+    if any(unicodedata.category(letter) in {"Cf", "Co", "Cn", "Me"} for letter in name) or (
+        has_blank(name)
+    ):
         return "characters that can be seen"
+    words = [word for word in reserved if letters_of(word)]
     for seen in (letters_of, shape_of):
-        shown = seen(name)
-        if any(taken and taken in shown for taken in map(seen, reserved)):
+        if any(taken in seen(name) for taken in map(seen, words)):
             return "another one: this name would make people think of this server"
     return ""
 
