@@ -4,6 +4,7 @@ from tests.authorization.endpoints.visitor.world import World, run
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.deeds.admin.brand import change_brand
 from valetkey.authorization.deeds.admin.permissions import CommandLine
+from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.config.settings import BrandSettings
 
@@ -18,7 +19,9 @@ async def _style(it: World) -> str:
 async def _paint(it: World, accent: str) -> None:
     now, actor, settings = it.clock.now, CommandLine(), BrandSettings()
     changes = {BrandField.ACCENT: accent, BrandField.NAME: "Nova"}
-    await it.site.store.write(lambda tx: change_brand(tx, actor, settings, changes, now))
+    await it.site.store.write(
+        lambda tx: change_brand(tx, actor, settings, changes, now), done_by=by_cli("test")
+    )
 
 
 def test_a_new_colour_has_a_new_address_and_the_old_one_still_works(sqlite_url: str) -> None:

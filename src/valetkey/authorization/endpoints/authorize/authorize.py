@@ -46,7 +46,6 @@ from valetkey.web.form import Form, read_form, read_query
 _INTERACTION = "interaction"
 # Judged one by one, so that what is wrong with them can be told to the client.
 _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
-_OPAQUE_NAMES = frozenset(_OPAQUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +58,10 @@ class Authorize:
     async def get(self, request: Request) -> Response:
         """Answer a client's request, or lead its person to the next page."""
         form = read_query(request.query, opaque=_OPAQUE)
-        sealed = form.get(_INTERACTION)
-        # Ours come alone: beside a client's parameters it is one that we do not know, and ignored.
-        if sealed and _OPAQUE_NAMES.isdisjoint(form.names):
+        # Every request of a client names it (RFC 6749 section 4.1.1): there it is a parameter that
+        # we do not know, and ignored. Without one, what stands beside ours is.
+        sealed = None if "client_id" in form.names else form.get(_INTERACTION)
+        if sealed:
             interaction = open_interaction(self.site, request, sealed)
         else:
             begun = await self._begin(request, _values(form))
