@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from tests.support.wait import CEILING
+
 FORM = "application/x-www-form-urlencoded"
 HARDENED = (
     "content-security-policy",
@@ -19,7 +21,7 @@ HARDENED = (
     "cross-origin-resource-policy",
     "cache-control",
 )
-_PATIENCE = 5.0
+_PATIENCE = CEILING
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import requests
 
+from tests.support.wait import CEILING
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, PasswordSettings, Settings
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -180,7 +181,7 @@ class World:
             data=body,
             headers=dict(headers or {}),
             allow_redirects=False,
-            timeout=30,
+            timeout=CEILING,
         )
         return Answer(response, time.monotonic() - began)
 
@@ -188,7 +189,10 @@ class World:
         """A call to the API with a bearer token."""
         began = time.monotonic()
         response = requests.request(
-            method, f"{self.api}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=30
+            method,
+            f"{self.api}{path}",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=CEILING,
         )
         return Answer(response, time.monotonic() - began)
 

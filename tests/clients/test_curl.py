@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from tests.clients.world import CALLBACK, REFERENCE, SPA, UID, WEB, World, secret_of
+from tests.support.wait import CEILING
 from valetkey.kernel.moment import hours
 
 # What the examples leave as it is, a shell and a query string do too; the rest must be encoded.
@@ -32,7 +33,7 @@ def ask(curl: str, *arguments: str) -> Answer:
         [curl, "--silent", "--show-error", "--include", "--max-time", "20", *arguments],
         capture_output=True,
         check=True,
-        timeout=30,
+        timeout=CEILING,
     ).stdout.decode()
     head, _, body = said.partition("\r\n\r\n")
     first, *lines = head.split("\r\n")

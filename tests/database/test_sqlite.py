@@ -13,6 +13,7 @@ from typing import TypeVar
 import apsw
 import pytest
 
+from tests.support.wait import CEILING
 from valetkey.database.engine import Connection, ConstraintViolated, DatabaseUnavailable, Row
 from valetkey.database.sqlite import SQLite
 from valetkey.database.sqlite_connection import open_writer
@@ -322,7 +323,7 @@ def test_a_closed_database_is_one_file(tmp_path: Path) -> None:
 def test_many_may_open_a_new_database_at_once(tmp_path: Path) -> None:
     def open_it(path: Path) -> None:
         create_file(path)
-        open_writer(path, patience=5.0).close()
+        open_writer(path, patience=CEILING).close()
 
     with ThreadPoolExecutor(8) as threads:
         for number in range(40):

@@ -13,9 +13,10 @@ import pytest
 import requests
 
 from tests.deploy.nginx import free_port
+from tests.support.wait import CEILING
 
 SECRET = "a-secret-of-the-service-with-more-than-32"
-_PATIENCE = 60.0
+_PATIENCE = CEILING
 _REGISTER = f"""
 [[clients]]
 client_id = "service"
@@ -81,24 +82,24 @@ def test_both_applications_answer_under_uvicorn(urls: tuple[str, str]) -> None:
         f"{auth}/oauth/token",
         {"grant_type": "client_credentials"},
         auth=("service", SECRET),
-        timeout=30,
+        timeout=CEILING,
     )
     assert answer.status_code == 200, answer.text
     assert answer.headers["cache-control"] == "no-store"
     token = answer.json()["access_token"]
     seen = requests.get(
-        f"{api}/v2/client", headers={"Authorization": f"Bearer {token}"}, timeout=30
+        f"{api}/v2/client", headers={"Authorization": f"Bearer {token}"}, timeout=CEILING
     )
     assert seen.status_code == 200, seen.text
     asked = requests.post(
-        f"{auth}/oauth/introspect", {"token": token}, auth=("service", SECRET), timeout=30
+        f"{auth}/oauth/introspect", {"token": token}, auth=("service", SECRET), timeout=CEILING
     )
     assert asked.json()["active"] is True
-    assert requests.get(f"{api}/v2/client", timeout=30).status_code == 401
+    assert requests.get(f"{api}/v2/client", timeout=CEILING).status_code == 401
 
 
 def test_bodies_are_limited_under_uvicorn(urls: tuple[str, str]) -> None:
-    answer = requests.post(f"{urls[0]}/oauth/token", {"x": "y" * 70_000}, timeout=30)
+    answer = requests.post(f"{urls[0]}/oauth/token", {"x": "y" * 70_000}, timeout=CEILING)
     assert answer.status_code == 413
 
 

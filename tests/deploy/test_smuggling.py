@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.deploy.nginx import free_port, running
 from tests.deploy.smuggling import corpus
+from tests.support.wait import CEILING
 from tests.web import RUNTIME, exchange_bytes, refuse, statuses
 from valetkey.web.connection.gate import Limits
 from valetkey.web.exchange import Request, Response, json_response
@@ -124,12 +125,12 @@ backend valetkey
 
 def _get(port: int, target: str) -> bytes:
     lines = f"GET {target} HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n"
-    return exchange_bytes(port, lines.encode(), patience=30)
+    return exchange_bytes(port, lines.encode())
 
 
 def _attack(port: int, sent: bytes) -> tuple[socket.socket, bytes]:
     # What it hears at once; the connection stays, as an attacker would leave it.
-    connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+    connection = socket.create_connection(("127.0.0.1", port), timeout=CEILING)
     heard = b""
     with suppress(OSError):
         connection.sendall(sent)

@@ -25,6 +25,7 @@ from tests.attacks.raw import Reply, request, say
 from tests.cli.running import valetkey
 from tests.stories.canary import Canaries, files, processes, tables
 from tests.stories.processes.serving import CALLBACK, Serving, serving
+from tests.support.wait import CEILING
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
@@ -113,9 +114,9 @@ class Story:
         """A request of a client, in the body or in the query string."""
         url = f"{self.servers.auth}{path}"
         if where.get("in_query"):
-            answer = requests.post(url, params=parameters, timeout=30)
+            answer = requests.post(url, params=parameters, timeout=CEILING)
         else:
-            answer = requests.post(url, data=parameters, timeout=30)
+            answer = requests.post(url, data=parameters, timeout=CEILING)
         reply = Reply(answer.status_code, dict(answer.headers), answer.content)
         self.heard([reply], at=f"{path}, {'query' if where.get('in_query') else 'body'}")
         said = answer.json() if answer.content else {}
@@ -249,7 +250,7 @@ def _use(story: Story, token: str) -> None:
         for method in ("GET", "POST", "DELETE"):
             headers = {"Authorization": f"Bearer {token}"}
             answer = requests.request(
-                method, f"{story.servers.api}{path}", headers=headers, timeout=30
+                method, f"{story.servers.api}{path}", headers=headers, timeout=CEILING
             )
             reply = Reply(answer.status_code, dict(answer.headers), answer.content)
             story.heard([reply], at=f"the API's {path.partition('?')[0]}")

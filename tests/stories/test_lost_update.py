@@ -8,6 +8,7 @@ from threading import Barrier
 import pytest
 import requests
 
+from tests.support.wait import CEILING
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.testing.server import Servers
@@ -46,7 +47,7 @@ def test_of_many_with_one_tag_one_wins(servers: Servers) -> None:
             start.wait()
             headers = {**bearer, "If-Match": tag}
             name = {"name": f"Ada {round_} {number}"}
-            return requests.patch(url, json=name, headers=headers, timeout=30).status_code
+            return requests.patch(url, json=name, headers=headers, timeout=CEILING).status_code
 
         with ThreadPoolExecutor(_THREADS) as threads:
             statuses = list(threads.map(rename, range(_THREADS)))

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.stories.processes.serving import PASSWORD, configure, serving, together
 from tests.support.relying_party import RelyingParty, wait_until
+from tests.support.wait import CEILING
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.register.client import Client
@@ -249,7 +250,7 @@ def test_of_64_who_press_at_once_each_app_hears_one(
                 dict(form.fields),
                 cookies=dict(person.cookies),
                 allow_redirects=False,
-                timeout=30,
+                timeout=CEILING,
             )
             return answer.status_code
 

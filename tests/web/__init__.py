@@ -6,6 +6,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tests.support.wait import CEILING
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import STATUS, Refusal
 from valetkey.kernel.runtime import Runtime
@@ -162,9 +163,14 @@ def ask(
     return Answer(status, {name.decode(): value.decode() for name, value in raw}, content)
 
 
-def exchange_bytes(port: int, *parts: bytes, patience: float = 5.0) -> bytes:
+def connect(port: int) -> socket.socket:
+    """A connection to a server on this machine."""
+    return socket.create_connection(("127.0.0.1", port), timeout=CEILING)
+
+
+def exchange_bytes(port: int, *parts: bytes) -> bytes:
     """Everything the server says to `parts` until it closes the connection."""
-    with socket.create_connection(("127.0.0.1", port), timeout=patience) as connection:
+    with connect(port) as connection:
         for part in parts:
             connection.sendall(part)
         return read_all(connection)

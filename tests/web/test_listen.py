@@ -18,9 +18,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.support.wait import CEILING
 from tests.web import (
     QUICK,
     RUNTIME,
+    connect,
     exchange_bytes,
     read_all,
     refuse,
@@ -74,7 +76,7 @@ def client_context(pair: tuple[Path, Path]) -> ssl.SSLContext:
 
 def heard_by_tls(port: int, context: ssl.SSLContext, request: bytes = GET_LAST) -> bytes:
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+        connect(port) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
     ):
         connection.sendall(request)
@@ -164,7 +166,7 @@ def test_whoever_does_not_finish_the_handshake_is_cut_off(
         RunningServer(
             small_app(), limits=QUICK, tls_certificate=pair[0], tls_key=pair[1]
         ) as server,
-        socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection,
+        connect(server.port) as connection,
     ):
         connection.sendall(sent)
         assert reset_by(connection)
@@ -193,7 +195,7 @@ def test_a_server_that_stops_finishes_what_was_asked() -> None:
     client = threading.Thread(target=lambda: heard.append(exchange_bytes(server.port, request)))
     with server:
         client.start()
-        assert asked.wait(5)
+        assert asked.wait(CEILING)
     client.join()
     assert heard[0].endswith(b"\r\n\r\ndone")
     assert b"connection: close" in heard[0]
@@ -201,7 +203,7 @@ def test_a_server_that_stops_finishes_what_was_asked() -> None:
 
 def test_an_idle_connection_does_not_keep_a_server_from_stopping() -> None:
     server = RunningServer(small_app())
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+    with connect(server.port) as connection:
         with server:
             connection.sendall(GET_LAST.replace(b"Connection: close\r\n", b""))
             assert statuses(connection.recv(65_536)) == [200]
@@ -271,7 +273,7 @@ def test_a_signal_ends_the_server_in_good_order(number: signal.Signals) -> None:
         port = int(program.stdout.readline())
         assert statuses(exchange_bytes(port, GET_LAST)) == [200]
         program.send_signal(number)
-        said, complained = program.communicate(timeout=15)
+        said, complained = program.communicate(timeout=CEILING)
     assert (program.returncode, said, complained) == (0, "ended\n", "")
 
 

@@ -13,10 +13,12 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from tests.support.wait import CEILING
 from tests.web import (
     QUICK,
     RUNTIME,
     SECURITY,
+    connect,
     exchange_bytes,
     read_all,
     refuse,
@@ -68,7 +70,7 @@ def test_a_request_is_answered(port: int) -> None:
 
 
 def test_one_connection_takes_many_requests(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with connect(port) as connection:
         for _ in range(3):
             connection.sendall(GET)
             assert connection.recv(65_536).startswith(b"HTTP/1.1 200 OK\r\n")
@@ -88,7 +90,7 @@ def test_trailers_are_nobodys(port: int) -> None:
 
 
 def test_the_client_is_asked_for_a_body_that_it_announced(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with connect(port) as connection:
         connection.sendall(post(b"", b"Content-Length: 5", b"Expect: 100-continue"))
         assert connection.recv(65_536) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(b"hello")
@@ -101,7 +103,7 @@ def test_the_client_is_not_asked_for_a_body_that_nobody_takes(port: int) -> None
 
 
 def test_a_client_that_has_said_everything_still_hears_the_answer(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with connect(port) as connection:
         connection.sendall(GET)
         connection.shutdown(socket.SHUT_WR)
         assert statuses(read_all(connection)) == [200]
@@ -265,13 +267,15 @@ def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
     with RunningServer(app, limits=QUICK) as running:
         for sent in (b"", b"GET", post(b"", path=b"/slow"), post(b"x", b"Content-Length: 2")):
             socket.create_connection(("127.0.0.1", running.port)).close()
-            with socket.create_connection(("127.0.0.1", running.port), timeout=5) as connection:
+            with socket.create_connection(
+                ("127.0.0.1", running.port), timeout=CEILING
+            ) as connection:
                 connection.sendall(sent)
                 # Half a request, or one that is being answered, ends with a reset.
                 linger = struct.pack("ii", 1, 0)
-                assert b"/slow" not in sent or asked.wait(5)
+                assert b"/slow" not in sent or asked.wait(CEILING)
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        assert ended.wait(5)
+        assert ended.wait(CEILING)
         assert statuses(exchange_bytes(running.port, GET_LAST)) == [404]
 
 
@@ -333,7 +337,7 @@ def test_a_slow_client_is_cut_off(port: int, sent: bytes, expected: list[int]) -
 )
 def test_a_client_that_drips_gains_no_time(port: int, sent: bytes) -> None:
     drop = b"\r\n" if sent == b"\r\n" else b"x"
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with connect(port) as connection:
         connection.sendall(sent)
         connection.settimeout(0.05)
         started = time.monotonic()
@@ -351,7 +355,7 @@ def test_a_client_that_drips_gains_no_time(port: int, sent: bytes) -> None:
 
 
 def test_a_client_that_does_not_read_is_cut_off(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with connect(port) as connection:
         connection.sendall(b"GET /large HTTP/1.1\r\n" + HEAD + b"\r\n")
         time.sleep(1.2)
         got = 0
@@ -367,7 +371,7 @@ def test_a_client_that_reads_gets_everything(port: int) -> None:
 
 
 def test_a_pipeline_that_is_not_read_is_not_answered_into_memory(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with connect(port) as connection:
         connection.sendall((b"GET /large HTTP/1.1\r\n" + HEAD + b"\r\n") * 50)
         time.sleep(1.2)
         assert reset_by(connection, b"x" * 65_536)
@@ -376,9 +380,9 @@ def test_a_pipeline_that_is_not_read_is_not_answered_into_memory(port: int) -> N
 def test_slow_clients_do_not_hurt_the_others(port: int) -> None:
     with ExitStack() as stack:
         for _ in range(100):
-            slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            slow = stack.enter_context(connect(port))
             slow.sendall(b"POST /echo HTTP/1.1\r\nHost")
-        assert statuses(exchange_bytes(port, GET_LAST, patience=1)) == [200]
+        assert statuses(exchange_bytes(port, GET_LAST)) == [200]
 
 
 def test_no_query_is_ever_told(port: int) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import requests
 
+from tests.support.wait import CEILING
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
@@ -105,7 +106,7 @@ class Apps:
         self, form: Mapping[str, str], auth: tuple[str, str] | None = None
     ) -> requests.Response:
         began = time.monotonic()
-        answer = requests.post(f"{self.auth}/oauth/token", data=form, auth=auth, timeout=30)
+        answer = requests.post(f"{self.auth}/oauth/token", data=form, auth=auth, timeout=CEILING)
         # CA-23: within five seconds, whatever the client's server does.
         assert time.monotonic() - began < 6.5
         return answer
@@ -118,7 +119,7 @@ class Apps:
         asked = {"client_id": client_id, "response_type": "code", "prompt": "none", **said}
         query = urlencode({name: value for name, value in asked.items() if value})
         answer = requests.get(
-            f"{self.auth}/oauth/authorize?{query}", allow_redirects=False, timeout=30
+            f"{self.auth}/oauth/authorize?{query}", allow_redirects=False, timeout=CEILING
         )
         location = answer.headers.get("location", "")
         if not location:

@@ -65,7 +65,9 @@ class World:
 
     def self_registered(self, name: str, logo: str) -> str:
         said = {"redirect_uris": [CALLBACK], "client_name": name, "logo_uri": logo, **PAPERS}
-        answer = requests.post(f"{self.servers.auth_url}/oauth/register", json=said, timeout=30)
+        answer = requests.post(
+            f"{self.servers.auth_url}/oauth/register", json=said, timeout=CEILING
+        )
         assert answer.status_code == 201, answer.text
         return str(json.loads(answer.text)["client_id"])
 
@@ -106,7 +108,7 @@ class World:
         return person.sign_in(page, "ada", PASSWORD)
 
     def colour(self, path: str) -> tuple[int, ...]:
-        answer = requests.get(self.servers.auth_url + path, timeout=30)
+        answer = requests.get(self.servers.auth_url + path, timeout=CEILING)
         assert answer.status_code == 200, path
         with Image.open(io.BytesIO(answer.content)) as image:
             return tuple(image.convert("RGB").getpixel((64, 64)))  # type: ignore[arg-type]
@@ -150,7 +152,7 @@ def test_operators_app_shows_a_copy_and_before_sign_in_only_once_verified(world:
     assert shown_images(world.sign_in_page("printer")) == []
     assert shown_images(world.consent_page("printer")) == [f"/logos/{name}"]
 
-    answer = requests.get(f"{world.servers.auth_url}/logos/{name}", timeout=30)
+    answer = requests.get(f"{world.servers.auth_url}/logos/{name}", timeout=CEILING)
     assert answer.headers["content-type"] == "image/webp"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-security-policy"] == "default-src 'none'; sandbox"
@@ -205,7 +207,9 @@ def test_logo_of_an_address_that_changed_meanwhile_is_dropped(world: World) -> N
 
     # The copy of an address that is not the app's any more is gone.
     world.write(lambda tx: move(tx, ""))
-    assert requests.get(f"{world.servers.auth_url}/logos/{name}", timeout=30).status_code == 404
+    assert (
+        requests.get(f"{world.servers.auth_url}/logos/{name}", timeout=CEILING).status_code == 404
+    )
     soon(lambda: shown_images(world.consent_page("mover")) == [])
 
 
@@ -251,7 +255,7 @@ def test_unknown_names_are_not_found(world: World, path: str) -> None:
     session = requests.Session()
     asked = requests.Request("GET", world.servers.auth_url).prepare()
     asked.url = world.servers.auth_url + path
-    assert session.send(asked, timeout=30).status_code == 404
+    assert session.send(asked, timeout=CEILING).status_code == 404
 
 
 def test_address_inside_is_never_asked(tmp_path: Path) -> None:

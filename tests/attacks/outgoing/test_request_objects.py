@@ -14,6 +14,7 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 from tests.attacks.outgoing.apps import CALLBACK, SECRET, Apps, apps, fresh_key, jwks
 from tests.attacks.world import raw_jwt
 from tests.support.pages import Page, Pages, pages
+from tests.support.wait import CEILING
 from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.jose.mac import sign_shared
@@ -134,7 +135,7 @@ def test_response_mode_inside_a_refused_object_decides_how_the_error_travels(
     def ask(**said: str) -> requests.Response:
         asked = {"client_id": name, "response_type": "code", "redirect_uri": CALLBACK, **said}
         url = f"{it.auth}/oauth/authorize?{urlencode(asked)}"
-        return requests.get(url, allow_redirects=False, timeout=30)
+        return requests.get(url, allow_redirects=False, timeout=CEILING)
 
     at = f"{there.url}/r"
     it.app(name, request_uris=(at,))
@@ -242,8 +243,10 @@ def test_an_object_may_come_in_a_form(it: Apps, name: str) -> None:
     it.app(name)
     form = {"client_id": name, "response_type": "code", "request": _signed(it, name, prompt="none")}
     url = f"{it.auth}/oauth/authorize"
-    sent = requests.post(url, data=form, allow_redirects=False, timeout=30).headers["location"]
-    told = requests.get(urljoin(url, sent), allow_redirects=False, timeout=30).headers["location"]
+    sent = requests.post(url, data=form, allow_redirects=False, timeout=CEILING).headers["location"]
+    told = requests.get(urljoin(url, sent), allow_redirects=False, timeout=CEILING).headers[
+        "location"
+    ]
     assert told.startswith(f"{CALLBACK}?")
     assert "error=login_required" in told
     assert "state=inside" in told

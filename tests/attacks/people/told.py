@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tests.attacks.raw import HARDENED
 from tests.attacks.world import CALLBACK, PASSWORD, World
+from tests.support.wait import CEILING
 from valetkey.testing.person import Page, Person
 
 _REFERENCE = re.compile(r"VK(?:-[0-9A-HJKMNP-TV-Z]{4}){3}")
@@ -105,7 +106,7 @@ def fetch(
     sent = {name: value for name, value in {**sent, **(headers or {})}.items() if value}
     body = form if isinstance(form, str | None) else urlencode(form)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    connection = HTTPConnection(parts.netloc, timeout=30)
+    connection = HTTPConnection(parts.netloc, timeout=CEILING)
     try:
         connection.request(method, target, body, sent)
         answer = connection.getresponse()

@@ -9,6 +9,7 @@ from typing import Any
 import requests
 
 from tests.attacks.world import Answer
+from tests.support.wait import CEILING
 from valetkey.testing.server import Servers
 
 CALLBACK = "https://app.example/cb"
@@ -30,7 +31,7 @@ class Applicant:
         headers = {"content-type": content_type}
         if token:
             headers["authorization"] = f"Bearer {token}"
-        response = requests.post(self.url, data=body, headers=headers, timeout=30)
+        response = requests.post(self.url, data=body, headers=headers, timeout=CEILING)
         return Answer(response, response.elapsed.total_seconds())
 
     def register(self, **said: object) -> Answer:
@@ -54,7 +55,7 @@ class Applicant:
             record["registration_client_uri"],
             json=said,
             headers={"authorization": f"Bearer {token}"},
-            timeout=30,
+            timeout=CEILING,
         )
         return Answer(response, response.elapsed.total_seconds())
 

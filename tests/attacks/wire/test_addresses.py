@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from tests.support.wait import CEILING
 from valetkey.testing.server import Servers
 
 
@@ -24,7 +25,7 @@ def ask(
         (base or servers.auth_url) + path,
         headers=headers,
         allow_redirects=False,
-        timeout=30,
+        timeout=CEILING,
     )
 
 
@@ -141,7 +142,7 @@ def test_nothing_else_has_two_addresses(servers: Servers, path: str) -> None:
     session = requests.Session()
     prepared = requests.Request("GET", servers.auth_url).prepare()
     prepared.url = servers.auth_url + path
-    answer = session.send(prepared, allow_redirects=False, timeout=30)
+    answer = session.send(prepared, allow_redirects=False, timeout=CEILING)
     assert answer.status_code in {401, 404}
     assert "location" not in answer.headers
 

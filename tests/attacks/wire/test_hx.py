@@ -18,6 +18,7 @@ from tests.attacks.raw import HARDENED, Reply, only, request, say
 from tests.attacks.world import Answer, World, basic, secret_of
 from tests.cli.running import PROGRAM, clean_environment
 from tests.sdk.certificate import self_signed
+from tests.support.wait import CEILING
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, LimitSettings, Settings
 from valetkey.testing.server import Servers
@@ -390,7 +391,7 @@ def test_hx_15_cleartext_gets_nothing_and_no_redirect(secured: _Secured) -> None
 
 def test_hx_16_cookies_are_for_https_alone(secured: _Secured) -> None:
     session = requests.get(
-        f"{secured.url}/oauth/sign-in", verify=str(secured.certificate), timeout=5
+        f"{secured.url}/oauth/sign-in", verify=str(secured.certificate), timeout=CEILING
     )
     Answer(session, 0)
     cookies = session.raw.headers.getlist("set-cookie")

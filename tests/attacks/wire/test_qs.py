@@ -9,6 +9,7 @@ import requests
 
 from tests.attacks.raw import only, request, say
 from tests.attacks.world import CALLBACK, PASSWORD, Answer, World, basic, secret_of
+from tests.support.wait import CEILING
 from valetkey.authorization.model.server.decision import Decision
 from valetkey.config.load import Mistakes, load
 from valetkey.kernel.jose import jwt
@@ -33,7 +34,7 @@ def _noticed(answer: Answer) -> None:
     assert answer.response.headers["deprecation"].startswith("@")
     link = answer.response.headers["link"]
     assert 'rel="deprecation"' in link
-    assert requests.get(link[1:].partition(">")[0], timeout=5).status_code == 200
+    assert requests.get(link[1:].partition(">")[0], timeout=CEILING).status_code == 200
     assert answer.response.headers["cache-control"] == "no-store"
 
 
@@ -98,7 +99,7 @@ def test_qs_02_a_body_gets_no_notice(world: World) -> None:
 def test_qs_03_only_post_is_taken(world: World, path: str, method: str) -> None:
     query = _query("svc1", grant_type="client_credentials", token="x")
     with world.nothing_changes():
-        response = requests.request(method, f"{world.auth}{path}?{query}", timeout=5)
+        response = requests.request(method, f"{world.auth}{path}?{query}", timeout=CEILING)
         assert Answer(response, 0).status == 405
         assert response.headers["allow"] == "POST"
         assert secret_of("svc1") not in response.text
@@ -273,9 +274,9 @@ def test_qs_12_other_addresses_take_no_secrets_in_the_query(world: World) -> Non
     token = world.tokens()["access_token"]
     world.call(token).ok()
     for said in ({"access_token": token}, {"Authorization": f"Bearer {token}"}, {"token": token}):
-        response = requests.get(f"{world.api}/v2/notes?{urlencode(said)}", timeout=5)
+        response = requests.get(f"{world.api}/v2/notes?{urlencode(said)}", timeout=CEILING)
         answer = Answer(response, 0)
         assert answer.status == 401
         assert token not in response.text
     feed = f"{world.auth}/oauth/revocations?{_query('resource-server')}"
-    assert Answer(requests.get(feed, timeout=5), 0).status == 401
+    assert Answer(requests.get(feed, timeout=CEILING), 0).status == 401

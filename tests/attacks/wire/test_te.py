@@ -12,6 +12,7 @@ import requests
 from tests.attacks.raw import FORM, Reply, only, request, say
 from tests.attacks.world import PASSWORD, Answer, World, secret_of
 from tests.attacks.world import world as begin
+from tests.support.wait import CEILING
 
 _ENDPOINTS = ("/oauth/token", "/token", "/oauth/introspect", "/oauth/revoke")
 _PROVEN = f"client_id=svc1&client_secret={secret_of('svc1')}"
@@ -39,7 +40,7 @@ def test_te_00_the_same_request_made_correctly_is_answered(world: World) -> None
 def test_te_01_only_post_is_taken(world: World, path: str, method: str) -> None:
     with world.nothing_changes():
         response = requests.request(
-            method, f"{world.auth}{path}", data=_ASKED, headers=_TYPE, timeout=5
+            method, f"{world.auth}{path}", data=_ASKED, headers=_TYPE, timeout=CEILING
         )
         answer = Answer(response, 0)
         assert answer.status == 405
@@ -58,7 +59,7 @@ def test_te_01_a_method_is_what_it_is_byte_for_byte(world: World, method: str) -
 def test_te_01_a_method_cannot_be_overridden(world: World) -> None:
     override = {"X-HTTP-Method-Override": "POST", "X-Method-Override": "POST"}
     response = requests.get(
-        f"{world.auth}/token?_method=POST&{_ASKED}", headers=override, timeout=5
+        f"{world.auth}/token?_method=POST&{_ASKED}", headers=override, timeout=CEILING
     )
     Answer(response, 0).refused(405, "method_not_allowed")
 

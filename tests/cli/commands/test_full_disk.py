@@ -12,6 +12,7 @@ import pytest
 from tests.cli.commands.test_serve import eventually, get
 from tests.cli.running import valetkey
 from tests.cli.site import configure_ports, serving
+from tests.support.wait import CEILING
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def token(url: str, secret: str) -> int:
     )
     asked = urllib.request.Request(f"{url}/oauth/token", form.encode(), method="POST")
     try:
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(asked, timeout=CEILING) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as refused:
         with refused:

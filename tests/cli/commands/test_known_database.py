@@ -9,6 +9,7 @@ import pytest
 from tests.cli.commands.test_serve import eventually, get
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.cli.site import CONFIGURATION, ONE_ALGORITHM, configure, serving
+from tests.support.wait import CEILING
 
 _ASKS = (
     ("user", "list"),
@@ -61,7 +62,7 @@ def test_missing_database_is_not_replaced_unless_a_new_one_is_asked_for(
         assert process.stdout is not None
         assert process.stdout.readline().startswith("ready ")
         process.terminate()
-        process.wait(30)
+        process.wait(CEILING)
     ran = valetkey("serve", "--new", here=tmp_path)
     assert ran.code == 2
     assert "leave --new out" in ran.err

@@ -16,6 +16,7 @@ from tests.cli.commands.test_serve import eventually
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure_ports, serving
 from tests.support import postgres
+from tests.support.wait import CEILING
 from valetkey.testing.person import Person
 
 _PASSWORD = "correct horse battery staple"
@@ -35,11 +36,13 @@ class Shop:
 
     def token(self, form: dict[str, str]) -> requests.Response:
         auth = ("printer", self.secret)
-        return requests.post(f"{self.url}/oauth/token", form, auth=auth, timeout=30)
+        return requests.post(f"{self.url}/oauth/token", form, auth=auth, timeout=CEILING)
 
     def is_active(self, token: str) -> bool:
         url, auth = f"{self.url}/oauth/introspect", ("printer", self.secret)
-        return bool(requests.post(url, {"token": token}, auth=auth, timeout=30).json()["active"])
+        return bool(
+            requests.post(url, {"token": token}, auth=auth, timeout=CEILING).json()["active"]
+        )
 
     def page(self, browser: Person) -> str:
         """Sign in where it is asked for, and stop before consent."""
@@ -127,7 +130,7 @@ def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
         unspent = shop.code(browser, "ada")
         headers = {"authorization": f"Bearer {tokens['access_token']}"}
         notes = f"{site.resource}/v2/notes"
-        assert requests.get(notes, headers=headers, timeout=30).status_code == 200
+        assert requests.get(notes, headers=headers, timeout=CEILING).status_code == 200
         shop.save()
         assert valetkey("user", "disable", "bob", "--yes", here=shop.here).code == 0
         assert valetkey("client", "disable", "lost", "--yes", here=shop.here).code == 0
@@ -139,7 +142,7 @@ def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
     assert "valetkey client enable lost" in ran.out
     with serving(shop.here) as site:
         eventually(
-            lambda: requests.get(notes, headers=headers, timeout=30).status_code == 401,
+            lambda: requests.get(notes, headers=headers, timeout=CEILING).status_code == 401,
             "the resource server never heard of the restore",
         )
         assert not shop.is_active(tokens["access_token"])
@@ -155,7 +158,7 @@ def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
         # Whoever signs in again, and allows again, goes on.
         fresh = shop.token({**_FORM, "code": shop.code(Person(shop.url), "ada")}).json()
         headers = {"authorization": f"Bearer {fresh['access_token']}"}
-        assert requests.get(notes, headers=headers, timeout=30).status_code == 200
+        assert requests.get(notes, headers=headers, timeout=CEILING).status_code == 200
 
 
 def test_restore_without_notes_of_endings_needs_a_decision(shop: Shop) -> None:

@@ -13,6 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.running import PROGRAM, clean_environment
+from tests.support.wait import CEILING
 from valetkey.cli.demo.site import OWNER, OWNER_PASSWORD, PASSWORD, PRINTER, USERNAME
 from valetkey.testing.person import Person
 
@@ -39,7 +40,7 @@ def demo(here: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[str], 
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-                process.communicate(timeout=30)
+                process.communicate(timeout=CEILING)
 
 
 def urls(screen: str) -> list[str]:
@@ -75,7 +76,7 @@ def test_a_stopped_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Sig
         assert len(found) == 3
         assert len(started) == 2
         process.send_signal(number)
-        _, error = process.communicate(timeout=30)
+        _, error = process.communicate(timeout=CEILING)
         assert process.returncode == 0
     assert error == "Stopped. Nothing is left behind.\n"
     assert not list(tmp_path.iterdir())
@@ -137,7 +138,7 @@ def commands(screen: str) -> list[str]:
 def pasted(command: str) -> str:
     """What a shell says to it."""
     return subprocess.run(
-        ["sh", "-c", command], capture_output=True, text=True, timeout=30, check=True
+        ["sh", "-c", command], capture_output=True, text=True, timeout=CEILING, check=True
     ).stdout
 
 
@@ -145,7 +146,7 @@ def test_a_kept_demo_goes_on_where_it_was(tmp_path: Path) -> None:
     with demo(tmp_path, "--keep", "kept") as (process, screen):
         pasted(commands(screen)[2])
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=30)
+        _, error = process.communicate(timeout=CEILING)
     assert error == "Stopped. Everything is kept in kept.\n"
     assert (tmp_path / "kept" / "authorization.db").exists()
     with demo(tmp_path, "--keep", "kept") as (_, screen):

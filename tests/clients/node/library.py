@@ -9,6 +9,7 @@ from subprocess import PIPE, Popen
 from typing import Self
 
 from tests.clients.world import CALLBACK, Site
+from tests.support.wait import CEILING
 
 FOLDER = Path(__file__).parent
 SCOPE = "account:read notes:read"
@@ -48,7 +49,7 @@ class Script:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=CEILING)
 
     def ask(self, said: Mapping[str, object]) -> Mapping[str, object]:
         """One step; the servers' own deadlines end what hangs."""

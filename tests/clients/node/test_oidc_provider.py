@@ -15,6 +15,7 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import pytest
 
+from tests.support.wait import CEILING
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM, Runtime
@@ -37,7 +38,7 @@ def issuer(node: str) -> Iterator[Issuer]:
         assert process.stdout is not None
         url = json.loads(process.stdout.readline())["issuer"]
         yield find_issuer(url)
-        process.communicate(timeout=30)
+        process.communicate(timeout=CEILING)
 
 
 def _robot(issuer: Issuer, resource: str, scope: str = "notes:read") -> Client:
@@ -65,7 +66,7 @@ def _browser() -> Generator[Callable[[str], None]]:
     threads: list[Thread] = []
 
     def follow(url: str) -> None:
-        with build_opener(HTTPCookieProcessor(CookieJar())).open(url, timeout=30) as page:
+        with build_opener(HTTPCookieProcessor(CookieJar())).open(url, timeout=CEILING) as page:
             assert page.status == 200
 
     def show(url: str) -> None:
@@ -106,7 +107,7 @@ def test_its_opaque_tokens_are_asked_about_and_end_when_they_are_revoked(issuer:
     credential = Credential("robot", Secret("robot-secret"))
     request = Request(f"{issuer.url}/token/revocation", form)
     request.add_header("authorization", credential.basic())
-    with urlopen(request, timeout=30) as answer:
+    with urlopen(request, timeout=CEILING) as answer:
         assert answer.status == 200
     assert _code(issuer, token, OPAQUE) is ErrorCode.INVALID_TOKEN
 

@@ -7,6 +7,7 @@ from urllib.request import urlopen
 
 from tests.documents.pages import blocks
 from tests.documents.shell import Terminal
+from tests.support.wait import CEILING
 from valetkey.config.load import load
 from valetkey.testing.server import Servers
 
@@ -37,7 +38,7 @@ def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) 
     )
     with Servers(tmp_path, settings=settings, with_resource=False, every_algorithm=True) as servers:
         place = f"{servers.auth_url}/.well-known/openid-configuration"
-        found = json.load(urlopen(place, timeout=30))
+        found = json.load(urlopen(place, timeout=CEILING))
     assert found["registration_endpoint"]
     assert {"code", "id_token", "id_token token", "code id_token", "code token"} <= {
         *found["response_types_supported"]

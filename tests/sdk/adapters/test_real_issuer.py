@@ -56,7 +56,7 @@ def _revoke(servers: Servers, token: Secret) -> None:
     form = urlencode({"token": token.reveal()}).encode()
     request = Request(f"{servers.auth_url}/oauth/revoke", form)
     request.add_header("authorization", Credential("robot", Secret(SECRET)).basic())
-    with urlopen(request, timeout=30) as answer:
+    with urlopen(request, timeout=CEILING) as answer:
         assert answer.status == 200
 
 

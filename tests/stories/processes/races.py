@@ -20,10 +20,11 @@ from tests.stories.processes.serving import (
     VERIFIER,
     Serving,
 )
+from tests.support.wait import CEILING
 from valetkey.testing.person import Page, Person
 
-_PATIENCE = 30
-_HEARD_WITHIN = 20
+_PATIENCE = CEILING
+_HEARD_WITHIN = CEILING
 """Seconds in which the resource server must have heard of an ending; it promises five."""
 
 CODES = 8

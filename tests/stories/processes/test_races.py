@@ -13,6 +13,7 @@ import requests
 
 from tests.stories.processes.races import Outcome, Round, register
 from tests.stories.processes.serving import serving
+from tests.support.wait import CEILING
 from valetkey.testing.person import Person
 
 _ROUNDS = int(os.environ.get("VALETKEY_RACES", "1"))
@@ -58,7 +59,7 @@ def _end_grant(it: Round) -> None:
     answer = requests.delete(
         f"{it.servers.api}/v2/authorizations/{it.grant_of(it.families[0])}",
         headers={"authorization": f"Bearer {it.families[1]['access_token']}"},
-        timeout=30,
+        timeout=CEILING,
     )
     _ok(answer)
 

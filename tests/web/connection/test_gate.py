@@ -1,7 +1,6 @@
 """Caps, deadlines, and what no request may look like."""
 
 import asyncio
-import socket
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from math import inf
 
 import pytest
 
-from tests.web import QUICK, exchange_bytes, reset_by, small_app, statuses
+from tests.web import QUICK, connect, exchange_bytes, reset_by, small_app, statuses
 from valetkey.web.client_address import Proxies
 from valetkey.web.connection.gate import Gate, Limits, objection
 from valetkey.web.listen import RunningServer
@@ -70,14 +69,11 @@ def test_one_address_does_not_take_all_the_room_but_proxies_may() -> None:
 def test_more_connections_than_one_address_may_have_are_closed_at_once() -> None:
     limits = replace(QUICK, idle=5, connections_per_address=3)
     with RunningServer(small_app(), limits=limits) as running, ExitStack() as stack:
-        kept = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=5))
-            for _ in range(3)
-        ]
+        kept = [stack.enter_context(connect(running.port)) for _ in range(3)]
         for connection in kept:
             connection.sendall(GET)
             assert connection.recv(65_536)
-        with socket.create_connection(("127.0.0.1", running.port), timeout=5) as one_too_many:
+        with connect(running.port) as one_too_many:
             assert reset_by(one_too_many)
         kept.pop().close()
         assert any(_is_answered(running.port) for _ in range(50))

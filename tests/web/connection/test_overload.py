@@ -10,7 +10,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from tests.web import QUICK, RUNTIME, read_all, refuse, statuses
+from tests.web import QUICK, RUNTIME, connect, read_all, refuse, statuses
 from valetkey.web.client_address import Network
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
@@ -74,7 +74,7 @@ def served(*trusted: Network) -> Generator[tuple[Slow, int]]:
 
 def asks(port: int, line: str, fields: str = "", body: str = "") -> socket.socket:
     """A connection on which this was asked."""
-    connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+    connection = connect(port)
     connection.sendall(f"{line} HTTP/1.1\r\nHost: h.example\r\n{fields}\r\n{body}".encode())
     return connection
 
@@ -191,7 +191,7 @@ def test_a_pipeline_beyond_the_limit_is_answered_in_order(count: int) -> None:
     with served() as (slow, port):
         busy = full(slow, port)
         asked = b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n" * count
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with connect(port) as connection:
             connection.sendall(asked + b"GET /fast HTTP/1.0\r\nHost: h.example\r\n\r\n")
             assert statuses(read_all(connection)) == [503] * (count + 1)
         for each in busy:
@@ -202,7 +202,7 @@ def test_a_pipeline_of_thousands_beyond_the_limit_is_answered_as_well() -> None:
     with served() as (slow, port):
         busy = full(slow, port)
         asked = b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n" * 3_000
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with connect(port) as connection:
             connection.sendall(asked + b"GET /fast HTTP/1.0\r\nHost: h.example\r\n\r\n")
             assert statuses(read_all(connection)) == [503] * 3_001
         for each in busy:

@@ -2,11 +2,10 @@
 
 import asyncio
 import re
-import socket
 
 import pytest
 
-from tests.web import QUICK, RUNTIME, exchange_bytes, read_all, refuse, statuses
+from tests.web import QUICK, RUNTIME, connect, exchange_bytes, read_all, refuse, statuses
 from tests.web.virtual import connected
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
@@ -90,7 +89,7 @@ def test_body_after_pipelined_header_is_read(first: str, sent_with_header: int) 
     header = _asked("/limited", *fields, method="POST") + b"ab"[:sent_with_header]
     with (
         RunningServer(_app(), limits=QUICK) as running,
-        socket.create_connection(("127.0.0.1", running.port), timeout=5) as connection,
+        connect(running.port) as connection,
     ):
         connection.sendall(_asked(first) + header)
         assert statuses(connection.recv(65_536)) == [200]

@@ -24,6 +24,7 @@ from pathlib import Path
 import uvloop
 
 from tests.sdk.certificate import self_signed
+from tests.support.wait import CEILING
 from tests.web import small_app, statuses
 from valetkey.web.connection.bind import bind
 from valetkey.web.listen import serve
@@ -72,7 +73,7 @@ def server(loop: str, certificate: Path, key: Path) -> Generator[int]:
         thread = threading.Thread(target=runner.run, args=(main,))
         thread.start()
         try:
-            assert ready.wait(30)
+            assert ready.wait(CEILING)
             yield sock.getsockname()[1]
         finally:
             runner.get_loop().call_soon_threadsafe(stop.set)

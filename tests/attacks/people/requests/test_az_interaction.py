@@ -10,6 +10,7 @@ import pytest
 from tests.attacks.people.requests.desk import count, switch_user
 from tests.attacks.people.told import consent_page, fetch, shown, signed_in, yes
 from tests.attacks.world import CALLBACK, PASSWORD, World
+from tests.support.wait import CEILING
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.protocol.interaction import Interaction
 from valetkey.kernel.keyring import Keyring
@@ -293,7 +294,7 @@ def test_az_21_thousands_that_nobody_answers_leave_nothing(world: World, kind: s
         target = world.ask(Person(world.auth)).url.removeprefix(world.auth)
     status = {"begin": 303, "refuse": 303, "page": 403}[kind]
     parts = urlsplit(world.auth)
-    connection = HTTPConnection(parts.netloc, timeout=30)
+    connection = HTTPConnection(parts.netloc, timeout=CEILING)
     with world.nothing_changes():
         for _ in range(2_000 if kind == "begin" else 200):
             connection.request("GET", target)

@@ -11,6 +11,7 @@ import psycopg
 
 from tests.authorization.endpoints.visitor import world
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World
+from tests.support.wait import CEILING
 from valetkey.authorization.deeds.developer.usage import (
     BATCH,
     DAYS_KEPT,
@@ -213,7 +214,7 @@ def test_what_commits_late_is_counted_all_the_same(postgres_url: str) -> None:
                     (NOON,),
                 )
                 begun.set()
-                may_end.wait(20)
+                may_end.wait(CEILING)
 
         thread = threading.Thread(target=slow)
         thread.start()
