@@ -65,6 +65,8 @@ BY_PROGRAMS = {
     ("/oauth/sign-in/arrived", "POST"): "another server sends people there: test_federation",
     ("/oauth/sign-in/with/{provider}/callback", "GET"): "another server sends people there",
     ("/oauth/start", "GET"): "another site links to it",
+    ("/account", "GET"): "people type it",
+    ("/logos/{name}", "GET"): "an app whose logo was fetched from elsewhere: test_logos",
     ("/developer/failures", "GET"): "people who got a reference open it by hand",
 }
 """What no page of ours links to, and who does."""

@@ -1,5 +1,6 @@
 """A browser for tests: keeps cookies, fills in forms, follows what stays on our side."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -92,9 +93,12 @@ class Browser:
             "client": (self.address, 4711),
         }
         messages: list[Message] = []
+        bodies: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
+            if not bodies:
+                await asyncio.Event().wait()  # this browser stays until it has the answer
+            return bodies.pop()
 
         async def put(message: Message) -> None:
             messages.append(message)
