@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import postgres
 from tests.support.go_between import cutting_at_commit
+from tests.support.wait import CEILING, until
 from valetkey.database.engine import (
     Connection,
     ConstraintViolated,
@@ -112,12 +113,22 @@ def test_a_database_that_cannot_keep_every_text_is_a_mistake(postgres_url: str) 
     asyncio.run(story())
 
 
+def _holding(gate: threading.Event, begun: threading.Semaphore) -> Callable[[Connection], object]:
+    """Work that says that it has begun, and then keeps its connection until `gate` is set."""
+
+    def work(_: Connection) -> None:
+        begun.release()
+        gate.wait()
+
+    return work
+
+
 def test_more_works_than_connections_share_transactions(postgres_url: str) -> None:
     async def story() -> None:
         engine = await _table(postgres_url, size=1)
-        gate = threading.Event()
-        held = asyncio.create_task(_write(engine, lambda _: gate.wait()))
-        await asyncio.sleep(0.05)
+        gate, begun = threading.Event(), threading.Semaphore(0)
+        held = asyncio.create_task(_write(engine, _holding(gate, begun)))
+        await asyncio.to_thread(begun.acquire)
 
         def work(number: int) -> Callable[[Connection], object]:
             def inner(db: Connection) -> object:
@@ -130,7 +141,7 @@ def test_more_works_than_connections_share_transactions(postgres_url: str) -> No
             return inner
 
         many = [asyncio.create_task(_write(engine, work(number))) for number in range(20)]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # each is queued by its first step
         gate.set()
         await held
         answers = await asyncio.gather(*many, return_exceptions=True)
@@ -148,20 +159,21 @@ def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -
     async def story() -> None:
         engine = await _table(postgres_url, size=2)
         await engine.write(lambda db: [db.run(_INSERT, id=number) for number in (1, 2)])
-        gate = threading.Event()
-        held = [asyncio.create_task(_write(engine, lambda _: gate.wait())) for _ in range(2)]
-        await asyncio.sleep(0.05)
+        gate, begun = threading.Event(), threading.Semaphore(0)
+        held = [asyncio.create_task(_write(engine, _holding(gate, begun))) for _ in range(2)]
+        for _ in held:
+            await asyncio.to_thread(begun.acquire)
 
         def work(number: int) -> Callable[[Connection], None]:
             def inner(db: Connection) -> None:
                 db.run("UPDATE a SET text = text || 'x' WHERE id = :id", id=number)
-                time.sleep(0.02)
+                time.sleep(0.02)  # long enough for the groups to overlap
 
             return inner
 
         order = (1, 1, 2, 2, 2, 1, 1, 1)
         many = [asyncio.create_task(_write(engine, work(number))) for number in order]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # each is queued by its first step
         gate.set()
         await asyncio.gather(*held, *many)
         assert await engine.read(_asking("SELECT text FROM a WHERE id = 1")) == ("xxxxx",)
@@ -235,8 +247,8 @@ def test_reports_leave_a_connection_for_the_others(postgres_url: str) -> None:
         engine = await _table(postgres_url, size=2)
         gate = threading.Event()
         reports = [asyncio.create_task(_scan(engine, gate)) for _ in range(40)]
-        await asyncio.sleep(0.05)
-        assert await asyncio.wait_for(_write(engine, _insert(1)), 5) == 1
+        await asyncio.sleep(0)  # each is queued by its first step
+        assert await asyncio.wait_for(_write(engine, _insert(1)), CEILING) == 1
         gate.set()
         answers = await asyncio.gather(*reports, return_exceptions=True)
         # 32 may wait, and one may have been begun before the others were asked for.
@@ -328,13 +340,12 @@ def test_a_server_that_dies_loses_nothing_it_acknowledged(own_postgres: Path) ->
                 done.append(number)
 
         writers = [asyncio.create_task(writer(each * 100_000)) for each in range(32)]
-        await asyncio.sleep(1)
+        await until(lambda: len(done) > 100)
         await asyncio.to_thread(postgres.stop, own_postgres / "data")
         answers = await asyncio.gather(*writers, return_exceptions=True)
         assert {type(answer) for answer in answers} == {DatabaseUnavailable}
         postgres.start(own_postgres / "data", own_postgres)
         rows = await engine.scan(lambda db: db.rows("SELECT id FROM a"))
-        assert len(done) > 100
         assert set(done) <= {row[0] for row in rows}
         await engine.close()
 

@@ -1,7 +1,6 @@
 """Client assertions: whose keys, which algorithm, what else could be passed off as one (CA, JW)."""
 
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_network
@@ -11,6 +10,7 @@ import pytest
 from tests.attacks.outgoing.apps import CALLBACK, SECRET, Apps, apps, fresh_key, jwks
 from tests.attacks.world import raw_jwt
 from tests.support.pages import Page, Pages, pages
+from tests.support.wait import wait_until
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.jose.key import SigningKey
@@ -107,10 +107,7 @@ def test_ca_23_the_operator_can_read_why(it: Apps, there: Pages, name: str) -> N
     it.app(name, jwks_uri=f"{there.url}/jwks")
     there.at["/jwks"] = Page(status=500)
     reference = it.prove(name, it.assertion(name, fresh_key())).json()["reference"]
-    found, ends = None, time.monotonic() + 10
-    while found is None and time.monotonic() < ends:
-        time.sleep(0.1)
-        found = it.servers.write(lambda tx: tx.decisions.find(reference))
+    found = wait_until(lambda: it.servers.write(lambda tx: tx.decisions.find(reference)))
     assert found is not None
     assert found.check == "client.fetch.status"
 

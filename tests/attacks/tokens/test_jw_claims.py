@@ -13,7 +13,7 @@ import requests
 from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Target, forge, key_of, prove
 from tests.attacks.world import PASSWORD, World, secret_of
 from tests.attacks.world import world as begin
-from tests.support.wait import CEILING
+from tests.support.wait import wait_until
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -232,14 +232,14 @@ def test_jw_15_what_is_no_token_costs_nothing(world: World, target: Target, host
         timeout=60,
     )
     assert whole.status_code in {400, 401, 413}
-    began = time.perf_counter()
+    began = time.process_time()  # of the servers too: they run in this process
     said = world.post("/oauth/introspect", {"token": hostile})
     assert said.status in {400, 401, 413}
     answer = requests.get(
         f"{world.api}/v2/notes", headers={"Authorization": f"Bearer {hostile}"}, timeout=60
     )
     assert answer.status_code in {401, 431}
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
 
 
 def test_jw_16_a_token_has_at_most_16_kib(target: Target) -> None:
@@ -326,7 +326,7 @@ def _published(world: World) -> set[str]:
 def test_jw_22_a_key_that_is_new_is_learned_and_the_old_one_kept(fresh: World) -> None:
     before, old = fresh.tokens()["access_token"], key_of(fresh).kid
     _rotate(fresh)
-    time.sleep(1.5)  # the servers look once a second whether anybody changed the keys
+    wait_until(lambda: key_of(fresh).kid in _published(fresh))
     after = fresh.tokens()["access_token"]
     assert key_of(fresh).kid != old
     for token in (before, after):
@@ -346,15 +346,11 @@ def test_jw_23_a_key_that_was_withdrawn_is_forgotten(fresh: World) -> None:
         tx.db.run("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
 
     fresh.servers.write(withdraw)
-    time.sleep(1.5)
-    assert old not in _published(fresh)
+    wait_until(lambda: old not in _published(fresh))
     assert fresh.introspect(token) == {"active": False}
     # An API may keep a key set for five minutes, and then has another one, not both.
     fresh.servers.clock.forward(minutes(5))
-    end = time.monotonic() + CEILING
-    while fresh.call(token).status == 200:
-        assert time.monotonic() < end, "the API still knows the key"
-        time.sleep(0.1)
+    wait_until(lambda: fresh.call(token).status != 200, "the API still knows the key")
     assert fresh.call(token).json["title"] == "Invalid Token Error"
     fresh.call(fresh.tokens()["access_token"]).ok()
 

@@ -1,6 +1,5 @@
 """QS: parameters of token requests in the query string, as the specification shows them."""
 
-import time
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -9,7 +8,7 @@ import requests
 
 from tests.attacks.raw import only, request, say
 from tests.attacks.world import CALLBACK, PASSWORD, Answer, World, basic, secret_of
-from tests.support.wait import CEILING
+from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.model.server.decision import Decision
 from valetkey.config.load import Mistakes, load
 from valetkey.kernel.jose import jwt
@@ -153,12 +152,12 @@ def test_qs_05_a_path_that_is_not_ours_is_not_written_down(world: World, target:
 
 
 def _decision(world: World, reference: str) -> Decision:
-    for _ in range(50):
-        found = world.servers.write(lambda tx: tx.decisions.find(reference))
-        if found is not None:
-            return found
-        time.sleep(0.1)
-    raise AssertionError("the decision was not written")
+    found = wait_until(
+        lambda: world.servers.write(lambda tx: tx.decisions.find(reference)),
+        "the decision was not written",
+    )
+    assert found is not None
+    return found
 
 
 def test_qs_06_what_is_sighted_is_a_proven_client_s_only(world: World) -> None:

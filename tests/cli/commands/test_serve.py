@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -19,6 +18,7 @@ import pytest
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.cli.site import configure, serving
+from tests.support.wait import wait_until
 
 
 def get(url: str) -> tuple[int, bytes]:
@@ -36,11 +36,7 @@ def children(pid: int) -> list[int]:
 
 
 def eventually(question: Callable[[], bool], what: str) -> None:
-    for _ in range(400):
-        if question():
-            return
-        time.sleep(0.05)
-    raise AssertionError(what)
+    wait_until(question, what)
 
 
 def gone(pid: int) -> bool:

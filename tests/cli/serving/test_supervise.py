@@ -4,20 +4,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.support.wait import wait_until
 
 PARENT = Path(__file__).with_name("stand_in_parent.py")
 
 
 def eventually(question: Callable[[], bool], what: str) -> None:
-    for _ in range(400):
-        if question():
-            return
-        time.sleep(0.025)
-    raise AssertionError(what)
+    wait_until(question, what)
 
 
 def lines(log: Path) -> list[list[str]]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.sdk.upstream.between import Between, between
-from tests.support.wait import CEILING
+from tests.support.wait import CEILING, until
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.config.settings import ResourceSettings, Settings
 from valetkey.kernel.moment import Instant
@@ -136,11 +136,7 @@ def test_what_the_stream_told_is_kept_with_its_cursor(servers: Servers) -> None:
 
 
 async def _until(true: Callable[[], bool]) -> None:
-    for _ in range(1_500):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came")
+    await until(true, "it never came")
 
 
 async def _polls(revocations: Revocations) -> bool:

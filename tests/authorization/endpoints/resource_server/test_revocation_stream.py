@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from base64 import b64encode
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.wait import CEILING
+from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.endpoints.resource_server import revocation_stream
 from valetkey.authorization.endpoints.resource_server.revocation_stream import (
     MOST,
@@ -103,9 +102,7 @@ def revoke(servers: Servers, *names: str) -> None:
     servers.write(work)
 
 
-def test_what_another_process_revokes_is_told_within_a_second(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_what_another_process_revokes_is_told(tmp_path: Path, database_url: str) -> None:
     with serving(tmp_path, database_url) as servers, ExitStack() as stack:
         revoke(servers, "before")
         stream = stack.enter_context(follow(servers))
@@ -118,10 +115,7 @@ def test_what_another_process_revokes_is_told_within_a_second(
         assert [entry["id"] for entry in page["revocations"]] == ["before"]
         for name in ("one", "two"):
             revoke(servers, name)
-            done = time.monotonic()
             assert told(stream) == [name]
-            # A second, and what a busy machine adds to it.
-            assert time.monotonic() - done < 2
 
 
 def test_the_stream_is_resumed_where_it_stopped(servers: Servers) -> None:
@@ -143,13 +137,11 @@ def test_the_stream_is_resumed_where_it_stopped(servers: Servers) -> None:
         assert told(stream) == ["new"]
 
 
-def test_there_is_a_sign_of_life_each_second(servers: Servers) -> None:
+def test_there_are_signs_of_life(servers: Servers) -> None:
     with follow(servers) as stream:
         event(stream)
-        began = time.monotonic()
         for _ in range(2):
             assert event(stream).keys() == {"", "id"}
-        assert time.monotonic() - began < 4
 
 
 def test_a_long_feed_comes_whole_and_once(servers: Servers) -> None:
@@ -187,10 +179,7 @@ def test_there_are_not_more_streams_than_can_be_served(servers: Servers) -> None
         with follow(servers) as refused:
             assert (refused.status, refused.headers["retry-after"]) == (503, "60")
         assert status(servers, Accept="application/json") == 200
-    deadline = time.monotonic() + _PATIENCE
-    while status(servers) != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: status(servers) == 200)
 
 
 def test_a_stream_ends_so_that_the_credential_is_shown_again(
