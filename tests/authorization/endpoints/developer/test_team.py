@@ -173,6 +173,12 @@ def test_what_is_wrong_with_an_invitation_stands_at_its_field(tmp_path: Path) ->
             ("", "Write a user name"),
             ("x" * 10_240, "Write a user name"),
             ("a\u202eb", "Write a user name"),
+            ("email:bob", "Write a user name"),
+            ("1002", "Write uid:1002"),
+            ("١٠٠٢", "Write uid:1002"),
+            (f"uid:{BOB.uid}", "They are in the team."),
+            ("name:bob", "They are in the team."),
+            ("email:Bob@example.com", "They are in the team."),
             ("bob", "They are in the team."),
             ("alice@example.com", "They are in the team."),
             ("CAROL", "They are asked already."),
@@ -183,6 +189,34 @@ def test_what_is_wrong_with_an_invitation_stands_at_its_field(tmp_path: Path) ->
         for number in range(19):
             await _ask(alice, place, f"person{number}")
         assert "that is enough" in text_of(await _ask(alice, place, "one-more"))
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
+
+
+def test_invitation_names_exactly_one_user_and_ends_when_they_are_removed(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        old = replace(CAROL, username=str(BOB.uid))
+        assert await it.store.write(lambda tx: tx.users.register(old))
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/team"
+        for said, meant in (
+            (f"name:{BOB.uid}", CAROL.uid),
+            (f"uid:{BOB.uid}", BOB.uid),
+            ("uid:4711", None),
+            ("name:bob", BOB.uid),
+            ("email:bob@example.com", None),  # not verified: the letter is the proof
+        ):
+            assert (await _ask(alice, place, said)).status == 303, said
+            asked = await it.store.read(lambda tx: tx.team_invitations.to(app.id, it.clock.now))
+            assert next(each for each in asked if each.invited == said).uid == meant
+        waiting = await it.store.read(lambda tx: tx.team_invitations.to(app.id, it.clock.now))
+        offer = next(each for each in waiting if each.invited == "name:bob")
+        page = await bob.get(f"/developer/invitations/{offer.id}")
+        assert (await bob.submit(page, "accept", do="accept")).status == 303
+        await alice.submit(await alice.get(f"{place}/remove", member=str(BOB.uid)), "remove")
+        left = await it.store.read(lambda tx: tx.team_invitations.to(app.id, it.clock.now))
+        assert {each.invited for each in left} == {f"name:{BOB.uid}", "uid:4711"}
 
     run(f"sqlite:///{tmp_path}/a.db", story)
 

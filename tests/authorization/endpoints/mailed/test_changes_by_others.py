@@ -30,6 +30,7 @@ from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.mail.message import write
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load
 from valetkey.kernel.runtime import SYSTEM
 
@@ -140,6 +141,40 @@ def test_factors_role_and_verified_address_are_told_with_the_name_of_who_did_it(
             letter = await only(it, kind)
             assert letter.to == "ada@example.com"
             assert "a program with an API token of Grace" in text(letter), kind
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("end", ["role", "disabled", "token", "rank"])
+def test_reset_link_ends_with_the_role_in_which_it_was_sent(tmp_path: Path, end: str) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        support = await person(it, "sam", Role.SUPPORT, 1003)
+        program = await caller(it, Role.SUPPORT, uid=support)
+        assert (await program.call("POST", f"/users/{ADA}/send-reset")).status == 200
+        link = link_of(await only(it, LetterKind.PASSWORD_RESET))
+        here = browser(it)
+        page = await here.get(link)
+        assert page.status == 200
+
+        def ended(tx: Transaction) -> None:
+            now, accounts = it.clock.now, it.foundation.accounts()
+            if end == "role":
+                tx.people.set_role(support, Role.AUDITOR, now)
+            elif end == "rank":
+                tx.people.set_role(ADA, Role.OWNER, now)
+            elif end == "token":
+                (token,) = tx.api_tokens.live_of(support, now)
+                assert tx.api_tokens.end(token.id, now)
+            else:
+                user = tx.users.find(support)
+                assert user is not None
+                assert accounts.disable(tx, user, now)
+
+        await it.write(ended)
+        assert (await here.get(link)).status == 410
+        assert (await here.submit(page, "change", new=OTHER)).status == 410
+        assert not await may_sign_in(it, OTHER)
 
     run(tmp_path, story)
 

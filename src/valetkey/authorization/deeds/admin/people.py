@@ -66,7 +66,7 @@ class PeopleDesk:
         user = self._one(tx, actor, uid, Permission.RESET)
         if user.disabled_at is not None or user.email_verified_at is None:
             raise _conflict("their e-mail address must be verified, and their account be on")
-        until = issue_reset(tx, self.links, link, user, now)
+        until = issue_reset(tx, self.links, link, user, now, actor.done_by)
         values = {
             "username": user.username,
             "minutes": str(LIFETIME // minutes(1)),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.admin.resolve import users_meant
 from valetkey.authorization.deeds.admin.things.issued import end_issued_in_team
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import Uid, User, fold
@@ -38,6 +39,7 @@ class Trouble(StrEnum):
 
     GONE = "gone"  # no such app or person, or not the visitor's to do
     NOBODY = "nobody"  # neither a name nor an address
+    NUMBER = "number"  # a uid or a name: not said which
     MEMBER = "member"  # they are in the team
     TWICE = "twice"  # they are asked already
     FULL = "full"
@@ -72,7 +74,7 @@ class Teams:
         *,
         language: str = "en",
     ) -> Trouble | None:
-        """Ask somebody in, by user name or e-mail address.
+        """Ask somebody in, by user name or e-mail address, `uid:1002`, `name:ada` or `email:…`.
 
         What is told is the same whether there is such a person or not.
         """
@@ -84,7 +86,15 @@ class Teams:
             return Trouble.GONE
         if not 0 < len(invited) <= _LONGEST or not invited.isprintable():
             return Trouble.NOBODY
-        user = tx.users.find_by_name(invited)
+        if fold(invited).isdigit():
+            return Trouble.NUMBER
+        kind, _, rest = invited.partition(":")
+        is_said = bool(rest) and kind in {"uid", "name", "email"}
+        address = rest if is_said and kind == "email" else "" if is_said else invited
+        is_address = "@" in address
+        if kind == "email" and is_said and not is_address:
+            return Trouble.NOBODY
+        user = next(iter(users_meant(tx, invited)), None)
         if user is not None and any(one.uid == user.uid for one in team):
             return Trouble.MEMBER
         waiting = tx.team_invitations.to(client_id, now)
@@ -92,10 +102,9 @@ class Teams:
             return Trouble.TWICE
         if len(waiting) >= MOST_WAITING or len(team) + len(waiting) >= MOST_MEMBERS:
             return Trouble.FULL
-        is_address = "@" in invited
         # An address that nobody proved may be somebody else's: there the letter is the proof.
         bound = user if user is not None and (not is_address or user.email_verified_at) else None
-        to = invited if is_address else user.email if user is not None else ""
+        to = address if is_address else user.email if user is not None else ""
         tx.team_invitations.issue(
             TeamInvitation(
                 id=fresh.id,
@@ -209,6 +218,10 @@ class Teams:
             return Trouble.GONE
         tx.events.add(TeamMemberRemoved(client_id, uid), now)
         end_issued_in_team(tx, client_id, uid, now)
+        user = tx.users.find(uid)
+        email_key = fold(user.email) if user else ""
+        for invitation_id in tx.team_invitations.end_for(client_id, uid, email_key):
+            tx.events.add(TeamInvitationEnded(client_id, invitation_id, "removed"), now)
         return None
 
     def _print(self, token: str) -> Fingerprint:

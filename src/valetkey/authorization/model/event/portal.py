@@ -18,7 +18,7 @@ class TeamInvitationIssued(Event):
 
 @dataclass(frozen=True, slots=True)
 class TeamInvitationEnded(Event):
-    """Nobody can accept it any more: it was `withdrawn` or `declined`, or `inviter_left`."""
+    """Nobody can accept it any more: `withdrawn`, `declined`, `inviter_left` or `removed`."""
 
     name: ClassVar[str] = "team_invitation.ended"
     client_id: str

@@ -107,6 +107,17 @@ class TeamInvitations:
         )
         return [row[0] for row in rows]
 
+    def end_for(self, client_id: str, uid: Uid, email_key: str) -> Sequence[str]:
+        """End all into one team that this person, or this address, could accept; their ids."""
+        rows = self.db.rows(
+            "DELETE FROM team_invitations WHERE client_id = :client_id"
+            " AND (uid = :uid OR email_key = :email_key) RETURNING id",
+            client_id=client_id,
+            uid=uid,
+            email_key=email_key,
+        )
+        return [row[0] for row in rows]
+
     def end_all_by(self, uid: Uid) -> Sequence[tuple[str, str]]:
         """End all that this person issued; the app and the id of each."""
         rows = self.db.rows(

@@ -12,6 +12,7 @@ from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization.endpoints.admin.things.export import harmless
 from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.clients import ClientRegistered
 from valetkey.authorization.storage.transaction import Transaction
 
@@ -78,6 +79,16 @@ def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> Non
             assert f"<code>{shown}</code>" in body, query
         assert "Nothing like that" in (await page(browser, "/admin/events?by=user+9")).body
         assert "Nothing like that" in (await page(browser, "/admin/events?until=2001-01-01")).body
+        now = it.clock.now
+        old = User(Uid(2002), "1001", "old@example.com", now, "Old", now, now, None)
+        assert await it.write(lambda tx: tx.users.register(old))
+        several = await page(browser, "/admin/events?person=1001")
+        assert "Several people could be meant" in several.body
+        assert "session.started" not in several.body.partition("<table")[2]
+        exactly = await page(browser, "/admin/events?person=uid:1001")
+        assert "<code>session.started</code>" in exactly.body
+        other = await page(browser, "/admin/events?person=name:1001")
+        assert "<code>session.started</code>" not in other.body
         wrong = await page(browser, "/admin/events?person=nobody&since=2026-13-45")
         assert "Nobody has that uid" in wrong.body
         assert "A day is written like" in wrong.body

@@ -10,9 +10,11 @@ from valetkey.authorization.deeds.account.password_change import (
     NewPasswordFault,
     new_password_fault,
 )
+from valetkey.authorization.deeds.admin.permissions import Permission, powers_of
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.model.event.people import PasswordResetRequested
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
@@ -117,19 +119,43 @@ class PasswordReset:
             return None
         says = _bound_to(tx, self.links, user)
         unchanged = all(same(text, found.says.get(name, "")) for name, text in says.items())
-        return (found, user) if unchanged else None
+        by = found.says.get("by", "")
+        return (found, user) if unchanged and _may_still_send(tx, by, user, now) else None
 
 
 def issue_reset(
-    tx: Transaction, links: Links, link: Secret, user: User | None, now: Instant
+    tx: Transaction,
+    links: Links,
+    link: Secret,
+    user: User | None,
+    now: Instant,
+    by: DoneBy | None = None,
 ) -> Instant:
     """Make a link good that lets them choose another password; until when.
 
-    It dies with the password and the address that the account has now.
+    It dies with the password and the address that the account has now, and with the role or the
+    token of the administrator `by` whom it was sent.
     """
     until = later(now, LIFETIME)
-    links.issue(tx, VoucherKind.PASSWORD_RESET, link, _bound_to(tx, links, user), until)
+    says = {**_bound_to(tx, links, user), "by": str(by or "")}
+    links.issue(tx, VoucherKind.PASSWORD_RESET, link, says, until)
     return until
+
+
+def _may_still_send(tx: Transaction, by: str, user: User, now: Instant) -> bool:
+    kind, _, rest = by.partition(" ")
+    if kind != "user":
+        return True
+    uid, _, token_id = rest.partition(" token ")
+    tx.users.hold(Uid(int(uid)))
+    sender = tx.users.find(Uid(int(uid)))
+    if sender is None or sender.disabled_at is not None:
+        return False
+    if token_id:
+        token = tx.api_tokens.find(token_id)
+        if token is None or not token.is_live(now):
+            return False
+    return powers_of(sender.role).allow(Permission.RESET, user)
 
 
 def _bound_to(tx: Transaction, links: Links, user: User | None) -> Mapping[str, str]:

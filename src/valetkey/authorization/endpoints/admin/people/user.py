@@ -241,7 +241,7 @@ def _page(
         events=tuple(
             EventLine(each.name, When(each.at, now), each.done_by) for each in dossier.events
         ),
-        events_url=f"{EVENTS}?person={user.uid}",
+        events_url=f"{EVENTS}?person=uid:{user.uid}",
         ways=_ways(dossier, powers, admitted=admitted, mails=mails),
     )
 

@@ -51,11 +51,12 @@ SHOWN = 25
 
 _NAMES = tuple(sorted(kind.name for kind in KINDS))
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-_UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+_UID = re.compile(r"(?:uid:)?([1-9][0-9]{0,15})", re.ASCII)
 _LONGEST = 200
 _LAST_SECOND = 86_399
 _APART = frozenset({"uid", "client_id", "grant_id"})
 _NOBODY = translatable("Nobody has that uid, user name or e-mail address.")
+_SEVERAL = translatable("Several people could be meant: write uid:1002 or name:1002.")
 _NO_DAY = translatable("A day is written like 2026-11-21.")
 _NOWHERE = EventFilter(uid=-2)
 
@@ -144,9 +145,10 @@ def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
     faults: list[tuple[str, str]] = []
     uid = None
     if query.person:
-        uid = _uid(tx, query.person)
-        if uid is None:
-            faults.append(("person", _NOBODY))
+        meant = _uids(tx, query.person)
+        uid = next(iter(meant), None)
+        if len(meant) != 1:
+            faults.append(("person", _SEVERAL if meant else _NOBODY))
     days = {"since": _day(query.since), "until": _day(query.until)}
     for name, day in days.items():
         if day is None and getattr(query, name):
@@ -167,12 +169,13 @@ def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
     )
 
 
-def _uid(tx: Transaction, text: str) -> int | None:
-    # Who is deleted has a uid still, and events under it.
-    if _UID.fullmatch(text) and int(text) <= LARGEST_UID:
-        return int(text)
-    found = users_meant(tx, text)
-    return found[0].uid if len(found) == 1 else None
+def _uids(tx: Transaction, text: str) -> set[int]:
+    """Everybody who can be meant, deleted people by their uid too: they have events still."""
+    meant: set[int] = {user.uid for user in users_meant(tx, text)}
+    number = _UID.fullmatch(text)
+    if number and int(number[1]) <= LARGEST_UID and tx.users.find(Uid(int(number[1]))):
+        meant.add(int(number[1]))
+    return meant
 
 
 def _day(text: str) -> Instant | None:

@@ -34,8 +34,8 @@ class InvitationLine:
 class TeamPage:
     """List them; owners change it. Posts `csrf` and `do`, with what that needs.
 
-    `trouble` says why nothing was done: nobody, member, twice, full, last_owner. `typed` is what
-    was written into the form that failed.
+    `trouble` says why nothing was done: nobody, number, member, twice, full, last_owner. `typed`
+    is what was written into the form that failed.
     """
 
     template: ClassVar[str] = "developer/team/team.html"
