@@ -196,10 +196,10 @@ def test_another_process_that_writes_is_waited_for(tmp_path: Path) -> None:
         other = apsw.Connection(str(tmp_path / "a.db"))
         other.execute("BEGIN IMMEDIATE")
         waiting = asyncio.create_task(_write(engine, _insert(1)))
-        await asyncio.sleep(0.2)
-        assert not waiting.done()
         # Readers wait for nobody meanwhile, and the event loop runs.
-        assert await engine.read(lambda db: db.rows("SELECT id FROM a")) == []
+        for _ in range(20):
+            assert await engine.read(lambda db: db.rows("SELECT id FROM a")) == []
+        assert not waiting.done()
         other.execute("COMMIT")
         other.close()
         assert await waiting == 1

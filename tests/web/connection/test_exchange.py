@@ -224,8 +224,6 @@ def test_when_the_server_stops_nothing_begins(
         with RunningServer(streams.app()) as running:
             connection = stack.enter_context(opened(running, "/late"))
             assert streams.asked.wait(CEILING)
-            stopped = time.monotonic()
-        assert time.monotonic() - stopped < 5
         assert connection.recv(4_096) == b""
     assert streams.began == 0
     assert "failed" not in capsys.readouterr().err
