@@ -22,7 +22,7 @@ from valetkey.database.postgres_connection import (
 )
 from valetkey.kernel.refusal import Mistake
 
-_RETRIES = 3
+_RETRIES = 9
 _RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
 # Any number will do, as long as every process of ours takes the same.
 _SCHEMA_LOCK = 8_206_115_104_117_014_902
@@ -64,6 +64,14 @@ class Kind(Enum):
 # group gives up after this, long before the server would look for a deadlock, and its works go
 # one by one, each in the lock order that it keeps.
 _IMPATIENT = b"SET LOCAL lock_timeout = 100"
+
+# Those that are run again after a deadlock go one after the other, in whichever process: run
+# together they would meet in the same deadlock, a second each time, until none is left to try.
+_ONE_AFTER_THE_OTHER = (
+    b"SET LOCAL lock_timeout = 0",
+    b"SELECT pg_advisory_xact_lock(1448299630, -3)",
+    b"SET LOCAL lock_timeout = 3000",
+)
 
 
 class _OneByOne(psycopg.Error):
@@ -125,15 +133,17 @@ class Session:
 
     def _alone(self, kind: Kind, asked: Asked) -> None:
         """Run one; again when the database asks for that or the connection was stale."""
+        was_deadlocked = False
         for attempt in range(1 + _RETRIES):
             asked.again()
             problem = self._connect()
             if problem is not None:
                 asked.problem = problem
                 return
-            error = self._transact(kind, [asked])
+            error = self._transact(kind, [asked], was_deadlocked=was_deadlocked)
             if error is None:
                 return
+            was_deadlocked |= isinstance(error, errors.DeadlockDetected)
             if self._unknown:
                 asked.problem = _nobody_knows()
                 return
@@ -143,7 +153,9 @@ class Session:
             if not stale and not isinstance(error, _RUN_AGAIN):
                 return
 
-    def _transact(self, kind: Kind, batch: Sequence[Asked]) -> psycopg.Error | None:
+    def _transact(
+        self, kind: Kind, batch: Sequence[Asked], *, was_deadlocked: bool = False
+    ) -> psycopg.Error | None:
         """Run a batch in one transaction; return what the database had against that.
 
         Then nothing was written, unless `_unknown` says that this is not known.
@@ -155,7 +167,7 @@ class Session:
         error: psycopg.Error | None = None
         channel.patience = kind.patience
         try:
-            self._statements(channel, kind, batch)
+            self._statements(channel, kind, batch, was_deadlocked=was_deadlocked)
         except psycopg.Error as problem:
             error = problem
             known = self._recover(channel, kind, error)
@@ -164,14 +176,16 @@ class Session:
             self._revised()
         return error
 
-    def _statements(self, channel: Channel, kind: Kind, batch: Sequence[Asked]) -> None:
+    def _statements(
+        self, channel: Channel, kind: Kind, batch: Sequence[Asked], *, was_deadlocked: bool
+    ) -> None:
         """Everything from BEGIN to COMMIT, and the answer to that."""
         channel.settle()
         begin = kind.begin
         if not channel.prepares:
             first, *rest = begin or Kind.READ.begin
             begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
-        for statement in begin:
+        for statement in (*begin, *(_ONE_AFTER_THE_OTHER if was_deadlocked else ())):
             channel.send(statement)
         known: dict[str, Row | None] = {}
         keep = not kind.reading

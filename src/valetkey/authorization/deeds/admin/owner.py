@@ -113,10 +113,10 @@ def become_owner(
     Of all who try at once exactly one is; all others are refused (conflict), and so is everybody
     whom only a password protects (forbidden).
     """
-    # One at a time: of two links, too, only the first makes an owner.
-    tx.people.take_turn()
     found = find_still_signed_in(tx, session_id, sessions, now)
     user = None if found is None else tx.users.find_to_change(found.user.uid)
+    # One at a time: of two links, too, only the first makes an owner.
+    tx.people.take_turn()
     if user is None or _still(tx, link, now) is None:
         raise _over()
     if not tx.users.has_second_factor(user.uid):

@@ -109,7 +109,7 @@ class PeopleDesk:
         return self.removal.remove(tx, user, now)
 
     def _one(self, tx: Transaction, actor: Actor, uid: Uid, permission: Permission) -> User:
-        user = person(tx, uid)
+        user = person(tx, uid, actor)
         require(tx, actor, permission, user)
         return user
 

@@ -137,6 +137,16 @@ def require_to_issue(tx: Transaction, actor: Actor, permission: Permission) -> P
     return require(tx, actor, permission)
 
 
+def hold_in_order(tx: Transaction, actor: Actor, uid: Uid) -> None:
+    """Hold the actor's own account, if it comes before that of the user who is about to be held.
+
+    Two administrators who act on each other would deadlock without an order.
+    """
+    own = getattr(actor, "uid", None)
+    if own is not None and own < uid:
+        tx.users.hold(own)
+
+
 def require(
     tx: Transaction, actor: Actor, permission: Permission, about: User | None = None
 ) -> Powers:

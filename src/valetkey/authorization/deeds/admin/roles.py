@@ -8,6 +8,7 @@ from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.admin.permissions import (
     Actor,
     Permission,
+    hold_in_order,
     powers_of,
     require,
 )
@@ -52,8 +53,9 @@ class Roles:
 
         False if it was so. Raises Refused: not found, forbidden, or conflict about the last owner.
         """
+        user = person(tx, uid, actor)
+        # After the user, as in `leave_an_owner`.
         tx.people.take_turn()
-        user = person(tx, uid)
         require(tx, actor, Permission.ROLES, user)
         if user.role is role:
             return False
@@ -62,11 +64,12 @@ class Roles:
         return True
 
 
-def person(tx: Transaction, uid: Uid) -> User:
+def person(tx: Transaction, uid: Uid, actor: Actor) -> User:
     """The person as they will still be when this transaction changes them.
 
     Raises Refused (not found).
     """
+    hold_in_order(tx, actor, uid)
     user = tx.users.find_to_change(uid)
     if user is None:
         raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such person", "admin.user"))

@@ -8,6 +8,7 @@ from valetkey.authorization.deeds.admin.permissions import (
     Actor,
     Permission,
     Powers,
+    hold_in_order,
     powers_of,
     require,
 )
@@ -91,6 +92,7 @@ def issue(
     """
     # Held: parallel requests are counted one after the other, and a role that ends takes every
     # token with it.
+    hold_in_order(tx, actor, wanted.maker)
     maker = tx.users.find_to_change(wanted.maker)
     powers = require(tx, actor, Permission.KEYS)
     if maker is None or maker.disabled_at is not None or maker.role is None:

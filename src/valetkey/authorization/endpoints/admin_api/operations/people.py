@@ -88,7 +88,7 @@ async def _change(desk: Desk, call: Call) -> Told:
     uid, change = _uid(call), cast("UserChange", call.body)
 
     def work(tx: Transaction) -> User | tuple[Fault, ...]:
-        user = person(tx, uid)
+        user = person(tx, uid, call.actor)
         require(tx, call.actor, Permission.PEOPLE, user)
         call.preconditions.check(tag_of(shown(user)))
         record = changed_record(user, change)

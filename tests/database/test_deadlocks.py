@@ -1,0 +1,38 @@
+"""PostgreSQL: transactions that lock in opposite orders are repeated until all are written."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from valetkey.database.engine import Connection
+from valetkey.database.postgres import Postgres
+
+
+def test_transactions_that_deadlock_again_and_again_are_all_written(postgres_url: str) -> None:
+    # The server looks for a deadlock after this many milliseconds; by default after a second.
+    url = f"{postgres_url}&options=-c%20deadlock_timeout%3D20"
+
+    def change(first: int, second: int) -> Callable[[Connection], None]:
+        def work(db: Connection) -> None:
+            for each in (first, second):
+                db.run("UPDATE a SET text = text || '.' WHERE id = :id", id=each)
+                time.sleep(0.01)
+
+        return work
+
+    async def story() -> None:
+        engines = [Postgres(url, size=4), Postgres(url, size=4)]
+        await engines[0].change_schema(
+            lambda db: db.run("CREATE TABLE a (id BIGINT PRIMARY KEY, text TEXT NOT NULL)")
+        )
+        await engines[0].write(lambda db: db.run("INSERT INTO a VALUES (1, ''), (2, '')"))
+        orders = [(1, 2), (2, 1)] * 12
+        await asyncio.gather(
+            *(engines[n % 4 // 2].write(change(*each)) for n, each in enumerate(orders))
+        )
+        rows = await engines[0].read(lambda db: db.rows("SELECT text FROM a"))
+        assert [row[0] for row in rows] == ["." * 24] * 2
+        for engine in engines:
+            await engine.close()
+
+    asyncio.run(story())
