@@ -1,25 +1,66 @@
 """Ending much: it has ended when the first transaction commits, however many rows follow."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.world import ADA, Service, run
-from valetkey.authorization.deeds.endings import BATCH, work_off
-from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.deeds.account.connected_apps import end_app
+from valetkey.authorization.deeds.endings import delete_clients, work_off
+from valetkey.authorization.deeds.users import sign_out_everywhere
+from valetkey.authorization.sign_in.session import end_session
+from valetkey.authorization.storage.tokens.endings import BATCH
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 
 _MANY = 20_000
-_AT_ONCE = 5_000
+_SESSIONS = 5_000
+_SOME = 3 * BATCH + 7
+_COLUMNS = {
+    "grants": "client_id, uid, session_id, scope, audience, grant_type, auth_time, created_at,"
+    " last_used_at, expires_at, refresh_print, refresh_expires_at, generation, sid, methods,"
+    " claims, client_generation, user_generation, app_generation",
+    "sessions": "uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
+    " proved_at, proved_by, device_id, generation",
+}
+_REVOKED = "SELECT COUNT(*) FROM grants WHERE revoked_at IS NOT NULL"
+_ENDED = "SELECT COUNT(*) FROM sessions WHERE ended_at IS NOT NULL"
 
 
-async def _fill(it: Service, grant: Grant) -> None:
-    for first in range(0, _MANY, _AT_ONCE):
+async def _fill(it: Service, like: str, many: int = _MANY, table: str = "grants") -> None:
+    """Copy one row many times, under ids of its own."""
+    columns = _COLUMNS[table]
+    own = "x.fingerprint || n.i, " if table == "sessions" else ""
+    sql = (
+        f"INSERT INTO {table} (id, {'fingerprint, ' if own else ''}{columns})"
+        f" SELECT x.id || n.i, {own}{', '.join(f'x.{each}' for each in columns.split(', '))}"
+        f" FROM {table} x, (WITH RECURSIVE c(i) AS"
+        " (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < :many)"
+        " SELECT i FROM c) n WHERE x.id = :like"
+    )
+    assert await it.write(lambda tx: tx.db.run(sql, like=like, many=many)) == many
 
-        def work(tx: Transaction, first: int = first) -> None:
-            for number in range(first, first + _AT_ONCE):
-                tx.grants.issue(replace(grant, id=f"gr_{number}"))
 
-        await it.write(work)
+async def _count(it: Service, sql: str) -> int:
+    row = await it.read(lambda tx: tx.db.row(sql))
+    assert row is not None
+    return int(row[0])
+
+
+async def _batches(it: Service, sql: str) -> list[int]:
+    """Work off what is left; by how much each transaction changed this count."""
+    changed: list[int] = []
+
+    def work(tx: Transaction) -> int:
+        # Before the first count, so that the server's own background waits.
+        tx.db.exclude("SELECT -2")
+        before, done, after = tx.db.row(sql), work_off(tx, it.clock.now), tx.db.row(sql)
+        assert before is not None
+        assert after is not None
+        changed.append(abs(after[0] - before[0]))
+        return done
+
+    while await it.write(work):
+        pass
+    return changed
 
 
 async def _revoked(it: Service) -> int:
@@ -50,7 +91,7 @@ def test_twenty_thousand_grants_of_a_client_end_at_once_in_batches(
         token = (await it.tokens("web")).text("access_token")
         (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
         code = await it.code("web")
-        await _fill(it, grant)
+        await _fill(it, grant.id)
         assert await _live(it) == _MANY + 1
         registrar = it.foundation.registrar("test")
         assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
@@ -82,7 +123,7 @@ def test_everything_of_a_user_ends_at_once_in_batches_and_the_feed_says_so(
         token = (await it.tokens("web")).text("access_token")
         (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
         code = await it.code("web")
-        await _fill(it, grant)
+        await _fill(it, grant.id)
         accounts = it.foundation.accounts()
         user = await it.read(lambda tx: tx.users.find(ADA))
         assert user is not None
@@ -99,5 +140,133 @@ def test_everything_of_a_user_ends_at_once_in_batches_and_the_feed_says_so(
         wrote = await _finish(it)
         assert await _revoked(it) == _MANY + 1
         assert max(wrote) <= BATCH
+
+    run(tmp_path, story, database_url)
+
+
+def test_twenty_thousand_grants_of_one_app_end_at_once_in_batches(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        await it.client("other")
+        token = (await it.tokens("web")).text("access_token")
+        other = (await it.tokens("other")).text("access_token")
+        grants = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        (grant,) = (each for each in grants if each.client_id == "web")
+        code = await it.code("web")
+        await _fill(it, grant.id)
+        assert await it.write(lambda tx: end_app(tx, ADA, "web", it.clock.now))
+        assert await _revoked(it) % BATCH == 0
+        assert await _live(it) == 0
+        assert (await it.introspect(token)) == {"active": False}
+        assert (await it.exchange("web", code)).status == 400
+        assert (await it.introspect(other))["active"] is True
+        feed = await it.read(lambda tx: tx.revocations.page(Instant(0), "", "", 1_000))
+        assert ("user", str(ADA)) in {(each.kind, each.id) for each in feed}
+        it.clock.forward(1)
+        fresh = (await it.tokens("web")).text("access_token")
+        assert await _live(it) == 1
+        assert await it.write(lambda tx: work_off(tx, it.clock.now)) == BATCH
+        assert await _revoked(it) % BATCH == 0
+        # A second ending before the first is written takes what was begun meanwhile.
+        await _fill(it, (await _newest(it)), BATCH)
+        assert await it.write(lambda tx: end_app(tx, ADA, "web", it.clock.now))
+        assert await _live(it) == 0
+        assert (await it.introspect(fresh)) == {"active": False}
+
+    run(tmp_path, story, database_url)
+
+
+async def _newest(it: Service) -> str:
+    (grant,) = await it.read(lambda tx: tx.grants.live_of_app(ADA, "web", it.clock.now, 2))
+    return grant
+
+
+def test_five_thousand_sessions_end_at_once_in_batches_and_bound_grants_with_them(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", ends_with_session=True)
+        await it.client("lasting")
+        token = (await it.tokens("web")).text("access_token")
+        lasting = (await it.tokens("lasting")).text("access_token")
+        grants = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        (grant,) = (each for each in grants if each.client_id == "web")
+        await _fill(it, grant.id, _SOME)
+        await _fill(it, grant.session_id, _SESSIONS, "sessions")
+        user = await it.read(lambda tx: tx.users.find(ADA))
+        assert user is not None
+        live = await it.read(lambda tx: tx.sessions.count_live(ADA, it.clock.now))
+        assert live > _SESSIONS
+        assert await it.write(lambda tx: sign_out_everywhere(tx, user, it.clock.now)) == live
+        assert await _count(it, _ENDED) % BATCH == 0
+        assert await it.read(lambda tx: tx.sessions.count_live(ADA, it.clock.now)) == 0
+        # Whoever looks one of them up finds that it has ended, though its row was not written yet.
+        ids = await it.read(lambda tx: tx.db.rows("SELECT id FROM sessions WHERE ended_at IS NULL"))
+        last = await it.read(lambda tx: tx.sessions.find_by_id(ids[-1][0]))
+        assert last is not None
+        assert last.ended_at is not None
+        assert (await it.introspect(token)) == {"active": False}
+        assert (await it.introspect(lasting))["active"] is True
+        code = await it.code("lasting")
+        assert (await it.exchange("lasting", code)).status == 200
+        wrote = await _batches(it, _ENDED)
+        assert max(wrote) <= BATCH
+        assert await _revoked(it) == _SOME + 1
+        assert await it.read(lambda tx: tx.sessions.count_live(ADA, it.clock.now)) == 1
+
+    run(tmp_path, story, database_url)
+
+
+def test_grants_of_one_session_end_with_it_in_batches(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", ends_with_session=True)
+        token = (await it.tokens("web")).text("access_token")
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        await _fill(it, grant.id, _SOME)
+        session = await it.read(lambda tx: tx.sessions.find_by_id(grant.session_id))
+        assert session is not None
+        assert await it.write(lambda tx: end_session(tx, session, it.clock.now, "signed_out"))
+        assert await _revoked(it) % BATCH == 0
+        assert (await it.introspect(token)) == {"active": False}
+        assert max(await _batches(it, _REVOKED)) <= BATCH
+        assert await _revoked(it) == _SOME + 1
+
+    run(tmp_path, story, database_url)
+
+
+def test_rows_of_a_removed_user_and_of_a_removed_client_go_in_batches(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        client = await it.client("web")
+        await it.tokens("web")
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        (session,) = await it.read(lambda tx: tx.sessions.live_of(ADA, it.clock.now))
+        await _fill(it, grant.id)
+        await _fill(it, session.id, _SOME, "sessions")
+        user = await it.read(lambda tx: tx.users.find(ADA))
+        assert user is not None
+        removal = it.foundation.removal
+        assert await it.write(lambda tx: removal.remove(tx, user, it.clock.now))
+        gone = await it.read(lambda tx: tx.users.find(ADA))
+        assert gone is not None
+        assert not gone.email
+        assert await _count(it, "SELECT COUNT(*) FROM sessions") == _SOME + 1 - BATCH
+        # The first batches of this write grants.
+        for _ in range(2):
+            assert await it.write(lambda tx: work_off(tx, it.clock.now)) == BATCH
+        registrar = it.foundation.registrar("test")
+        await it.write(lambda tx: registrar.remove(tx, client, it.clock.now, because="deleted"))
+        before = await _count(it, "SELECT COUNT(*) FROM grants")
+        assert await it.write(lambda tx: delete_clients(tx, ["web"], it.clock.now)) == BATCH
+        assert await _count(it, "SELECT COUNT(*) FROM grants") == before - BATCH
+        while await it.write(lambda tx: delete_clients(tx, ["web"], it.clock.now)) == BATCH:
+            pass
+        assert await it.read(lambda tx: tx.clients.find("web")) is None
+        assert max(await _batches(it, "SELECT COUNT(*) FROM sessions")) <= BATCH
+        assert await _count(it, "SELECT COUNT(*) FROM sessions") == 0
+        assert await _count(it, "SELECT COUNT(*) FROM endings") == 0
 
     run(tmp_path, story, database_url)

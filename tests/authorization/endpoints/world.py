@@ -290,7 +290,6 @@ class Service:
         payload = replace(payload, **said)  # type: ignore[arg-type]
         until = Instant(now + 36_000)
         session = Session(session_id, uid, now, ("pwd",), "Firefox", now, now, until, None)
-        session = replace(session, generation=of_user)
         voucher = Voucher(
             VoucherKind.CODE,
             key.of(CODE, text),

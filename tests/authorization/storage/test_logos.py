@@ -68,5 +68,6 @@ def test_client_that_is_verified_at_this_moment_keeps_its_logo(memory: Memory) -
 
 def test_removed_client_leaves_no_image(memory: Memory) -> None:
     assert memory.write(lambda tx: tx.logos.keep(WANTED, "name", b"image"))
+    memory.write(lambda tx: tx.endings.delete_rows(PRINTER.id, 1_000))
     memory.write(lambda tx: tx.clients.remove(PRINTER.id, NOW))
     assert memory.read(lambda tx: tx.logos.image("name")) is None

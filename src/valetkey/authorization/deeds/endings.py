@@ -1,16 +1,14 @@
-"""End everything of a client or a user: at once by a new generation, row by row in batches."""
+"""End much at once: by a new generation, which takes effect at once, and row by row in batches."""
+
+from collections.abc import Sequence
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import SYSTEM
-from valetkey.authorization.model.event.grants import GrantRevoked
-from valetkey.authorization.sign_in.session import close_session
-from valetkey.authorization.storage.tokens.endings import EndedKind, Ending
+from valetkey.authorization.sign_in.session import announce_user, revoke_ended, write_ended_sessions
+from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-
-BATCH = 100
-"""Sessions and grants that are ended in one transaction."""
 
 
 def end_all_of_client(tx: Transaction, client_id: str, now: Instant, because: str) -> None:
@@ -19,53 +17,93 @@ def end_all_of_client(tx: Transaction, client_id: str, now: Instant, because: st
     issued_at = tx.events.newest_of_client(client_id)
     tx.revocations.add(RevokedKind.CLIENT, client_id, max(now, issued_at))
     ending = Ending(EndedKind.CLIENT, client_id, because, tx.done_by or SYSTEM)
-    if _batch(tx, ending, now) >= BATCH:
+    if _write(tx, ending, now) >= BATCH:
         tx.endings.add(ending, now)
 
 
 def end_all_of_user(
     tx: Transaction, uid: Uid, now: Instant, because: str, *, keep: str = ""
 ) -> None:
-    """End every session but `keep`, and every code, grant and token of the user."""
+    """End every session but `keep`, and every code, grant, link and token of the user."""
     tx.users.hold_alone(uid)
-    generation = tx.users.begin_generation(uid)
-    if keep:
-        tx.sessions.carry_over(keep, generation)
+    tx.sessions.begin_generation(uid, keep=keep)
+    end_grants_of_user(tx, uid, now, because)
+
+
+def end_grants_of_user(tx: Transaction, uid: Uid, now: Instant, because: str) -> None:
+    """End every code, grant, link and token of the user, and no session."""
+    tx.users.hold_alone(uid)
+    tx.users.begin_generation(uid)
     ending = Ending(EndedKind.USER, str(uid), because, tx.done_by or SYSTEM)
-    if _batch(tx, ending, now) >= BATCH:
-        issued_at = tx.events.newest_of_person(uid)
-        tx.revocations.add(RevokedKind.USER, str(uid), max(now, issued_at))
+    if _write(tx, ending, now) >= BATCH:
+        announce_user(tx, uid, now)
+        tx.endings.add(ending, now)
+
+
+def end_all_of_app(tx: Transaction, uid: Uid, client_id: str, now: Instant, because: str) -> bool:
+    """End every grant between the user and the client. False if there was none."""
+    tx.users.hold_alone(uid)
+    live = tx.grants.live_of_app(uid, client_id, now, BATCH + 1)
+    if len(live) <= BATCH:
+        return (
+            revoke_ended(tx, [EndedGrant(each, uid, client_id) for each in live], now, because) > 0
+        )
+    tx.grants.begin_app_generation(uid, client_id)
+    ending = Ending(EndedKind.APP, f"{uid} {client_id}", because, tx.done_by or SYSTEM)
+    _write(tx, ending, now)
+    announce_user(tx, uid, now)
+    tx.endings.add(ending, now)
+    return True
+
+
+def empty_account(tx: Transaction, uid: Uid, now: Instant, because: str) -> None:
+    """Take out of the database all that it says of a removed user but the uid."""
+    tx.account_removals.empty(uid, now)
+    ending = Ending(EndedKind.USER_REMOVED, str(uid), because, tx.done_by or SYSTEM)
+    if _write(tx, ending, now) >= BATCH:
         tx.endings.add(ending, now)
 
 
 def work_off(tx: Transaction, now: Instant) -> int:
-    """Write a batch of the oldest ending that is not finished; how many rows it was."""
+    """Write a batch of the oldest ending that is not finished; a full batch means more to do."""
     ending = tx.endings.first()
     if ending is None:
         return 0
-    ended = _batch(tx.acting(ending.done_by), ending, now)
-    if ended < BATCH:
-        tx.endings.finish(ending)
-    return ended
+    written = _write(tx.acting(ending.done_by), ending, now)
+    if written >= BATCH:
+        return BATCH
+    tx.endings.finish(ending)
+    return written if tx.endings.first() is None else BATCH
 
 
-def _batch(tx: Transaction, ending: Ending, now: Instant) -> int:
-    """End at most a batch of sessions and grants; how many there were of the more numerous.
+def _write(tx: Transaction, ending: Ending, now: Instant) -> int:
+    """Write at most a batch of each kind of row; how many there were of the most numerous.
 
     Those that another transaction ends meanwhile count: fewer than a batch were the last.
     """
     if ending.kind is EndedKind.CLIENT:
-        sessions = 0
-        grants = tx.grants.outdated_of_client(ending.subject, BATCH)
-    else:
-        uid = Uid(int(ending.subject))
-        outdated = tx.sessions.outdated_of(uid, now, BATCH)
-        sessions = len(outdated)
-        for session in outdated:
-            close_session(tx, session, now, ending.because)
-        grants = tx.grants.outdated_of_user(uid, BATCH)
-    for grant in grants:
-        if tx.grants.revoke(grant.id, now, ending.because):
-            event = GrantRevoked(grant.uid, grant.client_id, grant.id, ending.because)
-            tx.events.add(event, now)
-    return max(sessions, len(grants))
+        grants = tx.endings.grants_of_client(ending.subject, BATCH)
+        return revoke_ended(tx, grants, now, ending.because)
+    subject, _, client_id = ending.subject.partition(" ")
+    uid = Uid(int(subject))
+    if ending.kind is EndedKind.APP:
+        grants = tx.endings.grants_of_app(uid, client_id, BATCH)
+        return revoke_ended(tx, grants, now, ending.because)
+    if ending.kind is EndedKind.USER_REMOVED:
+        return tx.account_removals.delete_rows(uid, BATCH)
+    wrote = write_ended_sessions(tx, uid, now, ending.because)
+    if ending.kind is EndedKind.USER:
+        grants = tx.endings.grants_of_user(uid, BATCH)
+        wrote = max(wrote, revoke_ended(tx, grants, now, ending.because))
+    return wrote
+
+
+def delete_clients(tx: Transaction, removed: Sequence[str], now: Instant) -> int:
+    """Delete removed clients, at most a batch of rows; how many, where a full batch means more."""
+    for client_id in removed:
+        deleted = tx.endings.delete_rows(client_id, BATCH)
+        if deleted:
+            # Others have their turn before the next, or before the client itself.
+            return BATCH
+        tx.clients.remove(client_id, now)
+    return len(removed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.model.delivery import LEASE, Delivery
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.logout import frame_address
-from valetkey.authorization.sign_in.session import end_session
+from valetkey.authorization.sign_in.session import end_session, end_sessions
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, later
@@ -46,23 +46,31 @@ class SignOut:
         Their apps are told. Nothing happens where `by` itself has ended meanwhile.
         """
 
-        def work(tx: Transaction) -> Sequence[Sequence[Delivery]]:
+        def work(tx: Transaction) -> tuple[int, Sequence[Delivery]]:
             tx.users.hold_alone(by.uid)
             asking = tx.sessions.find_by_id(by.id)
             if asking is None or asking.ended_at is not None:
-                return ()
+                return 0, ()
+            because = "signed_out_elsewhere"
+            if only:
+                one = tx.sessions.find_by_id(only)
+                is_other = one is not None and one.uid == by.uid and one.id != by.id
+                if one is None or not is_other or not end_session(tx, one, now, because):
+                    return 0, ()
+                return 1, tx.deliveries.lease_of_session(only, now, later(now, LEASE))
+            # The session that goes on is one of them.
+            count = tx.sessions.count_live(by.uid, now) - 1
+            ended = end_sessions(tx, by.uid, now, because, keep=by.id) if count else ()
             until = later(now, LEASE)
-            return [
-                tx.deliveries.lease_of_session(session.id, now, until)
-                for session in tx.sessions.live_of(by.uid, now)
-                if session.id != by.id
-                and only in {"", session.id}
-                and end_session(tx, session, now, "signed_out_elsewhere")
+            return count, [
+                delivery
+                for session in ended
+                for delivery in tx.deliveries.lease_of_session(session.id, now, until)
             ]
 
-        ended = await self.store.write(work)
-        await self.tell([delivery for leased in ended for delivery in leased])
-        return len(ended)
+        count, leased = await self.store.write(work)
+        await self.tell(leased)
+        return count
 
     def _frames(self, tx: Transaction, session: Session) -> Sequence[str]:
         found: list[str] = []

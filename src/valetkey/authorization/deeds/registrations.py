@@ -8,6 +8,7 @@ import msgspec
 
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.deeds.clients import Registrar, metadata_of
+from valetkey.authorization.deeds.endings import delete_clients
 from valetkey.authorization.model.event.clients import (
     ClientAdopted,
     InvitationIssued,
@@ -167,9 +168,7 @@ class SelfRegistrar:
     def sweep_removed(self, tx: Transaction, now: Instant) -> int:
         """Delete the rows of some that were removed a while ago; how many."""
         found = tx.registrations.removed(Instant(now - _STILL_UNDER_WAY), _BATCH)
-        for client_id in found:
-            tx.clients.remove(client_id, now)
-        return len(found)
+        return delete_clients(tx, found, now)
 
     def _remove(
         self, tx: Transaction, client_id: str, now: Instant, because: RemovedBecause

@@ -22,7 +22,7 @@ from valetkey.authorization.model.event.people import (
 )
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.sign_in.factors.device import forget_devices
-from valetkey.authorization.sign_in.session import end_session
+from valetkey.authorization.sign_in.session import end_sessions
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import fresh_id
@@ -221,8 +221,10 @@ def end_everything(
 def sign_out_everywhere(tx: Transaction, user: User, now: Instant) -> int:
     """End every session, and the access that was to end with it; how many there were."""
     tx.users.hold_alone(user.uid)
-    sessions = tx.sessions.live_of(user.uid, now)
-    return sum(end_session(tx, session, now, "signed_out_by_administrator") for session in sessions)
+    sessions = tx.sessions.count_live(user.uid, now)
+    if sessions:
+        end_sessions(tx, user.uid, now, "signed_out_by_administrator")
+    return sessions
 
 
 def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:

@@ -27,5 +27,3 @@ class Session:
     proved_at: Instant = Instant(0)
     proved_by: tuple[str, ...] = ()
     device_id: str = ""
-    generation: int = 0
-    """That of its user; when they have another, it has ended."""

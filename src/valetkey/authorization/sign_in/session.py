@@ -1,13 +1,13 @@
 """Sessions: who is signed in here, how that begins, and everything that ends with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.consent import Consent
-from valetkey.authorization.model.event.actor import by_user
+from valetkey.authorization.model.event.actor import SYSTEM, by_user
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.event.people import UserRemovalCancelled
 from valetkey.authorization.model.event.sessions import (
@@ -20,6 +20,8 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.farewell import leave_word
 from valetkey.authorization.storage.sign_in.presences import Presence
+from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later, minutes
@@ -233,7 +235,6 @@ def start_session(
         proved_at=now,
         proved_by=methods,
         device_id=device_id,
-        generation=user.generation,
     )
     tx.sessions.start(session, key.of(PURPOSE, new.cookie.reveal()))
     tx.events.add(SessionStarted(user.uid, new.id, session.methods), now)
@@ -246,11 +247,63 @@ def end_session(tx: Transaction, session: Session, now: Instant, because: str) -
     """End it and the grants that were to end with it. Of all who try, one is told True."""
     if not close_session(tx, session, now, because):
         return False
-    for grant in tx.grants.live_of_user(session.uid, now):
-        if grant.session_id == session.id and tx.grants.revoke(grant.id, now, "session_ended"):
-            event = GrantRevoked(grant.uid, grant.client_id, grant.id, "session_ended")
-            tx.events.add(event, now)
+    _end_grants_of_sessions(tx, session.uid, now, because)
     return True
+
+
+def end_sessions(
+    tx: Transaction, uid: Uid, now: Instant, because: str, *, keep: str = ""
+) -> Sequence[Session]:
+    """End every session of the user but `keep`, and the grants that were to end with them.
+
+    At most a batch of them is returned: those that this transaction wrote itself.
+    """
+    tx.users.hold_alone(uid)
+    tx.sessions.begin_generation(uid, keep=keep)
+    first = tx.sessions.outdated_of(uid, now, BATCH)
+    for session in first:
+        close_session(tx, session, now, because)
+    _end_grants_of_sessions(tx, uid, now, because, left=len(first) >= BATCH)
+    return first
+
+
+def _end_grants_of_sessions(
+    tx: Transaction, uid: Uid, now: Instant, because: str, *, left: bool = False
+) -> None:
+    grants = tx.endings.grants_of_sessions(uid, BATCH)
+    revoke_ended(tx, grants, now, "session_ended")
+    if len(grants) >= BATCH:
+        announce_user(tx, uid, now)
+    if left or len(grants) >= BATCH:
+        tx.endings.add(Ending(EndedKind.SESSIONS, str(uid), because, tx.done_by or SYSTEM), now)
+
+
+def write_ended_sessions(tx: Transaction, uid: Uid, now: Instant, because: str) -> int:
+    """Write a batch of sessions that ended with their generation, and of the grants bound to them.
+
+    How many there were of the more numerous.
+    """
+    sessions = tx.sessions.outdated_of(uid, now, BATCH)
+    for session in sessions:
+        close_session(tx, session, now, because)
+    grants = tx.endings.grants_of_sessions(uid, BATCH)
+    return max(len(sessions), revoke_ended(tx, grants, now, "session_ended"))
+
+
+def revoke_ended(tx: Transaction, grants: Sequence[EndedGrant], now: Instant, because: str) -> int:
+    """Write down that these grants ended, and tell resource servers; how many there are."""
+    for grant in grants:
+        if tx.grants.revoke(grant.id, now, because):
+            tx.events.add(GrantRevoked(grant.uid, grant.client_id, grant.id, because), now)
+    return len(grants)
+
+
+def announce_user(tx: Transaction, uid: Uid, now: Instant) -> None:
+    """Let resource servers refuse every JWT that was issued for the user so far.
+
+    For an ending whose grants are too many to name them at once.
+    """
+    tx.revocations.add(RevokedKind.USER, str(uid), max(now, tx.events.newest_of_person(uid)))
 
 
 def close_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:
@@ -268,8 +321,6 @@ def _living(presence: Presence | None, settings: SessionSettings, now: Instant) 
         return None
     session = presence.session
     if session.ended_at is not None or session.expires_at <= now:
-        return None
-    if session.generation != presence.user.generation:
         return None
     if later(session.last_seen_at, settings.idle) <= now:
         return None

@@ -57,14 +57,6 @@ class Reach:
     authorizations: int
 
 
-class Outdated(Struct, frozen=True):
-    """A grant that has ended with its generation, and between whom it was."""
-
-    id: str
-    uid: Uid
-    client_id: str
-
-
 class Grants(Struct, frozen=True):
     """One row a grant."""
 
@@ -75,11 +67,13 @@ class Grants(Struct, frozen=True):
         issued = self.db.run(
             "INSERT INTO grants (id, client_id, uid, session_id, scope, audience, grant_type,"
             " auth_time, created_at, last_used_at, expires_at, refresh_print, refresh_expires_at,"
-            " generation, sid, methods, claims, client_generation, user_generation)"
+            " generation, sid, methods, claims, client_generation, user_generation,"
+            " app_generation)"
             " VALUES (:id, :client_id, :uid, :session_id, :scope, :audience, :grant_type,"
             " :auth_time, :created_at, :last_used_at, :expires_at, :refresh_print,"
             " :refresh_expires_at, :generation, :sid, :methods, :claims, :client_generation,"
-            " :user_generation)"
+            " :user_generation, COALESCE((SELECT generation FROM app_generations"
+            " WHERE uid = :uid AND client_id = :client_id), 0))"
             " ON CONFLICT (id) DO NOTHING",
             id=grant.id,
             client_id=grant.client_id,
@@ -112,6 +106,9 @@ class Grants(Struct, frozen=True):
             " g.sid, g.methods, g.claims, g.previous_print, g.successor, g.rotated_at,"
             " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at,"
             " c.generation <> g.client_generation OR u.generation <> g.user_generation"
+            " OR EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
+            " AND a.client_id = g.client_id AND a.generation <> g.app_generation),"
+            " s.generation <> u.session_generation"
             " FROM grants g JOIN clients c ON c.id = g.client_id JOIN users u ON u.uid = g.uid"
             " LEFT JOIN sessions s ON s.id = g.session_id WHERE g.id = :id",
             id=grant_id,
@@ -127,7 +124,10 @@ class Grants(Struct, frozen=True):
             " g.refresh_expires_at, g.generation, g.revoked_at, g.revoked_because,"
             " g.sid, g.methods, g.claims, g.previous_print, g.successor, g.rotated_at,"
             " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at,"
-            " c.generation <> g.client_generation OR u.generation <> g.user_generation,"
+            " c.generation <> g.client_generation OR u.generation <> g.user_generation"
+            " OR EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
+            " AND a.client_id = g.client_id AND a.generation <> g.app_generation),"
+            " s.generation <> u.session_generation,"
             " u.uid, u.username, u.email, u.email_verified_at, u.name, u.created_at,"
             " u.changed_at, u.disabled_at, u.claims, u.role,"
             " EXISTS (SELECT 1 FROM memberships WHERE uid = u.uid)"
@@ -136,7 +136,7 @@ class Grants(Struct, frozen=True):
             " LEFT JOIN sessions s ON s.id = g.session_id WHERE g.id = :id",
             id=grant_id,
         )
-        return None if row is None else (_standing_grant(row), user_of(row[27:]))
+        return None if row is None else (_standing_grant(row), user_of(row[28:]))
 
     def live_of_user(self, uid: Uid, now: Instant) -> Sequence[Grant]:
         """The user's grants that have not ended, oldest first."""
@@ -148,6 +148,8 @@ class Grants(Struct, frozen=True):
             " AND user_generation = (SELECT generation FROM users WHERE uid = :uid)"
             " AND client_generation ="
             " (SELECT generation FROM clients WHERE clients.id = grants.client_id)"
+            " AND NOT EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = grants.uid"
+            " AND a.client_id = grants.client_id AND a.generation <> app_generation)"
             " ORDER BY created_at, id",
             uid=uid,
             now=now,
@@ -160,7 +162,9 @@ class Grants(Struct, frozen=True):
             "SELECT COUNT(DISTINCT uid), COUNT(*) FROM grants WHERE client_id = :client_id"
             " AND revoked_at IS NULL AND expires_at > :now"
             " AND client_generation = (SELECT generation FROM clients WHERE id = :client_id)"
-            " AND user_generation = (SELECT generation FROM users WHERE users.uid = grants.uid)",
+            " AND user_generation = (SELECT generation FROM users WHERE users.uid = grants.uid)"
+            " AND NOT EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = grants.uid"
+            " AND a.client_id = grants.client_id AND a.generation <> app_generation)",
             client_id=client_id,
             now=now,
         )
@@ -209,30 +213,31 @@ class Grants(Struct, frozen=True):
             Revocations(self.db).add(RevokedKind.GRANT, grant_id, now)
         return revoked == 1
 
-    def outdated_of_client(self, client_id: str, limit: int) -> Sequence[Outdated]:
-        """At most `limit` of an earlier generation of the client that were not revoked one by one.
-
-        By id, so that two who revoke them do not wait for each other.
-        """
-        rows = self.db.rows(
-            "SELECT id, uid, client_id FROM grants WHERE client_id = :client_id"
-            " AND revoked_at IS NULL AND client_generation <"
-            " (SELECT generation FROM clients WHERE id = :client_id) LIMIT :limit",
-            client_id=client_id,
-            limit=limit,
-        )
-        return [Outdated(row[0], Uid(row[1]), row[2]) for row in sorted(rows)]
-
-    def outdated_of_user(self, uid: Uid, limit: int) -> Sequence[Outdated]:
-        """The same for an earlier generation of the user."""
-        rows = self.db.rows(
-            "SELECT id, uid, client_id FROM grants WHERE uid = :uid"
-            " AND revoked_at IS NULL AND user_generation <"
-            " (SELECT generation FROM users WHERE uid = :uid) LIMIT :limit",
+    def begin_app_generation(self, uid: Uid, client_id: str) -> None:
+        """End every grant between this user and this client."""
+        self.db.send(
+            "INSERT INTO app_generations (uid, client_id, generation)"
+            " VALUES (:uid, :client_id, 1) ON CONFLICT (uid, client_id) DO UPDATE"
+            " SET generation = app_generations.generation + 1",
             uid=uid,
+            client_id=client_id,
+        )
+
+    def live_of_app(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[str]:
+        """The ids of at most `limit` grants between user and client that have not ended."""
+        rows = self.db.rows(
+            "SELECT id FROM grants WHERE uid = :uid AND client_id = :client_id"
+            " AND revoked_at IS NULL AND expires_at > :now"
+            " AND user_generation = (SELECT generation FROM users WHERE uid = :uid)"
+            " AND client_generation = (SELECT generation FROM clients WHERE id = :client_id)"
+            " AND app_generation = COALESCE((SELECT generation FROM app_generations"
+            " WHERE uid = :uid AND client_id = :client_id), app_generation) LIMIT :limit",
+            uid=uid,
+            client_id=client_id,
+            now=now,
             limit=limit,
         )
-        return [Outdated(row[0], Uid(row[1]), row[2]) for row in sorted(rows)]
+        return sorted(row[0] for row in rows)
 
     def sweep(self, before: Instant, limit: int) -> int:
         """Delete at most `limit` grants that expired before `before`."""
@@ -354,7 +359,7 @@ def _standing_grant(row: Row) -> StandingGrant:
         grant_revoked=grant.revoked_at is not None or bool(row[26]),
         grant_ends_at=grant.expires_at,
         # A session that was swept away has ended.
-        session_ended=bound and (row[24] is not None or row[25] is None),
+        session_ended=bound and (row[24] is not None or row[25] is None or bool(row[27])),
         session_ends_at=row[25] if bound else None,
     )
     return StandingGrant(grant, standing, previous)

@@ -42,13 +42,9 @@ class Users:
         """
         self.db.exclude("SELECT :uid", uid=uid)
 
-    def begin_generation(self, uid: Uid) -> int:
-        """End everything that was issued to the user; the number of the generation that begins."""
-        row = self.db.row(
-            "UPDATE users SET generation = generation + 1 WHERE uid = :uid RETURNING generation",
-            uid=uid,
-        )
-        return 0 if row is None else int(row[0])
+    def begin_generation(self, uid: Uid) -> None:
+        """End every code, grant and link that was issued to the user."""
+        self.db.send("UPDATE users SET generation = generation + 1 WHERE uid = :uid", uid=uid)
 
     def find_to_change(self, uid: Uid) -> User | None:
         """The user as it will still be when this transaction changes it: others wait."""

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.endings import end_all_of_app, end_grants_of_user
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
-from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked
+from valetkey.authorization.model.event.grants import ConsentWithdrawn
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
@@ -85,17 +86,19 @@ def end_app(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> bool:
     ended = tx.consents.forget(uid, client_id)
     if ended:
         tx.events.add(ConsentWithdrawn(uid, client_id), now)
-    for grant in tx.grants.live_of_user(uid, now):
-        if grant.client_id == client_id and tx.grants.revoke(grant.id, now, "user_withdrew"):
-            ended = True
-            tx.events.add(GrantRevoked(uid, client_id, grant.id, "user_withdrew"), now)
-    return ended
+    return end_all_of_app(tx, uid, client_id, now, "user_withdrew") or ended
 
 
 def end_apps(tx: Transaction, uid: Uid, now: Instant) -> int:
     """The same for every app; how many there were."""
+    tx.users.hold_alone(uid)
     apps = connected_apps(tx, uid, now)
-    return sum(end_app(tx, uid, app.client.id, now) for app in apps)
+    for app in apps:
+        if tx.consents.forget(uid, app.client.id):
+            tx.events.add(ConsentWithdrawn(uid, app.client.id), now)
+    if apps:
+        end_grants_of_user(tx, uid, now, "user_withdrew")
+    return len(apps)
 
 
 def _lives(tx: Transaction, grant: Grant, now: Instant) -> bool:

@@ -7,6 +7,7 @@ from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.admin.things.issued import end_issued
 from valetkey.authorization.deeds.developer.ownership import sole_owned
+from valetkey.authorization.deeds.endings import empty_account
 from valetkey.authorization.deeds.users import end_everything
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.role import Role
@@ -80,7 +81,7 @@ class Removal:
             return False
         end_everything(tx, user, now, _BECAUSE)
         end_issued(tx, user.uid, now)
-        tx.account_removals.empty(user.uid, now)
+        empty_account(tx, user.uid, now, _BECAUSE)
         tx.events.add(UserRemoved(user.uid), now)
         # After all else, because letters that wait go with the account: this one is the last.
         self._tell(tx, LetterKind.REMOVED, user, now)

@@ -9,6 +9,7 @@ from valetkey.authorization.deeds.developer.ownership import owned_apps
 from valetkey.authorization.deeds.developer.secrets import keep_ending
 from valetkey.authorization.deeds.developer.team import add_member
 from valetkey.authorization.deeds.developer.wish import AppKind, AppWish, changed, fresh
+from valetkey.authorization.deeds.endings import delete_clients
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import BY_SECRET, Client, GrantTypeName
 from valetkey.authorization.model.register.membership import TeamRole
@@ -174,6 +175,4 @@ def sweep_invitations(tx: Transaction, now: Instant) -> int:
 def sweep_deleted(tx: Transaction, now: Instant) -> int:
     """Delete the rows of some apps that were deleted a while ago; how many."""
     found = tx.members.dissolved(Instant(now - _STILL_UNDER_WAY), _BATCH)
-    for client_id in found:
-        tx.clients.remove(client_id, now)
-    return len(found)
+    return delete_clients(tx, found, now)

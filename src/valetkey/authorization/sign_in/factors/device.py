@@ -16,7 +16,7 @@ from valetkey.authorization.model.event.factors import (
     DeviceRemembered,
     DeviceReused,
 )
-from valetkey.authorization.sign_in.session import end_session
+from valetkey.authorization.sign_in.session import end_session, end_sessions
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, later, seconds
 from valetkey.kernel.secret import (
@@ -38,6 +38,11 @@ _GRACE = seconds(60)
 """So long the cookie before the present one is no theft: two tabs sign in at once."""
 
 _LONGEST_ID = 40
+_MOST_NAMED = 10
+"""Sessions of one device that are ended one by one; where there are more, all of the user's end."""
+
+MOST = 50
+"""Devices remembered for one user; one more takes the place of the one not used for longest."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,6 +95,8 @@ def remember_device(
         RememberedDevice(fresh.id, uid, print_, "", now, user_agent, now, expires_at)
     )
     tx.events.add(DeviceRemembered(uid, fresh.id), now)
+    for device in tx.devices.of(uid, now)[MOST:]:
+        forget_device(tx, uid, device.id, now)
     return Recognised(fresh.id, fresh.cookie(fresh.id), expires_at)
 
 
@@ -144,6 +151,10 @@ def _end_all_of_it(tx: Transaction, device: RememberedDevice, now: Instant) -> N
     if not tx.devices.forget(device.uid, device.id):
         return
     tx.events.add(DeviceReused(device.uid, device.id), now)
-    for session in tx.sessions.live_of(device.uid, now):
-        if session.device_id == device.id:
-            end_session(tx.acting(SYSTEM), session, now, "device_reused")
+    tx = tx.acting(SYSTEM)
+    sessions = tx.sessions.live_of_device(device.uid, device.id, now, _MOST_NAMED + 1)
+    if len(sessions) > _MOST_NAMED:
+        end_sessions(tx, device.uid, now, "device_reused")
+        return
+    for session in sessions:
+        end_session(tx, session, now, "device_reused")

@@ -199,13 +199,10 @@ class Clients:
         return row is not None
 
     def remove(self, client_id: str, now: Instant) -> None:
-        """Delete it with its grants, consents and secrets; its id is never given again.
+        """Delete it, of which `Endings.delete_rows` left nothing; its id is never given again.
 
         Raises ConstraintViolated where it was given something new this very moment.
         """
-        self.db.send("DELETE FROM grants WHERE client_id = :id", id=client_id)
-        self.db.send("DELETE FROM consents WHERE client_id = :id", id=client_id)
-        self.db.send("DELETE FROM participants WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM query_sightings WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)

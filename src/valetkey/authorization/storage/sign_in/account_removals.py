@@ -75,30 +75,15 @@ class AccountRemovals:
         return finished == 1
 
     def empty(self, uid: Uid, now: Instant) -> None:
-        """Take out of the database all that it says of this person but their number.
+        """Take names and credentials out of the database; `delete_rows` does the rest in batches.
 
         Their names can be taken by others from now on. Nobody can sign in.
         """
         db = self.db
         db.run("DELETE FROM credentials WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM remembered_devices WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM identities WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM consents WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM memberships WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM developers WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM team_invitations WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM team_invitations WHERE invited_by = :uid", uid=uid)
-        db.run("DELETE FROM invitations WHERE made_by = :uid", uid=uid)
         db.run("DELETE FROM people_words WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM api_tokens WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM usage_people WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM mails WHERE uid = :uid", uid=uid)
-        db.run(
-            "DELETE FROM administrations WHERE session_id IN"
-            " (SELECT id FROM sessions WHERE uid = :uid)",
-            uid=uid,
-        )
-        db.run("DELETE FROM sessions WHERE uid = :uid", uid=uid)
         # With a space in it no name that anybody could have, or take.
         mark = f"removed {uid}"
         db.run(
@@ -109,3 +94,55 @@ class AccountRemovals:
             mark=mark,
             now=now,
         )
+
+    def delete_rows(self, uid: Uid, limit: int) -> int:
+        """Delete at most `limit` rows of the removed user in each table; the most of one table.
+
+        Sessions go when the apps that were told of them have been told of their end.
+        """
+        each = (
+            (
+                "DELETE FROM remembered_devices WHERE id IN"
+                " (SELECT id FROM remembered_devices WHERE uid = :uid LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM consents WHERE uid = :uid AND client_id IN"
+                " (SELECT client_id FROM consents WHERE uid = :uid LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM app_generations WHERE uid = :uid AND client_id IN"
+                " (SELECT client_id FROM app_generations WHERE uid = :uid LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM memberships WHERE uid = :uid AND client_id IN"
+                " (SELECT client_id FROM memberships WHERE uid = :uid LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM team_invitations WHERE id IN (SELECT id FROM team_invitations"
+                " WHERE uid = :uid OR invited_by = :uid LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM invitations WHERE id IN"
+                " (SELECT id FROM invitations WHERE made_by = :uid LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM api_tokens WHERE id IN"
+                " (SELECT id FROM api_tokens WHERE uid = :uid LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM usage_people WHERE uid = :uid AND client_id IN"
+                " (SELECT client_id FROM usage_people WHERE uid = :uid LIMIT :limit)"
+            ),
+            "DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE uid = :uid LIMIT :limit)",
+            (
+                "DELETE FROM administrations WHERE session_id IN (SELECT a.session_id"
+                " FROM administrations a JOIN sessions s ON s.id = a.session_id"
+                " WHERE s.uid = :uid LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM sessions WHERE id IN (SELECT s.id FROM sessions s"
+                " WHERE s.uid = :uid AND s.ended_at IS NOT NULL AND NOT EXISTS"
+                " (SELECT 1 FROM administrations a WHERE a.session_id = s.id) LIMIT :limit)"
+            ),
+        )
+        return max(self.db.run(sql, uid=uid, limit=limit) for sql in each)

@@ -34,8 +34,9 @@ class Presences(Struct, frozen=True):
         """Who is behind a cookie. A `client_id` of "" asks about no client."""
         row = self.db.row(
             "SELECT s.id, s.uid, s.auth_time, s.methods, s.user_agent, s.created_at,"
-            " s.last_seen_at, s.expires_at, s.ended_at, s.proved_at, s.proved_by, s.device_id,"
-            " s.generation,"
+            " s.last_seen_at, s.expires_at, COALESCE(s.ended_at,"
+            " CASE WHEN s.generation <> u.session_generation THEN s.last_seen_at END),"
+            " s.proved_at, s.proved_by, s.device_id,"
             " u.uid, u.username, u.email, u.email_verified_at, u.name, u.created_at,"
             " u.changed_at, u.disabled_at, u.claims, u.role,"
             " EXISTS (SELECT 1 FROM memberships WHERE uid = s.uid)"
@@ -54,8 +55,9 @@ class Presences(Struct, frozen=True):
         """The same for the public id of a session."""
         row = self.db.row(
             "SELECT s.id, s.uid, s.auth_time, s.methods, s.user_agent, s.created_at,"
-            " s.last_seen_at, s.expires_at, s.ended_at, s.proved_at, s.proved_by, s.device_id,"
-            " s.generation,"
+            " s.last_seen_at, s.expires_at, COALESCE(s.ended_at,"
+            " CASE WHEN s.generation <> u.session_generation THEN s.last_seen_at END),"
+            " s.proved_at, s.proved_by, s.device_id,"
             " u.uid, u.username, u.email, u.email_verified_at, u.name, u.created_at,"
             " u.changed_at, u.disabled_at, u.claims, u.role,"
             " EXISTS (SELECT 1 FROM memberships WHERE uid = s.uid)"
@@ -73,5 +75,5 @@ class Presences(Struct, frozen=True):
 
 def _presence(row: Row, client_id: str) -> Presence:
     session = session_of(row)
-    consent = None if row[25] is None else consent_of(session.uid, client_id, row[25:30])
-    return Presence(session, user_of(row[13:25]), consent, row[30] is not None)
+    consent = None if row[24] is None else consent_of(session.uid, client_id, row[24:29])
+    return Presence(session, user_of(row[12:24]), consent, row[29] is not None)

@@ -22,7 +22,8 @@ class Sessions:
             "INSERT INTO sessions (id, fingerprint, uid, auth_time, methods, user_agent,"
             " created_at, last_seen_at, expires_at, proved_at, proved_by, device_id, generation)"
             " VALUES (:id, :fingerprint, :uid, :auth_time, :methods, :user_agent, :created_at,"
-            " :last_seen_at, :expires_at, :proved_at, :proved_by, :device_id, :generation)",
+            " :last_seen_at, :expires_at, :proved_at, :proved_by, :device_id,"
+            " (SELECT session_generation FROM users WHERE uid = :uid))",
             id=session.id,
             fingerprint=fingerprint,
             uid=session.uid,
@@ -35,14 +36,15 @@ class Sessions:
             proved_at=session.proved_at,
             proved_by=" ".join(session.proved_by),
             device_id=session.device_id,
-            generation=session.generation,
         )
 
     def find(self, fingerprint: Fingerprint) -> Session | None:
         """The session behind a cookie, ended or not."""
         row = self.db.row(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at, proved_at, proved_by, device_id, generation FROM sessions"
+            " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
+            " WHERE users.uid = sessions.uid) THEN last_seen_at END),"
+            " proved_at, proved_by, device_id FROM sessions"
             " WHERE fingerprint = :fingerprint",
             fingerprint=fingerprint,
         )
@@ -52,7 +54,9 @@ class Sessions:
         """The session with this public id, ended or not."""
         row = self.db.row(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at, proved_at, proved_by, device_id, generation FROM sessions WHERE id = :id",
+            " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
+            " WHERE users.uid = sessions.uid) THEN last_seen_at END),"
+            " proved_at, proved_by, device_id FROM sessions WHERE id = :id",
             id=session_id,
         )
         return None if row is None else session_of(row)
@@ -61,9 +65,11 @@ class Sessions:
         """The user's sessions that have not ended."""
         rows = self.db.rows(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at, proved_at, proved_by, device_id, generation FROM sessions"
+            " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
+            " WHERE users.uid = sessions.uid) THEN last_seen_at END),"
+            " proved_at, proved_by, device_id FROM sessions"
             " WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
-            " AND generation = (SELECT generation FROM users WHERE uid = :uid)"
+            " AND generation = (SELECT session_generation FROM users WHERE uid = :uid)"
             " ORDER BY created_at, id",
             uid=uid,
             now=now,
@@ -74,9 +80,11 @@ class Sessions:
         """At most `limit` of an earlier generation of the user that were not ended one by one."""
         rows = self.db.rows(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at, proved_at, proved_by, device_id, generation FROM sessions"
+            " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
+            " WHERE users.uid = sessions.uid) THEN last_seen_at END),"
+            " proved_at, proved_by, device_id FROM sessions"
             " WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
-            " AND generation < (SELECT generation FROM users WHERE uid = :uid)"
+            " AND generation < (SELECT session_generation FROM users WHERE uid = :uid)"
             " ORDER BY id LIMIT :limit",
             uid=uid,
             now=now,
@@ -84,13 +92,48 @@ class Sessions:
         )
         return [session_of(row) for row in rows]
 
-    def carry_over(self, session_id: str, generation: int) -> None:
-        """Let it go on in another generation of its user."""
-        self.db.send(
-            "UPDATE sessions SET generation = :generation WHERE id = :id",
-            id=session_id,
-            generation=generation,
+    def live_of_device(
+        self, uid: Uid, device_id: str, now: Instant, limit: int
+    ) -> Sequence[Session]:
+        """At most `limit` sessions of the user that this remembered device let in."""
+        rows = self.db.rows(
+            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
+            " ended_at, proved_at, proved_by, device_id FROM sessions"
+            " WHERE uid = :uid AND device_id = :device_id AND ended_at IS NULL"
+            " AND expires_at > :now"
+            " AND generation = (SELECT session_generation FROM users WHERE uid = :uid)"
+            " ORDER BY id LIMIT :limit",
+            uid=uid,
+            device_id=device_id,
+            now=now,
+            limit=limit,
         )
+        return [session_of(row) for row in rows]
+
+    def count_live(self, uid: Uid, now: Instant) -> int:
+        """How many sessions of the user have not ended."""
+        row = self.db.row(
+            "SELECT COUNT(*) FROM sessions WHERE uid = :uid AND ended_at IS NULL"
+            " AND expires_at > :now"
+            " AND generation = (SELECT session_generation FROM users WHERE uid = :uid)",
+            uid=uid,
+            now=now,
+        )
+        return 0 if row is None else int(row[0])
+
+    def begin_generation(self, uid: Uid, *, keep: str = "") -> None:
+        """End every session of the user but the one with the id `keep`."""
+        self.db.send(
+            "UPDATE users SET session_generation = session_generation + 1 WHERE uid = :uid", uid=uid
+        )
+        if keep:
+            self.db.send(
+                "UPDATE sessions SET generation ="
+                " (SELECT session_generation FROM users WHERE uid = :uid)"
+                " WHERE id = :id AND uid = :uid",
+                id=keep,
+                uid=uid,
+            )
 
     def touch(self, session_id: str, now: Instant) -> None:
         """Note that the session was used."""
@@ -159,5 +202,4 @@ def session_of(row: Row) -> Session:
         proved_at=Instant(row[9]),
         proved_by=tuple(row[10].split()),
         device_id=row[11],
-        generation=row[12],
     )

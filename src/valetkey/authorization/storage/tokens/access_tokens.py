@@ -54,6 +54,9 @@ class AccessTokens:
             " t.expires_at, t.revoked_at, c.disabled_at, u.disabled_at, g.revoked_at,"
             " g.expires_at, g.session_id, s.ended_at, s.expires_at, r.revoked_at,"
             " c.generation <> g.client_generation OR u.generation <> g.user_generation"
+            " OR EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
+            " AND a.client_id = g.client_id AND a.generation <> g.app_generation),"
+            " s.generation <> u.session_generation"
             " FROM access_tokens t"
             " LEFT JOIN clients c ON c.id = t.client_id"
             " LEFT JOIN grants g ON g.id = t.grant_id"
@@ -83,7 +86,7 @@ class AccessTokens:
             grant_revoked=row[2] is not None
             and (row[12] is None or row[11] is not None or bool(row[17])),
             grant_ends_at=row[12],
-            session_ended=bound and (row[14] is not None or row[15] is None),
+            session_ended=bound and (row[14] is not None or row[15] is None or bool(row[18])),
             session_ends_at=row[15] if bound else None,
             token_revoked=row[8] is not None,
         )

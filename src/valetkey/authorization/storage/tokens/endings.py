@@ -1,23 +1,34 @@
-"""Endings whose rows are still to be written, after the next generation has ended them all."""
+"""Endings whose rows are still to be written, after a new generation has ended them all."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import DoneBy
-from valetkey.database.engine import Connection
+from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
+
+BATCH = 100
+"""Sessions, grants or other rows of one ending that are written in one transaction."""
 
 
 class EndedKind(StrEnum):
-    """Whose grants ended."""
+    """What ended, and what `Ending.subject` is.
 
-    CLIENT = "client"
-    USER = "user"
+    The endings of one user begin in this order: the rows of a removed account go last.
+    """
+
+    APP = "app"  # what one user let one client do: uid, a space, the id of the client
+    CLIENT = "client"  # everything issued to a client: its id
+    SESSIONS = "sessions"  # sessions of a user, and the grants bound to them: the uid
+    USER = "user"  # everything issued to a user: the uid
+    USER_REMOVED = "user_removed"  # everything known of a user: the uid
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """All of an earlier generation has ended: of a client by its id, of a user by the uid."""
+    """All of an earlier generation has ended."""
 
     kind: EndedKind
     subject: str
@@ -26,8 +37,20 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedGrant:
+    """A grant that has ended and was not revoked one by one, and between whom it was."""
+
+    id: str
+    uid: Uid
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Endings:
-    """One row a subject. Those of a second ending before the first is written count as of it."""
+    """One row a subject. Those of a second ending before the first is written count as of it.
+
+    Grants come in the order of their ids, so that two who revoke them do not deadlock.
+    """
 
     db: Connection
 
@@ -60,3 +83,82 @@ class Endings:
             kind=ending.kind.value,
             subject=ending.subject,
         )
+
+    def grants_of_client(self, client_id: str, limit: int) -> Sequence[EndedGrant]:
+        """At most `limit` of an earlier generation of the client."""
+        rows = self.db.rows(
+            "SELECT id, uid, client_id FROM grants WHERE client_id = :client_id"
+            " AND revoked_at IS NULL AND client_generation <"
+            " (SELECT generation FROM clients WHERE id = :client_id) LIMIT :limit",
+            client_id=client_id,
+            limit=limit,
+        )
+        return _grants(rows)
+
+    def grants_of_user(self, uid: Uid, limit: int) -> Sequence[EndedGrant]:
+        """At most `limit` of an earlier generation of the user."""
+        rows = self.db.rows(
+            "SELECT id, uid, client_id FROM grants WHERE uid = :uid"
+            " AND revoked_at IS NULL AND user_generation <"
+            " (SELECT generation FROM users WHERE uid = :uid) LIMIT :limit",
+            uid=uid,
+            limit=limit,
+        )
+        return _grants(rows)
+
+    def grants_of_app(self, uid: Uid, client_id: str, limit: int) -> Sequence[EndedGrant]:
+        """At most `limit` of an earlier generation of what is between the two."""
+        rows = self.db.rows(
+            "SELECT id, uid, client_id FROM grants WHERE uid = :uid AND client_id = :client_id"
+            " AND revoked_at IS NULL AND app_generation < (SELECT generation FROM app_generations"
+            " WHERE uid = :uid AND client_id = :client_id) LIMIT :limit",
+            uid=uid,
+            client_id=client_id,
+            limit=limit,
+        )
+        return _grants(rows)
+
+    def grants_of_sessions(self, uid: Uid, limit: int) -> Sequence[EndedGrant]:
+        """At most `limit` that were bound to a session of the user which has ended."""
+        rows = self.db.rows(
+            "SELECT g.id, g.uid, g.client_id FROM grants g JOIN sessions s ON s.id = g.session_id"
+            " JOIN users u ON u.uid = g.uid WHERE g.uid = :uid AND g.revoked_at IS NULL"
+            " AND (s.ended_at IS NOT NULL OR s.generation <> u.session_generation) LIMIT :limit",
+            uid=uid,
+            limit=limit,
+        )
+        return _grants(rows)
+
+    def delete_rows(self, client_id: str, limit: int) -> int:
+        """Delete at most `limit` rows of a removed client in each table; the most of one table."""
+        each = (
+            (
+                "DELETE FROM grants WHERE id IN"
+                " (SELECT id FROM grants WHERE client_id = :id LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM consents WHERE client_id = :id AND uid IN"
+                " (SELECT uid FROM consents WHERE client_id = :id LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM app_generations WHERE client_id = :id AND uid IN"
+                " (SELECT uid FROM app_generations WHERE client_id = :id LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM participants WHERE client_id = :id AND session_id IN"
+                " (SELECT session_id FROM participants WHERE client_id = :id LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM usage_people WHERE client_id = :id AND uid IN"
+                " (SELECT uid FROM usage_people WHERE client_id = :id LIMIT :limit)"
+            ),
+            (
+                "DELETE FROM usage_counts WHERE client_id = :id AND day IN"
+                " (SELECT day FROM usage_counts WHERE client_id = :id LIMIT :limit)"
+            ),
+        )
+        return max(self.db.run(sql, id=client_id, limit=limit) for sql in each)
+
+
+def _grants(rows: Sequence[Row]) -> Sequence[EndedGrant]:
+    return [EndedGrant(row[0], Uid(row[1]), row[2]) for row in sorted(rows)]
