@@ -21,6 +21,13 @@ from valetkey.testing.person import Person
 
 _PASSWORD = "correct horse battery staple"
 _CALLBACK = "https://app.example/cb"
+_REPLACED = {
+    "rotated": ("secret", "rotated", "--others-live", "0"),
+    "rekeyed": ("change", "rekeyed", "--authentication-method", "client_secret_jwt"),
+    "more": ("secret", "more", "--others-live", "1d"),
+    "renamed": ("change", "renamed", "--name", "Another"),
+}
+"""Clients whose credentials are replaced after the backup, and one that is only renamed."""
 _FORM = {"grant_type": "authorization_code", "redirect_uri": _CALLBACK}
 
 
@@ -114,7 +121,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
     for grant_type in ("authorization_code", "refresh_token", "client_credentials"):
         options += ["--grant-type", grant_type]
     secrets: list[str] = []
-    for name in ("printer", "lost"):
+    for name in ("printer", "lost", *_REPLACED):
         made = valetkey("client", "create", "--id", name, "--name", name, *options, here=tmp_path)
         secrets.append(made.json["client_secret"])
     found = text.split('url = "')[1].split('"')[0]
@@ -134,12 +141,16 @@ def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
         shop.save()
         assert valetkey("user", "disable", "bob", "--yes", here=shop.here).code == 0
         assert valetkey("client", "disable", "lost", "--yes", here=shop.here).code == 0
-        disabled = shop.here / "valetkey/authorization.endings"
-        eventually(lambda: "client.disabled" in disabled.read_text(), "nothing is noted")
+        for command in _REPLACED.values():
+            assert valetkey("client", *command, here=shop.here).code == 0
+        assert valetkey("user", "disable", "eve", "--yes", here=shop.here).code == 0
+        noted = shop.here / "valetkey/authorization.endings"
+        eventually(lambda: noted.read_text().count("user.disabled") == 2, "nothing is noted")
     ran = shop.put_back()
     assert ran.code == 0, ran.err
     assert "valetkey user enable" in ran.out
-    assert "valetkey client enable lost" in ran.out
+    for name in ("lost", *_REPLACED):
+        assert (f"valetkey client enable {name}\n" in ran.out) == (name != "renamed")
     with serving(shop.here) as site:
         eventually(
             lambda: requests.get(notes, headers=headers, timeout=CEILING).status_code == 401,

@@ -4,6 +4,7 @@ A backup does not know who was disabled after it was made, nor whose password wa
 line is one event of that kind: its id, when, its name, the uid and the client or "-". No secrets.
 """
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,8 @@ class Endings:
         """Read the file; make it where there is none. Raises Mistake."""
         self._file = file
         text = _read(file) if file.exists() else ""
-        head, *lines = text.split("\n")
+        # What no line end follows was cut short by a crash; the event is read again.
+        head, *lines = text.split("\n")[:-1] or [""]
         if not head.startswith(_SINCE):
             head, lines = f"{_SINCE}0", []
             replace_secret_file(file, f"{head}\n")
@@ -52,9 +54,12 @@ class Endings:
         news = [each for each in found if each.id not in self._known]
         if not news:
             return
+        # The line end in front keeps apart what follows a line that was cut short.
+        text = "".join(("\n", *map(_line, news))).encode("ascii")
         descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
-            os.write(descriptor, "".join(map(_line, news)).encode("ascii"))
+            if os.write(descriptor, text) != len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -82,7 +87,6 @@ def _line(ending: Ending) -> str:
 
 def _ending(line: str) -> Ending | None:
     words = line.split(" ")
-    # The last line may have been cut short by a crash; the event is read again.
     if len(words) != _FIELDS or not words[1].isdecimal():
         return None
     id_, at, name, uid, client = words

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.event.keys import DatabaseRestored
+from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.administration.restoration import Ending
 from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -26,7 +28,12 @@ from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 
 _TEAMS = frozenset(("team_member.removed", "team_member.changed", "developer.dismissed"))
-_CLIENTS = frozenset(("client.disabled", "client.removed", "client_secret.ended"))
+_CLIENTS = frozenset(
+    (
+        *("client.disabled", "client.removed", "client.changed"),
+        *("client_secret.ended", "client_secret.issued"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,11 @@ def _end_again(tx: Transaction, lost: Sequence[Ending], epoch: int, now: Instant
             tx.restoration.end_verification(each.client_id)
         elif each.name in _TEAMS and each.uid is not None:
             tx.restoration.dismiss(each.uid, each.client_id)
+        elif each.client_id == RESOURCE_SERVER:
+            # The server registers the credential that it has when it starts.
+            tx.restoration.end_secrets(RESOURCE_SERVER)
+        elif each.name == "recovery_code.used" and each.uid is not None:
+            tx.credentials.remove_recovery_codes(Uid(each.uid))
         elif each.name in _CLIENTS and each.client_id is not None:
             clients[each.client_id] = None
         elif each.uid is not None:

@@ -43,7 +43,8 @@ class Restoration(Struct, frozen=True):
             " 'passkey.removed', 'authenticator.removed', 'factors.removed',"
             " 'recovery_codes.issued', 'identity.unlinked', 'email.restored', 'role.changed',"
             " 'user.changed', 'team_member.removed', 'team_member.changed', 'developer.dismissed',"
-            " 'client.disabled', 'client.removed', 'client_secret.ended',"
+            " 'recovery_code.used', 'client.disabled', 'client.removed', 'client.changed',"
+            " 'client_secret.ended', 'client_secret.issued',"
             " 'client_verification.ended') ORDER BY at, id LIMIT :limit",
             at=at,
             after=after,
@@ -52,8 +53,7 @@ class Restoration(Struct, frozen=True):
         found = [
             Ending(row[0], Instant(row[1]), row[2], row[3], row[4])
             for row in rows
-            # Another name ends nothing; another address took the old one's place.
-            if row[2] != "user.changed" or '"email"' in row[5]
+            if _ends_something(row[2], row[5])
         ]
         last = (Instant(rows[-1][1]), str(rows[-1][0])) if len(rows) == limit else None
         return EndingPage(found, last)
@@ -118,6 +118,11 @@ class Restoration(Struct, frozen=True):
         self._bump()
         return done == 1
 
+    def end_secrets(self, client_id: str) -> None:
+        """Forget the client's secrets."""
+        self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
+        self._bump()
+
     def dismiss(self, uid: int, client_id: str | None) -> None:
         """Take the user out of the client's team; without a client, from the portal."""
         if client_id is None:
@@ -135,3 +140,20 @@ class Restoration(Struct, frozen=True):
 
     def _bump(self) -> None:
         self.db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
+
+
+def _ends_something(name: str, data: str) -> bool:
+    """Whether such an event took the place of something that worked before."""
+    match name:
+        case "user.changed":
+            return '"email"' in data
+        case "client.changed":
+            return any(field in data for field in _CREDENTIALS)
+        case "client_secret.issued":
+            return '"others_expire_at":null' not in data
+        case _:
+            return True
+
+
+_CREDENTIALS = ('"key_set"', '"authentication_method"', '"openid"')
+"""The fields of a client that say how it authenticates; `openid` holds its jwks_uri."""

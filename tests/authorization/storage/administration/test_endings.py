@@ -1,0 +1,36 @@
+"""What a restore must not undo, and the file that notes it."""
+
+from pathlib import Path
+
+from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.model.event.factors import RecoveryCodeUsed
+from valetkey.authorization.storage.administration.restoration import Ending
+from valetkey.authorization.storage.endings import Endings
+from valetkey.kernel.moment import Instant
+
+
+def _ending(number: int) -> Ending:
+    return Ending(f"ev_{number}", Instant(number), "client.disabled", None, f"printer{number}")
+
+
+def test_a_line_that_a_crash_cut_short_costs_no_other_line(tmp_path: Path) -> None:
+    file = tmp_path / "endings"
+    Endings(file).note([_ending(1), _ending(2)])
+    whole = file.read_bytes()
+    cut_off = range(len(whole.rstrip().rpartition(b"\n")[0]) + 1, len(whole))
+    for length in cut_off:
+        file.write_bytes(whole[:length])
+        again = Endings(file)
+        assert again.all == [_ending(1)]
+        again.note([_ending(2), _ending(3)])
+        assert Endings(file).all == [_ending(1), _ending(2), _ending(3)]
+
+
+def test_a_used_recovery_code_is_noted(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        now = it.clock.now
+        await it.write(lambda tx: tx.events.add(RecoveryCodeUsed(ADA, 9), now))
+        page = await it.read(lambda tx: tx.restoration.endings(Instant(0), "", 100))
+        assert ("recovery_code.used", ADA) in [(each.name, each.uid) for each in page.found]
+
+    run(tmp_path, story)
