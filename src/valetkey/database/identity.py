@@ -47,8 +47,8 @@ def last_seen(file: Path) -> Seen | None:
         return None
     match = _LINE.fullmatch(create_or_read_secret_file(file, str).split("\n", 1)[-1].strip())
     if match is None:
-        message = f"{file} does not say what was last seen of the database; {_NEXT}"
-        raise Mistake(message)
+        message = f"{file} does not say what was last seen of the database; run: "
+        raise Mistake(f"{message}valetkey database restore")
     return Seen(match[1], int(match[2]), int(match[3]), Instant(int(match[4])))
 
 

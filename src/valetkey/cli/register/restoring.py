@@ -70,7 +70,7 @@ def put_back(
 
 
 async def _note(settings: Settings, server: ServerSettings) -> None:
-    known = identity.last_seen(last_seen_path(settings, server))
+    known = _known(settings, server)
     store = foundation_as_it_is(settings).store
     try:
         found = await store.engine.read(identity.find)
@@ -125,6 +125,13 @@ async def accept_resource_database(settings: Settings) -> None:
         await engine.close()
 
 
+def _known(settings: Settings, server: ServerSettings) -> identity.Seen | None:
+    # What is not understood is replaced: this command is what its error tells to run.
+    with contextlib.suppress(Mistake):
+        return identity.last_seen(last_seen_path(settings, server))
+    return None
+
+
 def _remember(settings: Settings, server: ServerSettings, seen: identity.Seen) -> None:
     with contextlib.suppress(Mistake):
         file = last_seen_path(settings, server)
@@ -133,7 +140,7 @@ def _remember(settings: Settings, server: ServerSettings, seen: identity.Seen) -
 
 async def _renew(settings: Settings, server: ServerSettings, engine: Engine) -> identity.Seen:
     """Who the database is from now on: the same, a new epoch, and later than anybody saw it."""
-    known = identity.last_seen(last_seen_path(settings, server))
+    known = _known(settings, server)
     found = await engine.read(identity.find)
     fresh = identity.Seen(SYSTEM.random(16).hex(), 0, 0, SYSTEM.now())
     base = found or known or fresh
