@@ -78,25 +78,6 @@ def test_what_is_promised_is_switched_on(postgres_url: str) -> None:
     asyncio.run(story())
 
 
-def test_the_url_may_set_what_libpq_knows(postgres_url: str) -> None:
-    async def story() -> None:
-        engine = Postgres(f"{postgres_url}&application_name=ours", size=1)
-        assert await engine.read(_asking("SHOW application_name")) == ("ours",)
-        await engine.close()
-
-    asyncio.run(story())
-
-
-def test_a_backup_is_left_to_pg_dump(postgres_url: str) -> None:
-    async def story() -> None:
-        engine = Postgres(postgres_url, size=1)
-        with pytest.raises(Mistake, match=r"pg_dump --format=custom --file=copy\.dump"):
-            await engine.backup("copy.dump")
-        await engine.close()
-
-    asyncio.run(story())
-
-
 def test_a_database_that_cannot_keep_every_text_is_a_mistake(postgres_url: str) -> None:
     async def story() -> None:
         with psycopg.connect(postgres_url, autocommit=True) as raw:

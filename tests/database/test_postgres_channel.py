@@ -11,6 +11,7 @@ from valetkey.database.engine import Connection, DatabaseUnavailable, Row
 from valetkey.database.postgres import Postgres
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import open_connection, parse_url
+from valetkey.kernel.refusal import Mistake
 
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY, text TEXT NOT NULL DEFAULT '')"
 _INSERT = "INSERT INTO a (id) VALUES (:id)"
@@ -141,3 +142,22 @@ def _cut(url: str) -> None:
             b"SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity"
             b" WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
+
+
+def test_the_url_may_set_what_libpq_knows(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = Postgres(f"{postgres_url}&application_name=ours", size=1)
+        assert await engine.read(_asking("SHOW application_name")) == ("ours",)
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_a_backup_is_left_to_pg_dump(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = Postgres(postgres_url, size=1)
+        with pytest.raises(Mistake, match=r"pg_dump --format=custom --file=copy\.dump"):
+            await engine.backup("copy.dump")
+        await engine.close()
+
+    asyncio.run(story())

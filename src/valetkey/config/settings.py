@@ -126,9 +126,7 @@ class ResourceSettings:
     """The address under which clients reach it, and the audience of their tokens (RFC 9068)."""
 
     listen: Annotated[str, rules.LISTEN] = "127.0.0.1:8401"
-    """Where it waits for connections. Off loopback it needs a certificate or a declared proxy.
-    With `localhost` in `url`, either loopback address stands for both, because programs resolve
-    the name to either: a server on 127.0.0.1 also listens on [::1], at the same port."""
+    """Where it waits for connections, by the same rules as `authorization.listen`."""
 
     database: Annotated[str, rules.DATABASE] = field(
         default="sqlite:///valetkey/resource.db", repr=False

@@ -29,6 +29,7 @@ _KINDS: dict[str, Callable[[], ECKey | RSAKey | OKPKey]] = {
     "EdDSA": lambda: OKPKey.generate_key("Ed25519", {"kid": "k", "use": "sig"}),
 }
 _TYPE = "application/oauth-authz-req+jwt"
+_OUTSIDE = {"redirect_uri": CALLBACK, "scope": "read", "state": "outside"}
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +60,7 @@ def _inside(it: Apps, client_id: str, /, **said: object) -> dict[str, object]:
         "exp": it.servers.clock.now() + 60,
         "client_id": client_id,
         "response_type": "code",
-        "redirect_uri": CALLBACK,
-        "scope": "read",
+        **_OUTSIDE,
         "state": "inside",
         **said,
     }
@@ -91,9 +91,6 @@ def _broken(told: dict[str, str], error: str = "invalid_request_object") -> None
     assert told["at"] == CALLBACK
 
 
-_OUTSIDE = {"redirect_uri": CALLBACK, "scope": "read", "state": "outside"}
-
-
 def test_a_signed_object_is_the_request(it: Apps, name: str) -> None:
     it.app(name)
     for typ in ("", "JWT", "oauth-authz-req+jwt", "application/oauth-authz-req+jwt"):
@@ -113,8 +110,7 @@ def test_the_object_may_leave_out_what_it_is_not_asked_for(it: Apps, name: str) 
 def test_object_by_value_without_exp_or_outside_its_times_is_refused(
     it: Apps, there: Pages, name: str
 ) -> None:
-    now = it.servers.clock.now()
-    at = f"{there.url}/r"
+    now, at = it.servers.clock.now(), f"{there.url}/r"
     it.app(name, request_uris=(at,))
     for wrong in ({"exp": None}, {"exp": now - 60}, {"nbf": now + 60}, {"nbf": -1}):
         _broken(it.ask(name, request=_saying(it, name, wrong), **_OUTSIDE))

@@ -36,9 +36,8 @@ def _unmoved(world: World) -> None:
     """What the server says about itself is what its operator said."""
     said = _get(world.auth).json
     assert said["issuer"] == world.auth
-    for name, value in said.items():
-        if name.endswith(("_endpoint", "_uri")):
-            assert value.startswith(f"{world.auth}/")
+    urls = [value for name, value in said.items() if name.endswith(("_endpoint", "_uri"))]
+    assert all(url.startswith(f"{world.auth}/") for url in urls)
 
 
 def test_hx_00_the_same_request_made_correctly_is_answered(world: World) -> None:
@@ -64,8 +63,7 @@ def test_hx_01_only_its_own_name_is_answered(world: World, host: str) -> None:
             reply = _get(url, target, host=sent)
             assert reply.status in {400, 421}
             # The page for people names the host that was asked for, as text and nowhere else.
-            assert not re.search(rb'="[^"]*evil', reply.body)
-            assert b"evil" not in reply.body or b"<html" in reply.body
+            assert not re.search(rb'="[^"]*evil|^[^<]*evil', reply.body)
     _unmoved(world)
 
 
@@ -87,9 +85,9 @@ def test_hx_01_a_host_is_named_once_and_not_in_the_target(world: World) -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        "X-Forwarded-Host: evil.test", "Forwarded: host=evil.test;proto=https",
+        "X-Forwarded-Host: evil.test", "Forwarded: host=evil.test;proto=https", "X-Host: evil.test",
         "X-Forwarded-Server: evil.test", "X-Original-URL: /oauth/jwks",
-        "X-Rewrite-URL: /oauth/jwks", "X-Host: evil.test", "X-Forwarded-Prefix: /evil",
+        "X-Rewrite-URL: /oauth/jwks", "X-Forwarded-Prefix: /evil",
         "X-Forwarded-Proto: https", "X-Forwarded-Port: 1", "X-Http-Host-Override: evil.test",
     ],
 )  # fmt: skip
@@ -393,12 +391,10 @@ def test_hx_15_cleartext_gets_nothing_and_no_redirect(secured: _Secured) -> None
 
 
 def test_hx_16_cookies_are_for_https_alone(secured: _Secured) -> None:
-    session = requests.get(
-        f"{secured.url}/oauth/sign-in", verify=str(secured.certificate), timeout=CEILING
-    )
+    url = f"{secured.url}/oauth/sign-in"
+    session = requests.get(url, verify=str(secured.certificate), timeout=CEILING)
     Answer(session, 0)
-    cookies = session.raw.headers.getlist("set-cookie")
-    assert cookies
+    assert (cookies := session.raw.headers.getlist("set-cookie"))
     for cookie in cookies:
         assert cookie.startswith("__Host-")
         assert {"Secure", "HttpOnly", "Path=/"} <= set(cookie.split("; "))
