@@ -394,7 +394,7 @@ def test_hx_16_cookies_are_for_https_alone(secured: _Secured) -> None:
     url = f"{secured.url}/oauth/sign-in"
     session = requests.get(url, verify=str(secured.certificate), timeout=CEILING)
     Answer(session, 0)
-    assert (cookies := session.raw.headers.getlist("set-cookie"))
-    for cookie in cookies:
-        assert cookie.startswith("__Host-")
-        assert {"Secure", "HttpOnly", "Path=/"} <= set(cookie.split("; "))
+    cookies = [cookie.split("; ") for cookie in session.raw.headers.getlist("set-cookie")]
+    assert cookies
+    assert all(name.startswith("__Host-") for name, *_ in cookies)
+    assert all({"Secure", "HttpOnly", "Path=/"} <= set(words) for words in cookies)

@@ -151,6 +151,7 @@ def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
     assert "valetkey user enable" in ran.out
     for name in ("lost", *_REPLACED):
         assert (f"valetkey client enable {name}\n" in ran.out) == (name != "renamed")
+    assert ",database.restored," in valetkey("events", "--csv", here=shop.here).out
     with serving(shop.here) as site:
         eventually(
             lambda: requests.get(notes, headers=headers, timeout=CEILING).status_code == 401,

@@ -47,11 +47,7 @@ async def there(it: Service, uid: Uid, *, protected: bool = True) -> str:
     def work(tx: Transaction) -> None:
         now = it.clock.now
         end = Instant(now + days(1))
-        user = tx.users.find(uid)
-        generation = 0 if user is None else user.generation
-        session = Session(
-            session_id, uid, now, ("pwd",), "", now, now, end, None, generation=generation
-        )
+        session = Session(session_id, uid, now, ("pwd",), "", now, now, end, None)
         tx.sessions.start(session, Fingerprint(session_id))
         if protected:
             tx.db.run(

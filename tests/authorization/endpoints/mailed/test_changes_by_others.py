@@ -4,6 +4,7 @@ By the admin API, the console and the command line; the old address can take the
 """
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def text(letter: Letter) -> str:
     return " ".join(write(letter, brand=Brand()).text.split())
 
 
-async def _change(program: Caller, said: dict[str, object]) -> None:
+async def _change(program: Caller, said: Mapping[str, object]) -> None:
     headers = {"if-match": "*"}
     answer = await program.call("PATCH", f"/users/{ADA}", said, headers=headers)
     assert answer.status == 200, answer.body
