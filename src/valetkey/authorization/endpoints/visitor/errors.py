@@ -40,7 +40,7 @@ class ErrorPages:
 
     def _page(self, request: Request, page: Page) -> Response:
         brand = self.brands.current
-        policy = content_security_policy(brand=brand)
+        policy = content_security_policy()
         viewer = viewer_of(request, languages=brand.languages)
         body = render(page, brand=brand, viewer=viewer)
         return html_response(body, 200, policy, spoken(viewer))

@@ -130,11 +130,7 @@ class Site:
         headers: Pairs = (),
     ) -> Response:
         """A page for who asked, `user` if it is theirs; its forms may end at `returns_to`."""
-        policy = content_security_policy(
-            brand=self.brand,
-            returns_to=returns_to,
-            scripts=bool(scripts_of(page)),
-        )
+        policy = content_security_policy(returns_to=returns_to, scripts=bool(scripts_of(page)))
         viewer = viewer_of(request, user, self.portal, languages=self.brand.languages)
         body = render(page, brand=self.brand, viewer=viewer)
         wish = kept_wish(request, self.brand.languages, secure=self.cookies.secure)
@@ -161,9 +157,7 @@ class Site:
             return self.goes_to(redirect_to(returns, pairs))
         nonce = to_base64url(self.random(16))
         page = FormPostPage(returns.redirect_uri, pairs, client.name or client.id, nonce)
-        policy = content_security_policy(
-            brand=self.brand, returns_to=returns.redirect_uri, script_nonce=nonce
-        )
+        policy = content_security_policy(returns_to=returns.redirect_uri, script_nonce=nonce)
         return html_response(render(page, brand=self.brand), 200, policy)
 
     def browser(self, request: Request) -> tuple[str, Pairs]:
