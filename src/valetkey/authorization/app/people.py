@@ -4,6 +4,7 @@ from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.visitor.configuration import configuration_of
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
@@ -42,6 +43,7 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
         ),
         accounts=settings.accounts,
         notices=foundation.notices,
+        configuration=configuration_of(settings),
         is_federated=bool(settings.federation.providers),
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
         factor_settings=settings.factors,

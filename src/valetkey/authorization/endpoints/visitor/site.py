@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.visitor.configuration import UNNAMED, Configuration
 from valetkey.authorization.endpoints.visitor.language import kept_wish
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.model.account.user import User
@@ -95,6 +96,7 @@ class Site:
     portal: PortalSettings = PortalSettings()
     accounts: AccountSettings = AccountSettings()
     notices: Notices | None = None
+    configuration: Configuration = UNNAMED
     is_federated: bool = False
     """Whether there are other servers at which people may sign in."""
 
@@ -131,7 +133,13 @@ class Site:
     ) -> Response:
         """A page for who asked, `user` if it is theirs; its forms may end at `returns_to`."""
         policy = content_security_policy(returns_to=returns_to, scripts=bool(scripts_of(page)))
-        viewer = viewer_of(request, user, self.portal, languages=self.brand.languages)
+        viewer = viewer_of(
+            request,
+            user,
+            self.portal,
+            languages=self.brand.languages,
+            configuration=self.configuration,
+        )
         body = render(page, brand=self.brand, viewer=viewer)
         wish = kept_wish(request, self.brand.languages, secure=self.cookies.secure)
         return html_response(body, status, policy, (*spoken(viewer), *wish, *headers))
