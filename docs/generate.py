@@ -118,8 +118,7 @@ def errors() -> Iterator[str]:
 
 
 def _remedy(remedy: Remedy) -> str:
-    command = f" `valetkey {remedy.command}`" if remedy.command else ""
-    return f"- {remedy.mender.capitalize()}: {remedy.advice}{command}"
+    return f"- {remedy.mender.capitalize()}: {remedy.advice}"
 
 
 def commands() -> Iterator[str]:

@@ -10,13 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from valetkey.database.engine import (
-    Connection,
-    DatabaseUnavailable,
-    Engine,
-    Overloaded,
-    TablesMissing,
-)
+from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Overloaded
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
@@ -147,10 +141,8 @@ async def is_missing(engine: Engine) -> bool:
 
     try:
         await engine.scan(look)
-    except TablesMissing:
-        return True
     except (DatabaseUnavailable, Overloaded, Mistake):
         raise
-    except Exception:  # noqa: BLE001 - SQLite says "no such table" in words of its own
+    except Exception:  # noqa: BLE001 - each engine says "no such table" in its own words
         return True
     return False

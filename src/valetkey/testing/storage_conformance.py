@@ -136,7 +136,7 @@ class StorageConformance:
         """Ended ones are not."""
         memory.write(lambda tx: tx.grants.issue(grant("gr_2")))
         memory.write(lambda tx: tx.grants.revoke("gr_1", NOW, "tested"))
-        of_user = memory.read(lambda tx: tx.grants.live_of_user(_ADA, NOW))
+        of_user = memory.read(lambda tx: tx.grants.live_of_user(_ADA, NOW, 9))
         assert list(of_user) == [grant("gr_2")]
         assert memory.read(lambda tx: tx.grants.reach("printer", NOW)) == Reach(1, 1)
         assert memory.write(lambda tx: tx.grants.sweep(Instant(NOW + 600), 10)) == 2

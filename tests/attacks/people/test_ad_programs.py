@@ -8,7 +8,7 @@ import pytest
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller, give_role, person
 from tests.authorization.endpoints.world import ADA, Service, service
-from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.deeds.admin.permissions import CommandLine, Permission
 from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
 from valetkey.authorization.model.account.role import Role
 from valetkey.kernel.moment import days
@@ -81,6 +81,24 @@ def test_ad_09_who_loses_a_role_meanwhile_does_nothing_more(
         live = await it.read(lambda tx: tx.invitations.live(it.clock.now))
         assert len(live) == made
         assert (await one.call("POST", "/invitations", {})).status == 403
+
+    _run(tmp_path, database_url, story)
+
+
+def test_an_account_has_at_most_100_live_invitations_and_all_end_with_its_role(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        await person(it, "bob", Role.OWNER, 1002)
+        one = await caller(it, Role.ADMINISTRATOR)
+        answers = [await one.call("POST", "/invitations", {}) for _ in range(98)]
+        answers += await asyncio.gather(*(one.call("POST", "/invitations", {}) for _ in range(8)))
+        assert sorted(each.status for each in answers) == [*[201] * 100, *[400] * 6]
+        roles, cli, now = it.foundation.roles, CommandLine(), it.clock.now
+        await it.foundation.store.write(
+            lambda tx: roles.change(tx, cli, ADA, Role.AUDITOR, now), done_by=cli.done_by
+        )
+        assert not await it.read(lambda tx: tx.invitations.live(it.clock.now))
 
     _run(tmp_path, database_url, story)
 

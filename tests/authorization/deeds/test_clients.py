@@ -198,7 +198,7 @@ def test_what_began_while_a_client_was_switched_off_does_not_wake_with_it(tmp_pa
     async def story(it: Service) -> None:
         client = await it.client("web")
         await it.tokens("web")
-        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
         registrar = it.foundation.registrar("test")
         assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
         off = await it.read(lambda tx: tx.clients.find("web"))

@@ -1,9 +1,10 @@
 """Ending much: it has ended when the first transaction commits, however many rows follow."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.world import ADA, Service, run
-from valetkey.authorization.deeds.account.connected_apps import end_app
+from valetkey.authorization.deeds.account.connected_apps import connected_apps, end_app, end_apps
 from valetkey.authorization.deeds.endings import delete_clients, work_off
 from valetkey.authorization.deeds.users import sign_out_everywhere
 from valetkey.authorization.sign_in.session import end_session
@@ -89,7 +90,7 @@ def test_twenty_thousand_grants_of_a_client_end_at_once_in_batches(
     async def story(it: Service) -> None:
         client = await it.client("web")
         token = (await it.tokens("web")).text("access_token")
-        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
         code = await it.code("web")
         await _fill(it, grant.id)
         assert await _live(it) == _MANY + 1
@@ -121,7 +122,7 @@ def test_everything_of_a_user_ends_at_once_in_batches_and_the_feed_says_so(
     async def story(it: Service) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("access_token")
-        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
         code = await it.code("web")
         await _fill(it, grant.id)
         accounts = it.foundation.accounts()
@@ -134,7 +135,7 @@ def test_everything_of_a_user_ends_at_once_in_batches_and_the_feed_says_so(
         off = await it.read(lambda tx: tx.users.find(ADA))
         assert off is not None
         assert await it.write(lambda tx: accounts.enable(tx, off, it.clock.now))
-        assert not await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        assert not await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
         assert (await it.introspect(token)) == {"active": False}
         assert (await it.exchange("web", code)).status == 400
         wrote = await _finish(it)
@@ -152,7 +153,7 @@ def test_twenty_thousand_grants_of_one_app_end_at_once_in_batches(
         await it.client("other")
         token = (await it.tokens("web")).text("access_token")
         other = (await it.tokens("other")).text("access_token")
-        grants = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        grants = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
         (grant,) = (each for each in grants if each.client_id == "web")
         code = await it.code("web")
         await _fill(it, grant.id)
@@ -191,7 +192,7 @@ def test_five_thousand_sessions_end_at_once_in_batches_and_bound_grants_with_the
         await it.client("lasting")
         token = (await it.tokens("web")).text("access_token")
         lasting = (await it.tokens("lasting")).text("access_token")
-        grants = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        grants = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
         (grant,) = (each for each in grants if each.client_id == "web")
         await _fill(it, grant.id, _SOME)
         await _fill(it, grant.session_id, _SESSIONS, "sessions")
@@ -223,7 +224,7 @@ def test_grants_of_one_session_end_with_it_in_batches(tmp_path: Path, database_u
     async def story(it: Service) -> None:
         await it.client("web", ends_with_session=True)
         token = (await it.tokens("web")).text("access_token")
-        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
         await _fill(it, grant.id, _SOME)
         session = await it.read(lambda tx: tx.sessions.find_by_id(grant.session_id))
         assert session is not None
@@ -242,7 +243,7 @@ def test_rows_of_a_removed_user_and_of_a_removed_client_go_in_batches(
     async def story(it: Service) -> None:
         client = await it.client("web")
         await it.tokens("web")
-        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
         (session,) = await it.read(lambda tx: tx.sessions.live_of(ADA, it.clock.now))
         await _fill(it, grant.id)
         await _fill(it, session.id, _SOME, "sessions")
@@ -268,5 +269,39 @@ def test_rows_of_a_removed_user_and_of_a_removed_client_go_in_batches(
         assert max(await _batches(it, "SELECT COUNT(*) FROM sessions")) <= BATCH
         assert await _count(it, "SELECT COUNT(*) FROM sessions") == 0
         assert await _count(it, "SELECT COUNT(*) FROM endings") == 0
+
+    run(tmp_path, story, database_url)
+
+
+def test_thousands_of_consents_end_at_once_in_batches(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        token = (await it.tokens("web")).text("access_token")
+        code = await it.code("web")
+        client = await it.read(lambda tx: tx.clients.find("web"))
+        assert client is not None
+        many = [replace(client, id=f"web{number}") for number in range(_SOME)]
+        await it.write(lambda tx: [tx.clients.register(each) for each in many])
+        consent = await it.read(lambda tx: tx.consents.find(ADA, "web"))
+        assert consent is not None
+        each = [replace(consent, client_id=one.id, id=f"co_{one.id}") for one in many]
+        await it.write(lambda tx: [tx.consents.put(one) for one in each])
+        rows = "SELECT COUNT(*) FROM consents"
+        assert await _count(it, rows) == _SOME + 1
+        assert await it.write(lambda tx: end_apps(tx, ADA, it.clock.now))
+        assert await _count(it, rows) % BATCH == (_SOME + 1) % BATCH
+        assert not await it.read(lambda tx: tx.consents.of_user(ADA, _SOME))
+        assert not await it.read(lambda tx: connected_apps(tx, ADA, it.clock.now))
+        assert (await it.introspect(token)) == {"active": False}
+        assert (await it.exchange("web", code)).status == 400
+        # A consent that is given anew before the rows are gone is another, and stays.
+        last = many[-1].id
+        anew = replace(each[-1], id="co_anew")
+        assert await it.write(lambda tx: tx.consents.put(anew)) == "co_anew"
+        assert max(await _batches(it, rows)) <= BATCH
+        left = await it.read(lambda tx: tx.consents.of_user(ADA, _SOME))
+        assert [(one.client_id, one.id) for one in left] == [(last, "co_anew")]
+        told = "SELECT COUNT(*) FROM events WHERE name = 'consent.withdrawn'"
+        assert await _count(it, told) == _SOME
 
     run(tmp_path, story, database_url)

@@ -214,7 +214,7 @@ def test_what_began_while_an_account_was_switched_off_does_not_wake_with_it(
     async def story(it: Service) -> None:
         await it.client("web")
         await it.tokens("web")
-        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
         accounts = it.foundation.accounts()
         user = await it.read(lambda tx: tx.users.find(ADA))
         assert user is not None
@@ -224,6 +224,6 @@ def test_what_began_while_an_account_was_switched_off_does_not_wake_with_it(
         # As a transaction that overlapped with this one would have left it.
         assert await it.write(lambda tx: tx.grants.issue(replace(grant, id="gr_late")))
         assert await it.write(lambda tx: accounts.enable(tx, off, it.clock.now))
-        assert not await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now))
+        assert not await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
 
     run(tmp_path, story)

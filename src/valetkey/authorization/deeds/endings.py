@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.grants import ConsentWithdrawn
 from valetkey.authorization.sign_in.session import announce_user, revoke_ended, write_ended_sessions
 from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
@@ -56,6 +57,15 @@ def end_all_of_app(tx: Transaction, uid: Uid, client_id: str, now: Instant, beca
     return True
 
 
+def end_all_apps_of_user(tx: Transaction, uid: Uid, now: Instant, because: str) -> None:
+    """End every consent, code, grant and token of the user, and no session."""
+    end_grants_of_user(tx, uid, now, because)
+    tx.consents.begin_generation(uid)
+    ending = Ending(EndedKind.CONSENTS, str(uid), because, tx.done_by or SYSTEM)
+    if _write(tx, ending, now) >= BATCH:
+        tx.endings.add(ending, now)
+
+
 def empty_account(tx: Transaction, uid: Uid, now: Instant, because: str) -> None:
     """Take out of the database all that it says of a removed user but the uid."""
     tx.account_removals.empty(uid, now)
@@ -91,6 +101,11 @@ def _write(tx: Transaction, ending: Ending, now: Instant) -> int:
         return revoke_ended(tx, grants, now, ending.because)
     if ending.kind is EndedKind.USER_REMOVED:
         return tx.account_removals.delete_rows(uid, BATCH)
+    if ending.kind is EndedKind.CONSENTS:
+        clients = tx.consents.end_outdated(uid, BATCH)
+        for each in clients:
+            tx.events.add(ConsentWithdrawn(uid, each), now)
+        return len(clients)
     wrote = write_ended_sessions(tx, uid, now, ending.because)
     if ending.kind is EndedKind.USER:
         grants = tx.endings.grants_of_user(uid, BATCH)

@@ -1,6 +1,7 @@
 """What a page is: a frozen context and a template of the same name, rendered to bytes."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache, partial
 from typing import Any, ClassVar, Protocol
@@ -26,7 +27,7 @@ from valetkey.authorization.pages.looks.viewer import ANYBODY, Viewer
 from valetkey.authorization.pages.looks.written import day, number
 
 # No character that could end an attribute, a header's value or a directive in it.
-_HTTPS = re.compile(r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!#-&(-;=?-~]*)?")
+_HTTPS = re.compile(r"(https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?)(?:[/?#][!#-&(-;=?-~]*)?")
 # Browsers read a backslash as a slash, and two slashes as another server.
 _OWN_PATH = re.compile(r"/(?:[!-.0-\[\]-~][!-~]*)?")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?=[/?#]|$)")
@@ -94,6 +95,7 @@ def scripts_of(page: Page) -> tuple[str, ...]:
 
 def content_security_policy(
     *,
+    brand: Brand,
     returns_to: str = "",
     script_nonce: str = "",
     scripts: bool = False,
@@ -102,13 +104,14 @@ def content_security_policy(
 
     With `scripts` the page loads scripts of ours.
 
-    Images are ours alone; the logos of apps are copies. `returns_to` is the redirect URI that a
-    form of the page may end at, because browsers hold `form-action` against the redirect after a
-    form.
+    Images are ours: the logos of apps are copies, and only the operator's own logo may be
+    elsewhere. `returns_to` is the redirect URI that a form of the page may end at, because browsers
+    hold `form-action` against the redirect after a form.
     With a `script_nonce` the page has one script of that nonce, and its form goes there alone.
     """
+    images = [origin for origin in (_https_origin(brand.logo_url),) if origin]
     targets = [target for target in (_form_target(returns_to),) if target]
-    forms = " ".join(("form-action", "'self'", *targets))
+    forms = _directive("form-action", targets)
     if script_nonce:
         script = f"script-src 'nonce-{script_nonce}'; "
         forms = script + " ".join(("form-action", *(targets or ("'none'",))))
@@ -117,7 +120,7 @@ def content_security_policy(
             "default-src 'none'",
             "style-src 'self'",
             *(("script-src 'self'",) if scripts else ()),
-            "img-src 'self'",
+            _directive("img-src", images),
             forms,
             "frame-ancestors 'none'",
             "base-uri 'none'",
@@ -127,7 +130,7 @@ def content_security_policy(
 
 def https_only(url: str) -> str:
     """The address if it is one to link to, else ""."""
-    return url if _HTTPS.fullmatch(url) else ""
+    return url if _https_origin(url) else ""
 
 
 def https_or_own(url: str) -> str:
@@ -143,6 +146,16 @@ def own_path(url: str) -> str:
 def initial(name: str) -> str:
     """What stands for an app without a logo: the first letter or digit of its name."""
     return next((letter.upper()[0] for letter in name if letter.isalnum()), "·")
+
+
+def _directive(name: str, sources: Sequence[str]) -> str:
+    return " ".join((name, "'self'", *dict.fromkeys(sources)))
+
+
+def _https_origin(url: str) -> str:
+    """`https://host[:port]`, or "" for what is no plain https address."""
+    match = _HTTPS.fullmatch(url)
+    return match[1] if match else ""
 
 
 def _form_target(url: str) -> str:

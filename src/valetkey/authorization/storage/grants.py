@@ -1,13 +1,11 @@
 """What users let clients do: grants (a family of refresh tokens is one row), and consents."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
@@ -16,8 +14,6 @@ from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
-
-_NOTHING: frozenset[str] = frozenset()
 
 
 class Rotation(Struct, frozen=True):
@@ -138,8 +134,8 @@ class Grants(Struct, frozen=True):
         )
         return None if row is None else (_standing_grant(row), user_of(row[28:]))
 
-    def live_of_user(self, uid: Uid, now: Instant) -> Sequence[Grant]:
-        """The user's grants that have not ended, oldest first."""
+    def live_of_user(self, uid: Uid, now: Instant, limit: int) -> Sequence[Grant]:
+        """At most `limit` of the user's grants that have not ended: the newest, oldest first."""
         rows = self.db.rows(
             "SELECT id, client_id, uid, session_id, scope, audience, grant_type, auth_time,"
             " created_at, last_used_at, expires_at, refresh_print, refresh_expires_at, generation,"
@@ -150,11 +146,12 @@ class Grants(Struct, frozen=True):
             " (SELECT generation FROM clients WHERE clients.id = grants.client_id)"
             " AND NOT EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = grants.uid"
             " AND a.client_id = grants.client_id AND a.generation <> app_generation)"
-            " ORDER BY created_at, id",
+            " ORDER BY created_at DESC, id DESC LIMIT :limit",
             uid=uid,
             now=now,
+            limit=limit,
         )
-        return [_grant(row) for row in rows]
+        return [grant_of(row) for row in reversed(rows)]
 
     def reach(self, client_id: str, now: Instant) -> Reach:
         """How many people the client may do something for, and by how many grants."""
@@ -250,80 +247,8 @@ class Grants(Struct, frozen=True):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Consents:
-    """One row for each pair of user and client."""
-
-    db: Connection
-
-    def find(self, uid: Uid, client_id: str) -> Consent | None:
-        """What the user lets the client do, and how the client looked then."""
-        row = self.db.row(
-            "SELECT scope, appearance, given_at, claims, id FROM consents"
-            " WHERE uid = :uid AND client_id = :client_id",
-            uid=uid,
-            client_id=client_id,
-        )
-        if row is None:
-            return None
-        return consent_of(uid, client_id, row)
-
-    def clients_of(self, uid: Uid, limit: int) -> Sequence[str]:
-        """The ids of at most `limit` clients that the user allowed something, newest first."""
-        rows = self.db.rows(
-            "SELECT client_id FROM consents WHERE uid = :uid"
-            " ORDER BY given_at DESC, client_id LIMIT :limit",
-            uid=uid,
-            limit=limit,
-        )
-        return [row[0] for row in rows]
-
-    def of_user(self, uid: Uid) -> Sequence[Consent]:
-        """Everything that the user need not be asked again."""
-        rows = self.db.rows(
-            "SELECT client_id, scope, appearance, given_at, claims, id FROM consents"
-            " WHERE uid = :uid ORDER BY client_id",
-            uid=uid,
-        )
-        return [consent_of(uid, row[0], row[1:]) for row in rows]
-
-    def put(self, consent: Consent) -> str:
-        """Remember it in place of the one before, under the id of that one; the id it has."""
-        row = self.db.row(
-            "INSERT INTO consents (uid, client_id, scope, appearance, given_at, claims, id)"
-            " VALUES (:uid, :client_id, :scope, :appearance, :given_at, :claims, :id)"
-            " ON CONFLICT (uid, client_id) DO UPDATE"
-            " SET scope = :scope, appearance = :appearance, given_at = :given_at,"
-            " claims = :claims RETURNING id",
-            uid=consent.uid,
-            client_id=consent.client_id,
-            scope=str(consent.scope),
-            appearance=consent.appearance,
-            given_at=consent.given_at,
-            claims=json.dumps(sorted(consent.claims)),
-            id=consent.id,
-        )
-        return consent.id if row is None else str(row[0])
-
-    def forget(self, uid: Uid, client_id: str) -> bool:
-        """Ask again next time. False if there was nothing to forget."""
-        forgotten = self.db.run(
-            "DELETE FROM consents WHERE uid = :uid AND client_id = :client_id",
-            uid=uid,
-            client_id=client_id,
-        )
-        return forgotten == 1
-
-
-def consent_of(uid: Uid, client_id: str, row: Row) -> Consent:
-    """The consent of a row of scope, appearance, time, claims and id."""
-    claims: frozenset[str] = _NOTHING if row[3] == "[]" else frozenset(json.loads(row[3]))
-    return Consent(
-        uid, client_id, Scope(tuple(row[0].split())), row[1], Instant(row[2]), claims, row[4]
-    )
-
-
-def _grant(row: Row) -> Grant:
+def grant_of(row: Row) -> Grant:
+    """Return the grant of a row of its columns."""
     return Grant(
         id=row[0],
         client_id=row[1],
@@ -348,7 +273,7 @@ def _grant(row: Row) -> Grant:
 
 
 def _standing_grant(row: Row) -> StandingGrant:
-    grant = _grant(row)
+    grant = grant_of(row)
     bound = bool(grant.session_id)
     previous = None
     if row[19] is not None and row[20] is not None:

@@ -13,11 +13,13 @@ from valetkey.authorization.storage.administration.client_search import ClientSe
 from valetkey.authorization.storage.administration.event_search import EventSearch
 from valetkey.authorization.storage.administration.people import People
 from valetkey.authorization.storage.administration.restoration import Restoration
-from valetkey.authorization.storage.grants import Consents, Grants
+from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox.deliveries import Deliveries
 from valetkey.authorization.storage.outbox.mails import Mails
 from valetkey.authorization.storage.records import Decisions, Events
 from valetkey.authorization.storage.register.clients import Clients
+from valetkey.authorization.storage.register.connected import Connected
+from valetkey.authorization.storage.register.consents import Consents
 from valetkey.authorization.storage.register.invitations import Invitations
 from valetkey.authorization.storage.register.logos import Logos
 from valetkey.authorization.storage.register.members import Members
@@ -184,6 +186,11 @@ class Transaction(Struct, frozen=True):
     def consents(self) -> Consents:
         """What need not be asked again."""
         return Consents(self.db)
+
+    @property
+    def connected(self) -> Connected:
+        """What each app may do for a user."""
+        return Connected(self.db)
 
     @property
     def grants(self) -> Grants:

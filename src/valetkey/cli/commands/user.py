@@ -228,7 +228,7 @@ def disable(user: str, yes: bool, config: Path | None) -> None:
         found = await found_user(opened, user)
 
         def work(tx: Transaction) -> tuple[User, int]:
-            return found, len(tx.grants.live_of_user(found.uid, opened.now))
+            return found, tx.connected.count_grants(found.uid, opened.now)
 
         return await opened.store.scan(work)
 

@@ -66,7 +66,7 @@ async def grant_of(
 async def live(it: World, user: User) -> list[str]:
     """The ids of their grants that have not ended."""
     now = it.clock.now
-    grants = await it.store.read(lambda tx: tx.grants.live_of_user(user.uid, now))
+    grants = await it.store.read(lambda tx: tx.grants.live_of_user(user.uid, now, 9))
     return [grant.id for grant in grants]
 
 

@@ -239,7 +239,7 @@ def test_nothing_is_told_once_anything_behind_the_token_ended(
                 assert user is not None
                 if end == "user":
                     assert accounts.disable(tx, user, now)
-                for grant in tx.grants.live_of_user(ADA, now):
+                for grant in tx.grants.live_of_user(ADA, now, 9):
                     if end == "session":
                         assert tx.sessions.end(grant.sid, now)
                     else:

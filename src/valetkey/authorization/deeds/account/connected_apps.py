@@ -3,17 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.endings import end_all_of_app, end_grants_of_user
+from valetkey.authorization.deeds.endings import end_all_apps_of_user, end_all_of_app
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.grants import ConsentWithdrawn
-from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.storage.register.connected import Access
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
-_Used = Mapping[str, Mapping[str, Instant]]  # by grant, by scope
+MOST_APPS = 1_000
+"""Apps that are read at once: so many that were used last, and as many that were allowed last."""
+
+_MOST_SCOPES = 100
+"""Different scopes of the grants of one app that are read, besides that of the consent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,6 @@ class ConnectedApp:
     permissions: tuple[Permission, ...]
     claims: frozenset[str]
     outlasts: bool
-    grants: tuple[Grant, ...]
-    """Those that live, oldest first."""
 
     @property
     def name(self) -> str:
@@ -53,28 +55,26 @@ class ConnectedApp:
 
 
 def connected_apps(tx: Transaction, uid: Uid, now: Instant) -> Sequence[ConnectedApp]:
-    """The apps that may do something for this person, by name."""
-    grants: dict[str, list[Grant]] = {}
-    for grant in tx.grants.live_of_user(uid, now):
-        # A grant bound to a session may have ended with it, which only its standing says.
-        if not grant.session_id or _lives(tx, grant, now):
-            grants.setdefault(grant.client_id, []).append(grant)
-    consents = {consent.client_id: consent for consent in tx.consents.of_user(uid)}
-    used = _uses(tx, uid)
+    """The apps that may do something for this person, by name; at most `MOST_APPS` or so."""
+    access = tx.connected.of_user(uid, now, MOST_APPS)
+    consents = {consent.client_id: consent for consent in tx.consents.of_user(uid, MOST_APPS)}
     watched = tx.scope_uses.watched(now)
     found: list[ConnectedApp] = []
-    for client_id in {**grants, **consents}:
+    for client_id in {**access, **consents}:
         client = tx.clients.find(client_id)
         if client is not None:
-            own, consent = grants.get(client_id, []), consents.get(client_id)
-            found.append(_connected(client, own, consent, used, watched))
+            own, consent = access.get(client_id), consents.get(client_id)
+            found.append(_connected(tx, uid, client, own, consent, watched, now))
     return sorted(found, key=lambda app: (app.name.casefold(), app.client.id))
 
 
 def find_connected(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> ConnectedApp | None:
     """The same for one app; None where this person allows it nothing."""
-    apps = connected_apps(tx, uid, now)
-    return next((app for app in apps if app.client.id == client_id), None)
+    access, consent = tx.connected.of_app(uid, client_id, now), tx.consents.find(uid, client_id)
+    client = tx.clients.find(client_id)
+    if client is None or (access is None and consent is None):
+        return None
+    return _connected(tx, uid, client, access, consent, tx.scope_uses.watched(now), now)
 
 
 def end_app(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> bool:
@@ -89,55 +89,41 @@ def end_app(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> bool:
     return end_all_of_app(tx, uid, client_id, now, "user_withdrew") or ended
 
 
-def end_apps(tx: Transaction, uid: Uid, now: Instant) -> int:
-    """The same for every app; how many there were."""
+def end_apps(tx: Transaction, uid: Uid, now: Instant) -> bool:
+    """The same for every app."""
     tx.users.hold_alone(uid)
-    apps = connected_apps(tx, uid, now)
-    for app in apps:
-        if tx.consents.forget(uid, app.client.id):
-            tx.events.add(ConsentWithdrawn(uid, app.client.id), now)
-    if apps:
-        end_grants_of_user(tx, uid, now, "user_withdrew")
-    return len(apps)
-
-
-def _lives(tx: Transaction, grant: Grant, now: Instant) -> bool:
-    found = tx.grants.find(grant.id)
-    return found is not None and not found.standing.ended(now)
-
-
-def _uses(tx: Transaction, uid: Uid) -> _Used:
-    found: dict[str, dict[str, Instant]] = {}
-    for use in tx.scope_uses.of_user(uid):
-        found.setdefault(use.grant_id, {})[use.scope] = use.last_used_at
-    return found
+    if not tx.consents.clients_of(uid, 1) and not tx.grants.live_of_user(uid, now, 1):
+        return False
+    end_all_apps_of_user(tx, uid, now, "user_withdrew")
+    return True
 
 
 def _connected(
+    tx: Transaction,
+    uid: Uid,
     client: Client,
-    grants: Sequence[Grant],
+    access: Access | None,
     consent: Consent | None,
-    used: _Used,
     watched: Mapping[str, Instant],
+    now: Instant,
 ) -> ConnectedApp:
     scope = Scope() if consent is None else consent.scope
     since = [] if consent is None else [consent.given_at]
     last: list[Instant] = []
-    uses: dict[str, Instant] = {}
-    for grant in grants:
-        scope |= grant.scope
-        since.append(grant.created_at)
-        last.append(grant.last_used_at)
-        for name, at in used.get(grant.id, {}).items():
-            uses[name] = max(at, uses.get(name, at))
+    uses: Mapping[str, Instant] = {}
+    if access is not None:
+        for names in tx.connected.scopes_of(uid, client.id, now, _MOST_SCOPES):
+            scope |= Scope(tuple(names.split()))
+        uses = tx.connected.uses_of(uid, client.id, now)
+        since.append(access.since)
+        last = [access.last_used_at, *uses.values()]
     return ConnectedApp(
         client=client,
         since=min(since),
-        last_used_at=max([*last, *uses.values()], default=None),
+        last_used_at=max(last, default=None),
         permissions=tuple(
             Permission(name, uses.get(name), watched.get(name)) for name in scope.names
         ),
         claims=frozenset() if consent is None else consent.claims,
-        outlasts=any(not grant.session_id for grant in grants),
-        grants=tuple(grants),
+        outlasts=access is not None and access.outlasts,
     )

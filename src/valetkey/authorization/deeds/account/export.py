@@ -16,6 +16,9 @@ from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
+_MOST = 10_000
+"""Grants and consents of one user that are exported, the newest ones."""
+
 MOST_EVENTS = 10_000
 """The newest; who has more asks whoever runs the server for the rest."""
 
@@ -87,7 +90,7 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
                 "claims": sorted(each.claims),
                 "given_at": _moment(each.given_at),
             }
-            for each in tx.consents.of_user(user.uid)
+            for each in tx.consents.of_user(user.uid, _MOST)
         ],
         "grants": list(_grants(tx, user, now)),
         "own_apps": [
@@ -131,15 +134,14 @@ def _credentials(tx: Transaction, user: User) -> Iterable[Said]:
 
 
 def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
-    used: dict[str, dict[str, str | None]] = {}
-    for use in tx.scope_uses.of_user(user.uid):
-        used.setdefault(use.grant_id, {})[use.scope] = _moment(use.last_used_at)
-    for grant in tx.grants.live_of_user(user.uid, now):
+    for grant in tx.grants.live_of_user(user.uid, now, _MOST):
         yield {
             "client_id": grant.client_id,
             "app": _name(tx, grant.client_id),
             "scope": str(grant.scope),
-            "last_used": used.get(grant.id, {}),
+            "last_used": {
+                use.scope: _moment(use.last_used_at) for use in tx.scope_uses.of_grant(grant.id)
+            },
             "created_at": _moment(grant.created_at),
             "last_active_at": _moment(grant.last_used_at),
             "expires_at": _moment(grant.expires_at),

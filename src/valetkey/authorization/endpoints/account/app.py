@@ -41,7 +41,7 @@ class AppEndpoint:
         app = find_connected(tx, seen.signed_in.user.uid, client_id, now)
         if app is None:
             return None
-        newest = sorted(app.grants, key=lambda grant: grant.created_at, reverse=True)
+        newest = tx.connected.newest_of(seen.signed_in.user.uid, client_id, now, _SHOWN)
         here = seen.signed_in.session.id
         return AppPage(
             app=line_of(self.site, app, now),
@@ -50,7 +50,7 @@ class AppEndpoint:
             self_registered=app.client.self_registered,
             policy_url=app.client.policy_uri,
             terms_url=app.client.tos_uri,
-            connections=tuple(_connection(tx, app, grant, here, now) for grant in newest[:_SHOWN]),
+            connections=tuple(_connection(tx, app, grant, here, now) for grant in newest),
         )
 
 

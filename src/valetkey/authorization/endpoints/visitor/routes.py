@@ -44,8 +44,7 @@ def routes(
     authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
     sign_in = SignInEndpoint(site, password, buttons)
     second = SecondFactorEndpoint(site)
-    home = HomeEndpoint(site)
-    errors = ErrorPages(site.brands, site.issuer, site.configuration)
+    home, errors = HomeEndpoint(site), ErrorPages(site.brands, site.issuer)
 
     def form(path: str, **methods: Endpoint) -> Route:
         return Route(path, methods, refuse, Body.FORM)

@@ -20,7 +20,9 @@ class Connections:
     def count(self, client_id: str) -> int:
         """How many people allow it something."""
         row = self.db.row(
-            "SELECT count(*) FROM consents WHERE client_id = :client_id", client_id=client_id
+            "SELECT count(*) FROM consents c JOIN users u ON u.uid = c.uid"
+            " WHERE c.client_id = :client_id AND c.generation = u.consent_generation",
+            client_id=client_id,
         )
         return 0 if row is None else int(row[0])
 
@@ -29,10 +31,11 @@ class Connections:
     ) -> Sequence[Consent]:
         """At most `limit`, the newest first, beginning before that place."""
         rows = self.db.rows(
-            "SELECT uid, scope, appearance, given_at, claims FROM consents"
-            " WHERE client_id = :client_id"
-            " AND (given_at < :before OR (given_at = :before AND uid < :before_uid))"
-            " ORDER BY given_at DESC, uid DESC LIMIT :limit",
+            "SELECT c.uid, c.scope, c.appearance, c.given_at, c.claims FROM consents c"
+            " JOIN users u ON u.uid = c.uid WHERE c.client_id = :client_id"
+            " AND (c.given_at < :before OR (c.given_at = :before AND c.uid < :before_uid))"
+            " AND c.generation = u.consent_generation"
+            " ORDER BY c.given_at DESC, c.uid DESC LIMIT :limit",
             client_id=client_id,
             before=before,
             before_uid=before_uid,

@@ -77,9 +77,14 @@ class Invitations:
             for row in rows
         ]
 
-    def made_by(self, uid: Uid) -> Sequence[str]:
-        """The ids of all that were issued in the role of one person."""
-        rows = self.db.rows("SELECT id FROM invitations WHERE made_by = :uid", uid=uid)
+    def made_by(self, uid: Uid, now: Instant) -> Sequence[str]:
+        """The ids of all that were issued in the role of one person and can still be spent."""
+        rows = self.db.rows(
+            "SELECT id FROM invitations"
+            " WHERE made_by = :uid AND uses_left > 0 AND expires_at > :now",
+            uid=uid,
+            now=now,
+        )
         return [row[0] for row in rows]
 
     def withdraw(self, id: str) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant, days, hours
 
@@ -48,13 +47,11 @@ class ScopeUses:
         )
         return True
 
-    def of_user(self, uid: Uid) -> Sequence[ScopeUse]:
-        """Every use that is known of this person's grants that were not revoked."""
+    def of_grant(self, grant_id: str) -> Sequence[ScopeUse]:
+        """Every use that is known of this grant, one for each scope."""
         rows = self.db.rows(
-            "SELECT u.grant_id, u.scope, u.last_used_at FROM grants g"
-            " JOIN scope_uses u ON u.grant_id = g.id"
-            " WHERE g.uid = :uid AND g.revoked_at IS NULL",
-            uid=uid,
+            "SELECT grant_id, scope, last_used_at FROM scope_uses WHERE grant_id = :grant_id",
+            grant_id=grant_id,
         )
         return [ScopeUse(row[0], row[1], Instant(row[2])) for row in rows]
 

@@ -5,7 +5,7 @@ from msgspec import Struct
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.storage.grants import consent_of
+from valetkey.authorization.storage.register.consents import consent_of
 from valetkey.authorization.storage.sign_in.sessions import session_of
 from valetkey.authorization.storage.users import user_of
 from valetkey.database.engine import Connection, Row
@@ -44,6 +44,7 @@ class Presences(Struct, frozen=True):
             " c.scope, c.appearance, c.given_at, c.claims, c.id, p.client_id"
             " FROM sessions s JOIN users u ON u.uid = s.uid"
             " LEFT JOIN consents c ON c.uid = s.uid AND c.client_id = :client_id"
+            " AND c.generation = u.consent_generation"
             " LEFT JOIN participants p ON p.session_id = s.id AND p.client_id = :client_id"
             " WHERE s.fingerprint = :fingerprint",
             fingerprint=fingerprint,
@@ -65,6 +66,7 @@ class Presences(Struct, frozen=True):
             " c.scope, c.appearance, c.given_at, c.claims, c.id, p.client_id"
             " FROM sessions s JOIN users u ON u.uid = s.uid"
             " LEFT JOIN consents c ON c.uid = s.uid AND c.client_id = :client_id"
+            " AND c.generation = u.consent_generation"
             " LEFT JOIN participants p ON p.session_id = s.id AND p.client_id = :client_id"
             " WHERE s.id = :id",
             id=session_id,

@@ -21,6 +21,7 @@ class EndedKind(StrEnum):
 
     APP = "app"  # what one user let one client do: uid, a space, the id of the client
     CLIENT = "client"  # everything issued to a client: its id
+    CONSENTS = "consents"  # what a user allowed clients: the uid
     SESSIONS = "sessions"  # sessions of a user, and the grants bound to them: the uid
     USER = "user"  # everything issued to a user: the uid
     USER_REMOVED = "user_removed"  # everything known of a user: the uid

@@ -31,7 +31,7 @@ def delete(user: str, yes: bool, config: Path | None) -> None:
 
         def work(tx: Transaction) -> tuple[User, int, list[str]]:
             apps = [app.id for app in opened.foundation.removal.hindrances(tx, found)]
-            return found, len(tx.grants.live_of_user(found.uid, opened.now)), apps
+            return found, tx.connected.count_grants(found.uid, opened.now), apps
 
         return await opened.store.scan(work)
 

@@ -309,8 +309,8 @@ def test_lg_23_grants_bound_to_the_session_end_with_it_and_no_others(sqlite_url:
         for grant in (bound, free, others):
             await it.store.write(lambda tx, grant=grant: tx.grants.issue(grant))  # type: ignore[misc]
         await alice.submit(await alice.get("/oauth/sign-out"), "sign-out")
-        of_alice = await it.store.read(lambda tx: tx.grants.live_of_user(bound.uid, now))
-        of_bob = await it.store.read(lambda tx: tx.grants.live_of_user(BOB.uid, now))
+        of_alice = await it.store.read(lambda tx: tx.grants.live_of_user(bound.uid, now, 9))
+        of_bob = await it.store.read(lambda tx: tx.grants.live_of_user(BOB.uid, now, 9))
         assert [grant.id for grant in (*of_alice, *of_bob)] == ["gr_free", "gr_bob"]
         assert "grant.revoked" in await it.events()
 

@@ -21,7 +21,7 @@ def end_issued_in_role(tx: Transaction, uid: Uid, now: Instant) -> None:
     """End the API tokens and registration tokens that this account issued in a role."""
     tx = _acting(tx, uid)
     end_all_of(tx, uid, now)
-    for invitation_id in tx.invitations.made_by(uid):
+    for invitation_id in tx.invitations.made_by(uid, now):
         withdraw(tx, invitation_id, now)
 
 

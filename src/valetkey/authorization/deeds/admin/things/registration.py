@@ -18,6 +18,9 @@ from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fre
 
 LONGEST_NOTE = 200
 MOST_USES = 1_000_000
+MOST = 100
+"""Live invitations that one account has issued."""
+
 LONGEST_LIFETIME = days(3_650)
 
 
@@ -73,6 +76,9 @@ def invite(
     if faults := wanted.faults():
         return faults
     until, maker = later(now, wanted.lifetime), getattr(actor, "uid", None)
+    # Counted while the maker is held: all of them end in one transaction with the role.
+    if maker is not None and len(tx.invitations.made_by(maker, now)) >= MOST:
+        return (Fault("note", f"one of at most {MOST} that work: end another first"),)
     made = Invitation(fresh.id, wanted.note, wanted.uses, now, until, maker)
     registrations.invite(tx, key, fresh.token, made, now)
     return made

@@ -1,0 +1,120 @@
+"""Consents: what users allow clients, until they withdraw it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.consent import Consent
+from valetkey.database.engine import Connection, Row
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Consents:
+    """One row for each pair of user and client, of the user's generation of consents.
+
+    Those of an earlier generation have ended; `end_outdated` deletes them in batches.
+    """
+
+    db: Connection
+
+    def find(self, uid: Uid, client_id: str) -> Consent | None:
+        """What the user lets the client do, and how the client looked then."""
+        row = self.db.row(
+            "SELECT scope, appearance, given_at, claims, id FROM consents"
+            " WHERE uid = :uid AND client_id = :client_id"
+            " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)",
+            uid=uid,
+            client_id=client_id,
+        )
+        if row is None:
+            return None
+        return consent_of(uid, client_id, row)
+
+    def clients_of(self, uid: Uid, limit: int) -> Sequence[str]:
+        """The ids of at most `limit` clients that the user allowed something, newest first."""
+        rows = self.db.rows(
+            "SELECT client_id FROM consents WHERE uid = :uid"
+            " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)"
+            " ORDER BY given_at DESC, client_id LIMIT :limit",
+            uid=uid,
+            limit=limit,
+        )
+        return [row[0] for row in rows]
+
+    def of_user(self, uid: Uid, limit: int) -> Sequence[Consent]:
+        """At most `limit` consents of the user, newest first."""
+        rows = self.db.rows(
+            "SELECT client_id, scope, appearance, given_at, claims, id FROM consents"
+            " WHERE uid = :uid"
+            " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)"
+            " ORDER BY given_at DESC, client_id LIMIT :limit",
+            uid=uid,
+            limit=limit,
+        )
+        return [consent_of(uid, row[0], row[1:]) for row in rows]
+
+    def put(self, consent: Consent) -> str:
+        """Remember it in place of the one before, under the id of that one; the id it has."""
+        row = self.db.row(
+            "INSERT INTO consents (uid, client_id, scope, appearance, given_at, claims, id,"
+            " generation)"
+            " VALUES (:uid, :client_id, :scope, :appearance, :given_at, :claims, :id,"
+            " (SELECT consent_generation FROM users WHERE uid = :uid))"
+            " ON CONFLICT (uid, client_id) DO UPDATE"
+            " SET scope = :scope, appearance = :appearance, given_at = :given_at,"
+            " claims = :claims, generation = excluded.generation,"
+            " id = CASE WHEN consents.generation = excluded.generation"
+            " THEN consents.id ELSE excluded.id END RETURNING id",
+            uid=consent.uid,
+            client_id=consent.client_id,
+            scope=str(consent.scope),
+            appearance=consent.appearance,
+            given_at=consent.given_at,
+            claims=json.dumps(sorted(consent.claims)),
+            id=consent.id,
+        )
+        return consent.id if row is None else str(row[0])
+
+    def forget(self, uid: Uid, client_id: str) -> bool:
+        """Ask again next time. False if there was nothing to forget."""
+        forgotten = self.db.run(
+            "DELETE FROM consents WHERE uid = :uid AND client_id = :client_id"
+            " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)",
+            uid=uid,
+            client_id=client_id,
+        )
+        return forgotten == 1
+
+    def begin_generation(self, uid: Uid) -> None:
+        """End every consent of the user."""
+        self.db.send(
+            "UPDATE users SET consent_generation = consent_generation + 1 WHERE uid = :uid",
+            uid=uid,
+        )
+
+    def end_outdated(self, uid: Uid, limit: int) -> Sequence[str]:
+        """Delete at most `limit` consents of an earlier generation; the clients they named."""
+        # The generation is compared again in the row itself: the user may just have consented anew.
+        rows = self.db.rows(
+            "DELETE FROM consents WHERE uid = :uid"
+            " AND generation < (SELECT consent_generation FROM users WHERE uid = :uid)"
+            " AND client_id IN (SELECT client_id FROM consents WHERE uid = :uid AND generation <"
+            " (SELECT consent_generation FROM users WHERE uid = :uid) LIMIT :limit)"
+            " RETURNING client_id",
+            uid=uid,
+            limit=limit,
+        )
+        return sorted(row[0] for row in rows)
+
+
+def consent_of(uid: Uid, client_id: str, row: Row) -> Consent:
+    """The consent of a row of scope, appearance, time, claims and id."""
+    claims: frozenset[str] = _NOTHING if row[3] == "[]" else frozenset(json.loads(row[3]))
+    return Consent(
+        uid, client_id, Scope(tuple(row[0].split())), row[1], Instant(row[2]), claims, row[4]
+    )
