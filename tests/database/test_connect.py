@@ -46,7 +46,9 @@ def test_a_url_that_names_no_database_is_a_mistake_that_does_not_repeat_it(
 
 
 def test_a_file_that_is_no_database_is_unavailable(tmp_path: Path) -> None:
-    (tmp_path / "a.db").write_text("this is not a database, and it is long enough to tell " * 9)
+    file = tmp_path / "a.db"
+    file.write_text("this is not a database, and it is long enough to tell " * 9)
+    file.chmod(0o600)
     with pytest.raises(DatabaseUnavailable, match=r"a\.db"):
         connect("sqlite:///a.db", directory=tmp_path)
 

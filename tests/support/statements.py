@@ -49,14 +49,22 @@ def _is_verb(function: ast.expr) -> bool:
 def _constants(tree: ast.AST) -> Mapping[str, list[ast.expr]]:
     """What each name of the file is assigned, wherever."""
     named: dict[str, list[ast.expr]] = {}
+    loops: list[tuple[str, ast.expr]] = []
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 named.setdefault(name, []).append(value)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 named.setdefault(name, []).append(value)
+            case ast.comprehension(target=ast.Name(id=name), iter=values):
+                loops.append((name, values))
             case _:
                 pass
+    for name, values in loops:
+        several = named.get(values.id, []) if isinstance(values, ast.Name) else [values]
+        for each in [*several]:
+            if isinstance(each, ast.Tuple):
+                named.setdefault(name, []).extend(each.elts)
     return named
 
 
