@@ -100,7 +100,7 @@ def _write(tx: Transaction, ending: Ending, now: Instant) -> int:
         grants = tx.endings.grants_of_app(uid, client_id, BATCH)
         return revoke_ended(tx, grants, now, ending.because)
     if ending.kind is EndedKind.USER_REMOVED:
-        return tx.account_removals.delete_rows(uid, BATCH)
+        return tx.account_removals.delete_rows(uid, now, BATCH)
     if ending.kind is EndedKind.CONSENTS:
         clients = tx.consents.end_outdated(uid, BATCH)
         for each in clients:

@@ -95,7 +95,7 @@ class AccountRemovals:
             now=now,
         )
 
-    def delete_rows(self, uid: Uid, limit: int) -> int:
+    def delete_rows(self, uid: Uid, now: Instant, limit: int) -> int:
         """Delete at most `limit` rows of the removed user in each table; the most of one table.
 
         Sessions go when the apps that were told of them have been told of their end.
@@ -139,10 +139,15 @@ class AccountRemovals:
                 " FROM administrations a JOIN sessions s ON s.id = a.session_id"
                 " WHERE s.uid = :uid LIMIT :limit)"
             ),
-            (
-                "DELETE FROM sessions WHERE id IN (SELECT s.id FROM sessions s"
-                " WHERE s.uid = :uid AND s.ended_at IS NOT NULL AND NOT EXISTS"
-                " (SELECT 1 FROM administrations a WHERE a.session_id = s.id) LIMIT :limit)"
-            ),
         )
-        return max(self.db.run(sql, uid=uid, limit=limit) for sql in each)
+        most = max(self.db.run(sql, uid=uid, limit=limit) for sql in each)
+        sessions = self.db.run(
+            "DELETE FROM sessions WHERE id IN (SELECT s.id FROM sessions s"
+            " WHERE s.uid = :uid AND (s.ended_at IS NOT NULL OR s.expires_at <= :now)"
+            " AND NOT EXISTS (SELECT 1 FROM administrations a WHERE a.session_id = s.id)"
+            " LIMIT :limit)",
+            uid=uid,
+            now=now,
+            limit=limit,
+        )
+        return max(most, sessions)
