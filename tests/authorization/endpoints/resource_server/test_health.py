@@ -57,10 +57,11 @@ def test_whoever_asks_often_makes_it_write_once_a_second(tmp_path: Path) -> None
         def count(tx: Transaction) -> None:
             tx.db.run("CREATE TABLE counted (number BIGINT)")
             tx.db.run("INSERT INTO counted VALUES (0)")
-            tx.db.run(
-                "CREATE TRIGGER count_them AFTER UPDATE ON revision"
-                " BEGIN UPDATE counted SET number = number + 1; END"
-            )
+            for change in ("INSERT", "UPDATE"):
+                tx.db.run(
+                    f"CREATE TRIGGER count_{change} AFTER {change} ON probe"
+                    " BEGIN UPDATE counted SET number = number + 1; END"
+                )
 
         await it.write(count)
         await story(it)
