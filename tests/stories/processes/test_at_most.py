@@ -24,6 +24,7 @@ from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.actor import SYSTEM as SYSTEM_ACTOR
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.sign_in.factors.passkey import MOST, NewPasskey
@@ -169,7 +170,7 @@ async def _in_two_pools(settings: Settings, client_id: str) -> None:
 async def _all(pools: Sequence[Foundation], works: Sequence[Callable[[Transaction], T]]) -> list[T]:
     stores = [each.store for each in pools]
     return await asyncio.gather(
-        *(stores[number % 2].write(work) for number, work in enumerate(works))
+        *(stores[number % 2].write(work, done_by=SYSTEM_ACTOR) for number, work in enumerate(works))
     )
 
 
@@ -238,7 +239,7 @@ async def _members(pools: Sequence[Foundation], client_id: str) -> None:
     def accepting(user: User) -> Callable[[Transaction], bool]:
         return lambda tx: teams.accept(tx, f"ti_{user.uid}", user, "", now) is not None
 
-    guests = await pools[0].store.write(settle)
+    guests = await pools[0].store.write(settle, done_by=SYSTEM_ACTOR)
     came = await _all(pools, [accepting(each) for each in guests])
     team = await pools[0].store.read(lambda tx: tx.members.team(client_id))
     assert len(team) == MOST_MEMBERS
