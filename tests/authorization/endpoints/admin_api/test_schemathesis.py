@@ -16,6 +16,7 @@ from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.actor import CLI
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
@@ -50,7 +51,7 @@ def _token(servers: Servers) -> str:
             assert isinstance(made, ApiToken), made
 
         try:
-            await foundation.store.write(work)
+            await foundation.store.write(work, done_by=CLI)
         finally:
             await foundation.store.engine.close()
 
