@@ -118,7 +118,8 @@ def errors() -> Iterator[str]:
 
 
 def _remedy(remedy: Remedy) -> str:
-    return f"- {remedy.mender.capitalize()}: {remedy.advice}"
+    command = f" `valetkey {remedy.command}`" if remedy.command else ""
+    return f"- {remedy.mender.capitalize()}: {remedy.advice}{command}"
 
 
 def commands() -> Iterator[str]:

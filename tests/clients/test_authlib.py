@@ -270,10 +270,10 @@ def test_a_key_instead_of_a_secret(world: World) -> None:
         reads(session, world)
         session.register_client_auth_method(brief(world.token))
         held(session.refresh_token())
-        session.register_client_auth_method(brief(world.introspect))
+        session.register_client_auth_method(brief(world.token))
         said = session.introspect_token(world.introspect, token=session.token["access_token"])
         assert said.json()["active"] is True
-        session.register_client_auth_method(brief(world.revoke))
+        session.register_client_auth_method(brief(world.token))
         assert session.revoke_token(world.revoke).status_code == 200
         assert session.get(f"{world.api}/notes", withhold_token=True).status_code == 401
 

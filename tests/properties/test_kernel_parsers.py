@@ -248,7 +248,7 @@ def test_scopes_are_sets(left: list[str], right: list[str]) -> None:
 
 @given(value=st.text(max_size=100))
 def test_an_answer_on_a_url_adds_no_second_parameter(value: str) -> None:
-    url = append_query("https://app.example/cb?x=1", [("state", value)])
+    url = append_query("https://app.example/cb?x=1", [("told", value)])
     assert url.count("&") == 1
     assert url.isascii()
     assert "#" not in url

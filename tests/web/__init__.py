@@ -33,6 +33,10 @@ SECURITY = frozenset(
 """What every answer must carry, HSTS apart."""
 
 QUICK = Limits(handshake=0.5, header=0.3, body=0.4, idle=0.6, write=0.5, linger=0.2)
+"""For tests of a deadline over real sockets."""
+
+PATIENT = Limits(handshake=CEILING, header=CEILING, body=CEILING, idle=CEILING, write=CEILING)
+"""For tests of anything else: on a busy machine no client misses a deadline."""
 
 
 def refuse(request: Request, refusal: Refusal) -> Response:

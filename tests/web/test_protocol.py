@@ -1,4 +1,4 @@
-"""Real sockets: slow clients, smuggled requests, floods, pipelines, and answers to all of them."""
+"""Slow clients, smuggled requests, floods, pipelines: real sockets, deadlines in virtual time."""
 
 import asyncio
 import io
@@ -7,14 +7,15 @@ import re
 import socket
 import struct
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
-from tests.support.wait import CEILING
+from tests.support.wait import CEILING, wait_until
 from tests.web import (
+    PATIENT,
     QUICK,
     RUNTIME,
     SECURITY,
@@ -22,12 +23,13 @@ from tests.web import (
     exchange_bytes,
     read_all,
     refuse,
-    reset_by,
     small_app,
     statuses,
 )
+from tests.web.virtual import connected
 from valetkey.web import log
 from valetkey.web.connection.asked import Asked
+from valetkey.web.connection.gate import Limits
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Body, Route
@@ -46,7 +48,8 @@ def post(body: bytes, *headers: bytes, path: bytes = b"/echo") -> bytes:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with RunningServer(small_app(), limits=QUICK) as running:
+    # Some of these clients wait for the end of a connection that they keep alive.
+    with RunningServer(small_app(), limits=replace(PATIENT, idle=QUICK.idle)) as running:
         yield running
 
 
@@ -264,7 +267,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
         return Response(200)
 
     app = small_app([Route("/slow", {"POST": slow}, refuse, Body.ANY)])
-    with RunningServer(app, limits=QUICK) as running:
+    with RunningServer(app, limits=replace(PATIENT, idle=QUICK.idle)) as running:
         for sent in (b"", b"GET", post(b"", path=b"/slow"), post(b"x", b"Content-Length: 2")):
             socket.create_connection(("127.0.0.1", running.port)).close()
             with socket.create_connection(
@@ -287,7 +290,7 @@ def test_an_application_that_fails_altogether_is_answered_for() -> None:
     app = Broken((), runtime=RUNTIME, refuse=refuse, hosts=())
     told = io.StringIO()
     log.set_up("debug", "json", told)
-    with RunningServer(app, limits=QUICK) as running:
+    with RunningServer(app, limits=replace(PATIENT, idle=QUICK.idle)) as running:
         heard = exchange_bytes(running.port, GET)
     log.set_up("warning", "json")
     assert statuses(heard) == [500]
@@ -319,57 +322,51 @@ SLOW = {
 
 
 @pytest.mark.parametrize(("sent", "expected"), SLOW.values(), ids=SLOW)
-def test_a_slow_client_is_cut_off(port: int, sent: bytes, expected: list[int]) -> None:
-    assert statuses(exchange_bytes(port, sent)) == expected
+def test_a_slow_client_is_cut_off(sent: bytes, expected: list[int]) -> None:
+    limits = Limits()
+    with connected(small_app()) as connection:
+        connection.say(sent)
+        connection.loop.advance(max(limits.header, limits.body, limits.idle) + limits.linger + 1)
+        assert statuses(connection.heard) == expected
+        assert connection.transport.closed
 
 
 @pytest.mark.parametrize(
-    "sent",
+    ("sent", "limit"),
     [
-        b"GET /none HTTP/1.1\r\nX: ",
-        post(b"", b"Content-Length: 900"),
-        b"\r\n",
+        (b"GET /none HTTP/1.1\r\nX: ", Limits().header),
+        (post(b"", b"Content-Length: 900"), Limits().body),
+        (b"\r\n", Limits().header),
     ],
     ids=["header", "body", "line ends"],
 )
-def test_a_client_that_drips_gains_no_time(port: int, sent: bytes) -> None:
+def test_a_client_that_drips_gains_no_time(sent: bytes, limit: float) -> None:
     drop = b"\r\n" if sent == b"\r\n" else b"x"
-    with connect(port) as connection:
-        connection.sendall(sent)
-        connection.settimeout(0.05)
-        heard = b""
-        while True:
-            try:
-                piece = connection.recv(65_536)
-                heard += piece
-                if not piece or statuses(heard):
-                    break
-            except TimeoutError:
-                connection.sendall(drop)
-    assert statuses(heard) == [408]
+    with connected(small_app()) as connection:
+        connection.say(sent)
+        while connection.loop.now < limit - 0.5:
+            connection.loop.advance(0.25)
+            connection.say(drop)
+            assert not connection.heard
+        connection.loop.advance(1.5)
+        assert statuses(connection.heard) == [408]
 
 
-def test_a_client_that_does_not_read_is_cut_off(port: int) -> None:
-    with connect(port) as connection:
-        connection.sendall(b"GET /large HTTP/1.1\r\n" + HEAD + b"\r\n")
-        time.sleep(1.2)
-        got = 0
-        with suppress(ConnectionResetError):
-            while piece := connection.recv(1_000_000):
-                got += len(piece)
-        assert 0 < got < 20_000_000
+@pytest.mark.parametrize("count", [1, 50])
+def test_client_that_does_not_read_is_cut_off_after_one_answer(count: int) -> None:
+    with connected(small_app()) as connection:
+        connection.transport.stops_at = [1]
+        connection.say((b"GET /large HTTP/1.1\r\n" + HEAD + b"\r\n") * count)
+        connection.loop.advance(Limits().write - 1)
+        assert connection.transport.pressed
+        connection.loop.advance(2)
+        assert connection.transport.closed
+        assert len(connection.heard) < 21_000_000
 
 
 def test_a_client_that_reads_gets_everything(port: int) -> None:
     heard = exchange_bytes(port, b"GET /large HTTP/1.1\r\n" + LAST + b"\r\n")
     assert len(heard.partition(b"\r\n\r\n")[2]) == 20_000_000
-
-
-def test_a_pipeline_that_is_not_read_is_not_answered_into_memory(port: int) -> None:
-    with connect(port) as connection:
-        connection.sendall((b"GET /large HTTP/1.1\r\n" + HEAD + b"\r\n") * 50)
-        time.sleep(1.2)
-        assert reset_by(connection, b"x" * 65_536)
 
 
 def test_slow_clients_do_not_hurt_the_others(port: int) -> None:
@@ -389,7 +386,8 @@ def test_no_query_is_ever_told(port: int) -> None:
                 exchange_bytes(port, method + target + b" HTTP/1.1\r\n" + LAST + b"\r\n")
         exchange_bytes(port, b"POST /token?canary" + b"y" * 9_000 + b" HTTP/1.1\r\n" + LAST)
         exchange_bytes(port, b"GET /broken?canary HTTP/1.1\r\n" + LAST + b"\r\n")
-        time.sleep(0.4)
+        # The lines come in order, and this is the last request.
+        wait_until(lambda: '"path":"/broken","status":500' in told.getvalue())
     finally:
         log.set_up("warning", "json")
     events = [json.loads(line)["event"] for line in told.getvalue().splitlines()]

@@ -18,7 +18,9 @@ def require_file(settings: Settings, server: ServerSettings, *, begins: bool) ->
     if last_seen(last_seen_path(settings, server)) is not None:
         raise _missing(settings, server, f"{file} is")
     if not begins:
-        raise Mistake(f"there is no database at {file} yet; `valetkey serve` makes it")
+        raise Mistake(
+            f"there is no database at {file} yet; begin with `valetkey serve` or `valetkey apply`"
+        )
 
 
 async def open_known(
@@ -40,7 +42,9 @@ async def open_known(
     if (known is not None or not begins) and await is_missing(engine):
         if known is not None:
             raise _missing(settings, server, "the tables are")
-        raise Mistake("the database has no tables yet; `valetkey serve` makes them")
+        raise Mistake(
+            "the database has no tables yet; begin with `valetkey serve` or `valetkey apply`"
+        )
     await migrate(engine, schema)
     await recognise(engine, file, runtime.random(16), runtime.now(), lag=lag(settings, server))
 

@@ -169,6 +169,22 @@ def _link(value: str) -> str:
     return value
 
 
+def _own_path(value: str) -> str:
+    # Browsers read a backslash as a slash, and two slashes as another server.
+    is_path = value.startswith("/") and not value.startswith("//")
+    if value and not (is_path and value.isascii() and "\\" not in value and " " not in value):
+        raise Wrong(f"{quoted(value)} is not a path of this server")
+    return value
+
+
+def _own_path_or_link(value: str) -> str:
+    try:
+        return _own_path(value)
+    except Wrong:
+        _link(value)
+        return value
+
+
 def _server_url(value: str) -> str:
     try:
         parts = urlsplit(value)
@@ -300,6 +316,14 @@ FOLDER = text(4_096, 'the path of a directory, or "" for none')
 PATH = text(4_096, 'a path, or "" for none, or for the usual one')
 COLOUR = text(7, 'a colour, such as "#2456d6"', _colour)
 LINK = text(2_000, 'an https address, or "" for none', _link)
+_LOGO = (
+    'a path of this server, such as "/logo.png", or "" for none; an image from elsewhere goes into'
+    " the directory brand.theme as logo.svg or logo.png"
+)
+LOGO = text(2_000, _LOGO, _own_path)
+LOGO_AT_START = text(2_000, _LOGO, _own_path_or_link)
+"""Also accepts an https address, so that a server with an older configuration starts. The address
+is not shown; `config check` reports it."""
 SERVER_URL = text(200, 'a URL such as "https://auth.example.com", without a path', _server_url)
 OPTIONAL_SERVER_URL = text(
     200, 'a URL such as "https://auth.example.com", without a path, or ""', _optional_server_url

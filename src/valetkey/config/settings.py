@@ -329,8 +329,8 @@ class BrandSettings:
     accent: Annotated[str, rules.COLOUR] = "#2456d6"
     """The one colour of buttons and links. What stands on it is made readable, light and dark."""
 
-    logo_url: Annotated[str, rules.LINK] = ""
-    """An image shown above the name, about 96 pixels high."""
+    logo_url: Annotated[str, rules.LOGO_AT_START] = ""
+    """The image above every page, 48 pixels high. Without it the theme's logo is shown."""
 
     terms_url: Annotated[str, rules.LINK] = ""
     """Terms of service, linked from every page."""

@@ -29,6 +29,10 @@ class GivenUp(DatabaseUnavailable):
     """The caller no longer waits, or has waited too long: nothing was written."""
 
 
+class TablesMissing(DatabaseUnavailable):
+    """The database has no table of that name: it was emptied, or is another one."""
+
+
 class Overloaded(Exception):
     """Too much work waits already, so this was refused at once and not begun."""
 

@@ -10,7 +10,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Overloaded
+from valetkey.database.engine import (
+    Connection,
+    DatabaseUnavailable,
+    Engine,
+    Overloaded,
+    TablesMissing,
+)
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
@@ -141,8 +147,10 @@ async def is_missing(engine: Engine) -> bool:
 
     try:
         await engine.scan(look)
+    except TablesMissing:
+        return True
     except (DatabaseUnavailable, Overloaded, Mistake):
         raise
-    except Exception:  # noqa: BLE001 - each engine says "no such table" in its own words
+    except Exception:  # noqa: BLE001 - SQLite says "no such table" in words of its own
         return True
     return False

@@ -19,6 +19,7 @@ from valetkey.database.engine import (
     ReadOnly,
     Row,
     T,
+    TablesMissing,
     UnstorableValue,
     outermost,
 )
@@ -110,6 +111,8 @@ def in_our_words(problem: psycopg.Error, *, reading: bool) -> Exception:
     text = f"PostgreSQL: {problem.diag.message_primary or type(problem).__name__}"
     if isinstance(problem, psycopg.IntegrityError):
         return ConstraintViolated(text)
+    if isinstance(problem, errors.UndefinedTable):
+        return TablesMissing(text)
     if isinstance(problem, errors.ReadOnlySqlTransaction) and reading:
         return ReadOnly("a read may not write")
     # A server that became a standby says the first of these about a write.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from valetkey.database.engine import DatabaseUnavailable, Engine, Overloaded
+from valetkey.database.engine import DatabaseUnavailable, Engine, Overloaded, TablesMissing
 from valetkey.database.identity import Seen, advance, is_older, lagging, remember
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
@@ -54,7 +54,10 @@ class Watch:
             # Nobody has committed anything: nothing can be lost.
             return
         now = self.now()
-        found, grew = await self.engine.write(lambda db: advance(db, now))
+        try:
+            found, grew = await self.engine.write(lambda db: advance(db, now))
+        except TablesMissing:
+            found, grew = None, False
         self._mark = self.engine.mark() if grew else None
         if found is None or (self._last is not None and _went_back(found, self._last, self.lag)):
             self.engine.refuse("the database went back to an earlier state; restart the server")

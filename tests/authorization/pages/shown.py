@@ -57,7 +57,7 @@ def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], N
         if page is None:
             route.fulfill(status=204)
             return
-        policy = content_security_policy(brand=brand, scripts=bool(scripts_of(page)))
+        policy = content_security_policy(scripts=bool(scripts_of(page)))
         route.fulfill(
             body=render(page, brand=brand, viewer=viewer_of(page, language)),
             content_type="text/html; charset=utf-8",

@@ -17,7 +17,7 @@ from valetkey.authorization.pages.page import TREES, Page, environment_of, rende
 
 BRAND = Brand(
     "Acme & Söhne",
-    logo_url="https://acme.example/logo.svg",
+    logo_url="/brand/logo.svg",
     terms_url="/terms",
     privacy_url="https://acme.example/privacy",
 )

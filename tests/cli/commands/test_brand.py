@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import requests
+
 from tests.cli.running import valetkey
-from tests.cli.site import configure
+from tests.cli.site import configure, serving
+from tests.support.wait import CEILING
 
 
 def test_the_brand_is_shown_changed_and_put_back(tmp_path: Path) -> None:
@@ -29,3 +32,28 @@ def test_what_cannot_be_is_refused_by_the_name_of_its_option(tmp_path: Path) -> 
     assert "--accent" in ran.err
     assert "--logo-url" in ran.err
     assert valetkey("brand", "--json", here=tmp_path).json["accent"] == "#2456d6"
+
+
+def test_logo_of_another_server_is_refused_and_never_shown(tmp_path: Path) -> None:
+    file = configure(tmp_path)
+    logo = "https://images.example/logo.svg"
+    html = {"Accept": "text/html"}
+    assert valetkey("config", "check", here=tmp_path).code == 0
+    file.write_text(f'{file.read_text()}\n[brand]\nlogo_url = "{logo}"\n')
+
+    checked = valetkey("config", "check", here=tmp_path)
+    assert checked.code == 2
+    assert "brand.logo_url" in checked.err
+    assert "brand.theme" in checked.err
+
+    with serving(tmp_path) as site, requests.Session() as browser:
+        for path in ("/", "/account/", "/errors/invalid_request", "/nothing"):
+            page = browser.get(site.authorization + path, headers=html, timeout=CEILING)
+            assert "; img-src 'self';" in page.headers["content-security-policy"], path
+            assert "<img" in page.text, path
+            assert "images.example" not in page.text + page.headers["content-security-policy"]
+        ran = valetkey("brand", "--logo-url", f"{logo}?other", here=tmp_path)
+        assert ran.code == 2
+        assert "--logo-url" in ran.err
+        assert valetkey("brand", "--logo-url", "/brand/logo.svg", here=tmp_path).code == 0
+    assert "brand.logo_ignored" in site.log.read_text()

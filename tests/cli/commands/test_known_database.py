@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.cli.commands.test_serve import eventually, get
@@ -128,3 +129,11 @@ def test_postgresql_database_that_lost_its_tables_is_not_filled_anew(
     swapped = text.replace(postgres_url, "x").replace(another_postgres_url, postgres_url)
     file.write_text(swapped.replace('"x"', f'"{another_postgres_url}"'), encoding="utf-8")
     assert valetkey("serve", here=tmp_path).code == 2
+    file.write_text(text, encoding="utf-8")
+    with serving(tmp_path) as site:
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            raw.execute("DROP SCHEMA public CASCADE")
+            raw.execute("CREATE SCHEMA public")
+        assert get(f"{site.authorization}/health/ready")[0] == 503
+        said(site.log, "database.lost")
+        assert get(f"{site.authorization}/health/ready")[0] == 503

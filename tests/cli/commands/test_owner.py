@@ -4,6 +4,8 @@ import stat
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from tests.cli.commands.test_user import make_ada, user
 from tests.cli.running import valetkey
 from tests.cli.site import configure
@@ -13,6 +15,7 @@ def test_ad_01_the_link_is_printed_and_kept_in_a_file_that_only_its_owner_reads(
     tmp_path: Path,
 ) -> None:
     configure(tmp_path)
+    assert valetkey("database", "migrate", here=tmp_path).code == 0
     ran = valetkey("owner", here=tmp_path)
     assert ran.code == 0, ran.err
     url = ran.out.strip()
@@ -28,6 +31,20 @@ def test_ad_01_the_link_is_printed_and_kept_in_a_file_that_only_its_owner_reads(
     again = valetkey("owner", "--json", here=tmp_path).json
     assert again["expires_in"] == 900
     assert link not in again["url"]
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_owner_link_of_a_server_that_does_not_exist_is_refused_and_makes_nothing(
+    tmp_path: Path, configured: bool
+) -> None:
+    if configured:
+        configure(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    for arguments in ((), ("--break-glass",), ("--json",)):
+        ran = valetkey("owner", *arguments, here=tmp_path)
+        assert (ran.code, ran.out) == (2, "")
+        assert "`valetkey serve` or `valetkey apply`" in ran.err
+        assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_ad_01_where_there_is_an_owner_only_broken_glass_makes_another_link(

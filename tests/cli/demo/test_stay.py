@@ -127,6 +127,12 @@ def test_ada_has_an_app_with_a_week_of_usage_and_the_owner_can_sign_in(tmp_path:
         assert over.status == 404
         assert "has an owner" in over.text
         assert "valetkey owner" not in over.text
+        # Every command on a page names this demo's configuration, and works anywhere.
+        explained = ada.open(f"{home.removesuffix('/admin')}/errors/invalid_request")
+        assert re.findall(r"valetkey explain \S+ --config (\S+)", explained.text)
+        explained = ada.open(f"{explained.url}?reference={reference}")
+        command = re.findall(r"<code>valetkey (explain VK-\S+ --config \S+)</code>", explained.body)
+        assert reference in pasted(f"cd / && {PROGRAM} {command[-1]}")
 
 
 def commands(screen: str) -> list[str]:

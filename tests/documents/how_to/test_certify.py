@@ -1,9 +1,14 @@
 """The guide to certification: its files are applied, and the server announces what is needed."""
 
 import json
+import tomllib
 from dataclasses import replace
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlencode
 from urllib.request import urlopen
+
+import pytest
 
 from tests.documents.pages import blocks
 from tests.documents.shell import Terminal
@@ -12,6 +17,21 @@ from valetkey.config.load import load
 from valetkey.testing.server import Servers
 
 PAGE = "docs/how-to/operate/certify-your-installation.md"
+
+
+def _by_body(servers: Servers, client_id: str, secret: str) -> str:
+    """The error for an invented code by a client that sends its secret in the body."""
+    form = {
+        "grant_type": "authorization_code",
+        "code": "invented",
+        "redirect_uri": "https://www.certification.openid.net/test/a/valetkey/callback",
+        "client_id": client_id,
+        "client_secret": secret,
+    }
+    with pytest.raises(HTTPError) as refused:
+        urlopen(f"{servers.auth_url}/oauth/token", urlencode(form).encode(), timeout=CEILING)
+    error: str = json.load(refused.value)["error"]
+    return error
 
 
 def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) -> None:
@@ -26,6 +46,13 @@ def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) 
         terminal.run(command)
     clients = terminal.run("valetkey client list --config valetkey.toml")
     assert all(name in clients for name in ("certify-1", "certify-2", "certify-post"))
+    declared = tomllib.loads((tmp_path / "certify.toml").read_text())["clients"]
+    methods = {each["client_id"]: each.get("authentication_method") for each in declared}
+    assert methods["certify-post"] == "client_secret"
+    shown = json.loads(
+        terminal.run("valetkey client show certify-post --json --config valetkey.toml")
+    )
+    assert shown["authentication_method"] == "client_secret"
     keys = json.loads(terminal.run("valetkey key list --json --config valetkey.toml"))
     assert "RS256" in {key["algorithm"] for key in keys["signing_keys"]}
 
@@ -39,6 +66,10 @@ def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) 
     with Servers(tmp_path, settings=settings, with_resource=False, every_algorithm=True) as servers:
         place = f"{servers.auth_url}/.well-known/openid-configuration"
         found = json.load(urlopen(place, timeout=CEILING))
+        secret = "replace-me-certify-3-0123456789abcdef0123"
+        answers = [_by_body(servers, "certify-post", each) for each in (secret, f"{secret}4")]
+    # Who the client is, is settled before its code is looked at.
+    assert answers == ["invalid_grant", "invalid_client"]
     assert found["registration_endpoint"]
     assert {"code", "id_token", "id_token token", "code id_token", "code token"} <= {
         *found["response_types_supported"]
@@ -46,7 +77,7 @@ def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) 
     assert {"authorization_code", "implicit", "refresh_token"} <= {*found["grant_types_supported"]}
     assert {"query", "fragment", "form_post"} <= {*found["response_modes_supported"]}
     assert "RS256" in found["id_token_signing_alg_values_supported"]
-    methods = {*found["token_endpoint_auth_methods_supported"]}
-    assert {"client_secret_basic", "client_secret_post"} <= methods
+    announced = {*found["token_endpoint_auth_methods_supported"]}
+    assert {"client_secret_basic", "client_secret_post"} <= announced
     assert {"openid", "profile", "email", "address", "phone"} <= {*found["scopes_supported"]}
     assert found["end_session_endpoint"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.web import QUICK, exchange_bytes, small_app, statuses
+from tests.web import PATIENT, exchange_bytes, small_app, statuses
 from tests.web.virtual import connected
 from valetkey.web.connection.gate import Limits
 from valetkey.web.listen import RunningServer
@@ -69,7 +69,7 @@ def test_endless_input_is_cut(start: bytes, again: bytes, size: int) -> None:
 
 
 def test_endless_trailer_is_cut_on_real_connection() -> None:
-    with RunningServer(small_app(), limits=QUICK) as running:
+    with RunningServer(small_app(), limits=PATIENT) as running:
         heard = exchange_bytes(running.port, CHUNKED + b"0\r\nX: " + b"y" * 60 * KIB)
     assert statuses(heard) == [431]
 

@@ -4,20 +4,21 @@ import asyncio
 import re
 import socket
 import ssl
-import struct
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from tests.sdk.certificate import self_signed
 from tests.support.wait import CEILING
-from tests.web import QUICK, RUNTIME, connect, exchange_bytes, refuse
+from tests.web import PATIENT, QUICK, RUNTIME, connect, exchange_bytes, refuse
+from tests.web.virtual import connected
 from valetkey.web.connection.asked import Message
+from valetkey.web.connection.gate import Limits
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Route
@@ -121,7 +122,7 @@ def streams() -> Streams:
 
 @pytest.fixture
 def server(streams: Streams) -> Iterator[RunningServer]:
-    with RunningServer(streams.app(), limits=QUICK) as running:
+    with RunningServer(streams.app(), limits=PATIENT) as running:
         yield running
 
 
@@ -205,15 +206,17 @@ def test_a_stream_that_goes_on_after_the_client_is_written_nowhere(
     assert "failed" not in capsys.readouterr().err
 
 
-def test_for_who_went_before_it_began_nothing_begins(
-    server: RunningServer, streams: Streams, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("leaves", [True, False])
+def test_stream_begins_only_for_client_that_is_still_there(
+    streams: Streams, capsys: pytest.CaptureFixture[str], *, leaves: bool
 ) -> None:
-    with opened(server, "/late") as connection:
-        assert streams.asked.wait(CEILING)
-        # A reset, where closing alone could mean that the client still listens.
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    time.sleep(1)
-    assert streams.began == 0
+    with connected(streams.app()) as connection:
+        connection.say(b"GET /late HTTP/1.1\r\n" + HEAD + b"\r\n")
+        assert streams.asked.is_set()
+        if leaves:
+            connection.transport.lose()
+        connection.loop.advance(1)
+    assert streams.began == streams.ended == int(not leaves)
     assert "failed" not in capsys.readouterr().err
 
 
@@ -229,30 +232,35 @@ def test_when_the_server_stops_nothing_begins(
     assert "failed" not in capsys.readouterr().err
 
 
-def test_a_client_that_does_not_read_is_not_written_into_memory(
-    server: RunningServer, streams: Streams
-) -> None:
-    with opened(server, "/flood"):
+def test_a_client_that_does_not_read_is_not_written_into_memory(streams: Streams) -> None:
+    limits = replace(PATIENT, write=QUICK.write)
+    with RunningServer(streams.app(), limits=limits) as server, opened(server, "/flood"):
         assert streams.one_begins()
         assert streams.all_end()
 
 
-def test_a_slow_reader_keeps_its_stream(server: RunningServer, streams: Streams) -> None:
-    with opened(server, "/flood") as connection:
-        until = time.monotonic() + 3 * QUICK.write
-        while time.monotonic() < until:
-            assert connection.recv(4_194_304)
-            time.sleep(0.1)
-        assert streams.ended == 0
-    assert streams.all_end()
+def test_slow_reader_keeps_its_stream_until_it_stops_reading(streams: Streams) -> None:
+    limit = Limits().write
+    with connected(streams.app()) as connection:
+        connection.transport.stops_at = [100_000 * n for n in range(1, 12)]
+        connection.say(b"GET /flood HTTP/1.1\r\n" + HEAD + b"\r\n")
+        for _ in range(10):
+            assert connection.transport.pressed
+            connection.loop.advance(0.9 * limit)
+            assert streams.ended == 0
+            connection.transport.release()
+            connection.loop.settle()
+        connection.loop.advance(limit + 1)
+        assert connection.transport.closed
+    assert streams.ended == 1
 
 
-def test_a_quiet_stream_outlives_every_deadline(server: RunningServer, streams: Streams) -> None:
-    with opened(server, "/waiting") as connection:
-        connection.recv(4_096)
-        assert streams.one_begins()
-        time.sleep(2 * max(QUICK.idle, QUICK.write, QUICK.body))
-        assert streams.ended == 0
+def test_a_quiet_stream_outlives_every_deadline(streams: Streams) -> None:
+    limits = Limits()
+    with connected(streams.app()) as connection:
+        connection.say(b"GET /waiting HTTP/1.1\r\n" + HEAD + b"\r\n")
+        connection.loop.advance(2 * max(limits.idle, limits.write, limits.body))
+        assert (streams.began, streams.ended) == (1, 0)
 
 
 def test_a_stream_that_fails_does_not_look_complete(
@@ -284,7 +292,10 @@ def test_it_is_the_same_over_tls(streams: Streams, tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     trust = ssl.create_default_context(cafile=str(certificate))
     with RunningServer(
-        streams.app(), limits=QUICK, tls_certificate=certificate, tls_key=key
+        streams.app(),
+        limits=replace(PATIENT, write=QUICK.write),
+        tls_certificate=certificate,
+        tls_key=key,
     ) as server:
         with trust.wrap_socket(opened(server, ""), server_hostname="127.0.0.1") as connection:
             connection.sendall(GET + LAST)

@@ -10,9 +10,11 @@ from ipaddress import ip_network
 
 import pytest
 
-from tests.support.wait import CEILING, wait_until
-from tests.web import QUICK, RUNTIME, connect, read_all, refuse, statuses
+from tests.support.wait import wait_until
+from tests.web import PATIENT, RUNTIME, connect, read_all, refuse, statuses
+from tests.web.virtual import connected
 from valetkey.web.client_address import Network
+from valetkey.web.connection.gate import Limits
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Body, Route
@@ -66,7 +68,7 @@ def served(*trusted: Network) -> Generator[tuple[Slow, int]]:
     slow = Slow()
     with RunningServer(
         slow.app(*trusted),
-        limits=replace(QUICK, header=CEILING, body=CEILING, idle=CEILING, requests=AT_WORK),
+        limits=replace(PATIENT, requests=AT_WORK),
     ) as running:
         try:
             yield slow, running.port
@@ -206,50 +208,39 @@ def test_a_pipeline_of_thousands_beyond_the_limit_is_answered_as_well() -> None:
             each.close()
 
 
-def _time_to_answer(connection: socket.socket, line: str = "GET /fast") -> tuple[float, list[int]]:
-    began = time.monotonic()
-    connection.sendall(f"{line} HTTP/1.1\r\nHost: h.example\r\n\r\n".encode())
-    heard = hears(connection)
-    return time.monotonic() - began, statuses(heard)
+NO_ROOM = Limits(requests=0)
+FAST = b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n"
 
 
-def test_who_does_not_wait_as_told_waits_for_the_third_answer() -> None:
-    with served() as (slow, port):
-        busy = full(slow, port)
-        with asks(port, "GET /fast") as hasty:
-            assert statuses(hears(hasty)) == [503]
-            soon, status = _time_to_answer(hasty)
-            assert (soon < 0.5, status) == (True, [503])
-            late, status = _time_to_answer(hasty)
-            assert (late > 0.5, status) == (True, [503])
-        for each in busy:
-            each.close()
+def test_client_that_retries_too_early_is_delayed_from_the_third_answer() -> None:
+    with connected(Slow().app(), NO_ROOM) as hasty:
+        hasty.say(FAST)
+        is_read = [hasty.transport.reading]
+        hasty.say(FAST)
+        assert statuses(hasty.heard) == [503] * 2
+        for seconds in (0.9, 0.2):
+            hasty.loop.advance(seconds)
+            is_read.append(hasty.transport.reading)
+        assert is_read == [True, False, True]
 
 
-def test_who_waits_as_told_is_answered_at_once_every_time() -> None:
-    with served() as (slow, port):
-        busy = full(slow, port)
-        with asks(port, "GET /fast") as patient:
-            assert statuses(hears(patient)) == [503]
-            for _ in range(2):
-                time.sleep(0.7)
-                soon, status = _time_to_answer(patient)
-                assert (soon < 0.5, status) == (True, [503])
-        for each in busy:
-            each.close()
+def test_client_that_waits_as_told_is_answered_at_once_every_time() -> None:
+    with connected(Slow().app(), NO_ROOM) as patient:
+        for count in range(1, 4):
+            patient.say(FAST)
+            assert statuses(patient.heard) == [503] * count
+            assert patient.transport.reading
+            patient.loop.advance(0.7)
 
 
-def test_behind_a_proxy_nobody_waits_because_of_another() -> None:
-    with served(ip_network("127.0.0.0/8")) as (slow, port):
-        busy = full(slow, port)
-        with asks(port, "GET /fast") as proxy:
-            assert statuses(hears(proxy)) == [503]
-            for _ in range(5):
-                soon, status = _time_to_answer(proxy)
-                assert (soon < 0.5, status) == (True, [503])
-            assert _time_to_answer(proxy, "GET /health/live")[1] == [200]
-        for each in busy:
-            each.close()
+def test_proxy_is_not_delayed_because_of_its_clients() -> None:
+    with connected(Slow().app(ip_network("192.0.2.0/24")), NO_ROOM) as proxy:
+        for count in range(1, 7):
+            proxy.say(FAST)
+            assert statuses(proxy.heard) == [503] * count
+            assert proxy.transport.reading
+        proxy.say(FAST.replace(b"/fast", b"/health/live"))
+        assert statuses(proxy.heard)[-1] == 200
 
 
 def test_a_server_that_stops_does_not_wait_for_who_has_to_wait() -> None:
@@ -257,7 +248,8 @@ def test_a_server_that_stops_does_not_wait_for_who_has_to_wait() -> None:
         busy = full(slow, port)
         hasty = asks(port, "GET /fast")
         assert statuses(hears(hasty)) == [503]
-        assert _time_to_answer(hasty)[1] == [503]
+        hasty.sendall(FAST)
+        assert statuses(hears(hasty)) == [503]
         slow.free = True
     for each in (*busy, hasty):
         each.close()

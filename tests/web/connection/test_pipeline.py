@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.web import QUICK, RUNTIME, connect, exchange_bytes, read_all, refuse, statuses
+from tests.web import PATIENT, RUNTIME, connect, exchange_bytes, read_all, refuse, statuses
 from tests.web.virtual import connected
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
@@ -64,7 +64,7 @@ def test_each_is_answered_in_its_turn() -> None:
         _asked("/nowhere"),
         _asked("/later", "Connection: close"),
     ]
-    with RunningServer(_app(), limits=QUICK) as running:
+    with RunningServer(_app(), limits=PATIENT) as running:
         for _ in range(2):
             heard = exchange_bytes(running.port, b"".join(asked))
             seen = re.findall(rb"HTTP/1\.1 (\d{3}) |(\[[a-z ]+\](?:ab)?)", heard)
@@ -76,7 +76,7 @@ def test_each_is_answered_in_its_turn() -> None:
 
 
 def test_one_that_is_cancelled_is_answered_for() -> None:
-    with RunningServer(_app(), limits=QUICK) as running:
+    with RunningServer(_app(), limits=PATIENT) as running:
         heard = exchange_bytes(running.port, _asked("/at-once") + _asked("/cancelled"))
         assert re.findall(rb"HTTP/1\.1 (\d{3}) ", heard) == [b"200", b"500"]
         assert b" 200 " in exchange_bytes(running.port, _asked("/later", "Connection: close"))
@@ -88,7 +88,7 @@ def test_body_after_pipelined_header_is_read(first: str, sent_with_header: int) 
     fields = ("Content-Length: 2", "Connection: close")
     header = _asked("/limited", *fields, method="POST") + b"ab"[:sent_with_header]
     with (
-        RunningServer(_app(), limits=QUICK) as running,
+        RunningServer(_app(), limits=PATIENT) as running,
         connect(running.port) as connection,
     ):
         connection.sendall(_asked(first) + header)
@@ -100,7 +100,7 @@ def test_body_after_pipelined_header_is_read(first: str, sent_with_header: int) 
 
 
 def test_request_behind_a_failed_one_is_not_answered() -> None:
-    with RunningServer(_app(), limits=QUICK) as running:
+    with RunningServer(_app(), limits=PATIENT) as running:
         heard = exchange_bytes(running.port, _asked("/cancelled") + _asked("/at-once"))
     assert statuses(heard) == [500]
 

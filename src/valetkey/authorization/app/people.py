@@ -4,20 +4,25 @@ from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.visitor.configuration import configuration_of
 from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.pages.looks.themes.rehearsal import rehearse
 from valetkey.authorization.pages.looks.themes.theme import read_theme
+from valetkey.authorization.pages.page import own_path
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.config.settings import Settings
+from valetkey.web import log
 
 
 def make_site(foundation: Foundation, directory: ClientDirectory, decisions: DecisionQueue) -> Site:
     """What every page needs. Raises Mistake for a theme that cannot be shown."""
     settings = foundation.settings
     brand = brand_of(settings)
+    if brand.logo_url and not own_path(brand.logo_url):
+        log.warning("brand.logo_ignored", setting="brand.logo_url")
     return Site(
         issuer=foundation.issuer,
         store=foundation.store,
@@ -38,6 +43,7 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
         ),
         accounts=settings.accounts,
         notices=foundation.notices,
+        configuration=configuration_of(settings),
         is_federated=bool(settings.federation.providers),
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
         factor_settings=settings.factors,

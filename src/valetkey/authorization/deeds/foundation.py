@@ -264,8 +264,8 @@ def _keyring(settings: Settings, runtime: Runtime, *, begins: bool) -> Keyring:
         )
     if not begins and not path.exists():
         raise Mistake(
-            f"there is no keyring at {path}; `valetkey serve` makes it, or put the one back that "
-            "belongs to the database: valetkey key restore FILE",
+            f"there is no keyring at {path}; begin with `valetkey serve` or `valetkey apply`, or "
+            "put the one back that belongs to the database: valetkey key restore FILE",
             "authorization.keyring",
         )
     return create_or_read(path, runtime.random)

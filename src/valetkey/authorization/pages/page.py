@@ -1,7 +1,6 @@
 """What a page is: a frozen context and a template of the same name, rendered to bytes."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache, partial
 from typing import Any, ClassVar, Protocol
@@ -27,7 +26,7 @@ from valetkey.authorization.pages.looks.viewer import ANYBODY, Viewer
 from valetkey.authorization.pages.looks.written import day, number
 
 # No character that could end an attribute, a header's value or a directive in it.
-_HTTPS = re.compile(r"(https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?)(?:[/?#][!#-&(-;=?-~]*)?")
+_HTTPS = re.compile(r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!#-&(-;=?-~]*)?")
 # Browsers read a backslash as a slash, and two slashes as another server.
 _OWN_PATH = re.compile(r"/(?:[!-.0-\[\]-~][!-~]*)?")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?=[/?#]|$)")
@@ -95,7 +94,6 @@ def scripts_of(page: Page) -> tuple[str, ...]:
 
 def content_security_policy(
     *,
-    brand: Brand,
     returns_to: str = "",
     script_nonce: str = "",
     scripts: bool = False,
@@ -104,14 +102,13 @@ def content_security_policy(
 
     With `scripts` the page loads scripts of ours.
 
-    Images are ours: the logos of apps are copies, and only the operator's own logo may be
-    elsewhere. `returns_to` is the redirect URI that a form of the page may end at, because browsers
-    hold `form-action` against the redirect after a form.
+    Images are ours alone; the logos of apps are copies. `returns_to` is the redirect URI that a
+    form of the page may end at, because browsers hold `form-action` against the redirect after a
+    form.
     With a `script_nonce` the page has one script of that nonce, and its form goes there alone.
     """
-    images = [origin for origin in (_https_origin(brand.logo_url),) if origin]
     targets = [target for target in (_form_target(returns_to),) if target]
-    forms = _directive("form-action", targets)
+    forms = " ".join(("form-action", "'self'", *targets))
     if script_nonce:
         script = f"script-src 'nonce-{script_nonce}'; "
         forms = script + " ".join(("form-action", *(targets or ("'none'",))))
@@ -120,7 +117,7 @@ def content_security_policy(
             "default-src 'none'",
             "style-src 'self'",
             *(("script-src 'self'",) if scripts else ()),
-            _directive("img-src", images),
+            "img-src 'self'",
             forms,
             "frame-ancestors 'none'",
             "base-uri 'none'",
@@ -130,7 +127,7 @@ def content_security_policy(
 
 def https_only(url: str) -> str:
     """The address if it is one to link to, else ""."""
-    return url if _https_origin(url) else ""
+    return url if _HTTPS.fullmatch(url) else ""
 
 
 def https_or_own(url: str) -> str:
@@ -146,16 +143,6 @@ def own_path(url: str) -> str:
 def initial(name: str) -> str:
     """What stands for an app without a logo: the first letter or digit of its name."""
     return next((letter.upper()[0] for letter in name if letter.isalnum()), "·")
-
-
-def _directive(name: str, sources: Sequence[str]) -> str:
-    return " ".join((name, "'self'", *dict.fromkeys(sources)))
-
-
-def _https_origin(url: str) -> str:
-    """`https://host[:port]`, or "" for what is no plain https address."""
-    match = _HTTPS.fullmatch(url)
-    return match[1] if match else ""
 
 
 def _form_target(url: str) -> str:

@@ -17,7 +17,7 @@ Said = Mapping[BrandField, str]
 @click.command()
 @click.option("--name", help="The name of the service.")
 @click.option("--accent", help='The colour of buttons and links, such as "#2456d6".')
-@click.option("--logo-url", help='An image, by its https address; "" for none.')
+@click.option("--logo-url", help='An image, by its path on this server; "" for none.')
 @click.option("--terms-url", help='The terms of service; "" for none.')
 @click.option("--privacy-url", help='The privacy statement; "" for none.')
 @click.option("--reset", is_flag=True, help="Have the rest as the settings say.")

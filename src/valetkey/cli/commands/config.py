@@ -11,6 +11,7 @@ import click
 from valetkey.authorization.app.people import brand_of
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit
+from valetkey.config import rules
 from valetkey.config.agreement import Problem, missing_files
 from valetkey.config.explain import Explained, explain
 from valetkey.config.load import Mistakes
@@ -47,6 +48,7 @@ def check(config: Path | None, as_json: bool) -> int:
             *missing_files(settings, _BOTH),
             *read_directory(settings)[1],
             *_read_as_serve_does(settings),
+            *_foreign_logo(settings),
         )
     except Mistakes as mistakes:
         problems = mistakes.problems
@@ -79,6 +81,14 @@ def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
                 read()
         except Mistake as mistake:
             yield Problem(setting, mistake.message, "correct it, or leave the setting out")
+
+
+def _foreign_logo(settings: Settings) -> Iterator[Problem]:
+    """A logo of another server, with which the server starts and which no page shows."""
+    try:
+        rules.LOGO.read(settings.brand.logo_url)
+    except rules.Wrong as wrong:
+        yield Problem("brand.logo_url", str(wrong), f"write {rules.LOGO.expected}")
 
 
 @command.command("explain")

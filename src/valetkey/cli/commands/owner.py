@@ -28,6 +28,8 @@ def command(break_glass: bool, config: Path | None, as_json: bool) -> None:
     app. It is also written to a file that only you can read; no log has it. Owners give roles to
     others at /admin/roles, or with: valetkey user role
 
+    It makes no server: where there is none yet, begin one with valetkey serve or valetkey apply.
+
     Example: valetkey owner
     """
     settings = options.settings_of(config)
@@ -40,7 +42,7 @@ def command(break_glass: bool, config: Path | None, as_json: bool) -> None:
         )
         return url
 
-    url = with_store(settings, work, begins=True)
+    url = with_store(settings, work)
     path = owner_link_path(settings)
     replace_secret_file(path, f"{url}\n")
     if as_json:

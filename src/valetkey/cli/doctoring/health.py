@@ -10,6 +10,7 @@ from valetkey.config.agreement import servers
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
+from valetkey.database.identity import is_missing
 from valetkey.database.migrate import find, migrate
 from valetkey.database.probe import prove_writable
 from valetkey.kernel.refusal import Mistake
@@ -51,12 +52,9 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
 
 
 async def _look(engine: Engine, name: str, size: str) -> Health:
-    try:
-        applied = await engine.scan(_applied)
-    except DatabaseUnavailable:
-        raise
-    except Exception:  # noqa: BLE001 - each engine says "no such table" in words of its own
+    if await is_missing(engine):
         return Health(name, False, "it has no tables yet", "Next: valetkey database migrate")
+    applied = await engine.scan(_applied)
     missing = [each.name for each in find(SCHEMAS[name]) if each.number not in applied]
     if missing:
         found = f"its tables are older than this version: {', '.join(missing)}"

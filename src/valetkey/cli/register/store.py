@@ -81,7 +81,8 @@ def with_store(
         if file is not None and not file.exists():
             raise Mistake(
                 f"there is no valetkey.toml here, and no database at {file}; name the "
-                "configuration with --config FILE"
+                "configuration with --config FILE, or begin a server here with `valetkey serve` or "
+                "`valetkey apply`"
             )
     settings = _addressed(settings)
 

@@ -87,7 +87,9 @@ def test_a_change_goes_before_the_settings_until_it_is_taken_back(database_url: 
         (BrandField.ACCENT, "red"),
         (BrandField.ACCENT, "#12345;}"),
         (BrandField.LOGO_URL, "javascript:alert(1)"),
-        (BrandField.LOGO_URL, "http://acme.example/a.png"),
+        (BrandField.LOGO_URL, "https://acme.example/a.png"),
+        (BrandField.LOGO_URL, "//acme.example/a.png"),
+        (BrandField.LOGO_URL, "/\\acme.example/a.png"),
         (BrandField.TERMS_URL, 'https://acme.example/"onclick='),
         (BrandField.PRIVACY_URL, "https://acme.example/" + "a" * 2_000),
     ],
@@ -157,7 +159,7 @@ def test_other_processes_see_a_change_within_seconds_and_ask_nothing_meanwhile(
 def test_changes_at_the_same_time_all_count(database_url: str) -> None:
     async def story() -> None:
         store = await _opened(database_url)
-        fields = (BrandField.LOGO_URL, BrandField.TERMS_URL, BrandField.PRIVACY_URL)
+        fields = (BrandField.NAME, BrandField.TERMS_URL, BrandField.PRIVACY_URL)
         await asyncio.gather(
             *(_change(store, {fields[n % 3]: f"https://acme.example/{n}"}) for n in range(30))
         )

@@ -40,7 +40,7 @@ def test_everything_of_a_person_is_seen_and_nothing_that_signs_in(database_url: 
         for words in ("bob@example.com", "1002", "Password", "Firefox on Linux", "Notes Printer"):
             assert knows(page, words), words
         assert "session.started" in page.body
-        assert f'href="/admin/events?person={BOB.uid}"' in page.body
+        assert f'href="/admin/events?person=uid:{BOB.uid}"' in page.body
         assert "argon2" not in page.body
         # An auditor is offered nothing.
         assert f"{PAGE}/" not in page.body

@@ -60,7 +60,7 @@ def test_a_hostile_name_is_text() -> None:
 def test_the_policy_lets_that_script_run_and_the_form_go_to_the_client_alone(
     redirect_uri: str, target: str
 ) -> None:
-    policy = content_security_policy(brand=Brand(), returns_to=redirect_uri, script_nonce="bm9")
+    policy = content_security_policy(returns_to=redirect_uri, script_nonce="bm9")
     assert f"; script-src 'nonce-bm9'; form-action {target}; " in policy
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy

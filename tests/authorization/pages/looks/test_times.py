@@ -38,7 +38,7 @@ def _answer(route: Route) -> None:
         "/me": (_PROFILE, ANYBODY),
     }
     page, viewer = pages.get(path, (_PAGE, ANYBODY))
-    policy = content_security_policy(brand=brand, scripts=True)
+    policy = content_security_policy(scripts=True)
     route.fulfill(
         body=render(page, brand=brand, viewer=viewer),
         content_type="text/html; charset=utf-8",

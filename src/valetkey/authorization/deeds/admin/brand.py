@@ -18,7 +18,7 @@ _RULES: Mapping[BrandField, rules.Rule] = MappingProxyType(
     {
         BrandField.NAME: _NAME,
         BrandField.ACCENT: rules.COLOUR,
-        BrandField.LOGO_URL: rules.LINK,
+        BrandField.LOGO_URL: rules.LOGO,
         BrandField.TERMS_URL: rules.LINK,
         BrandField.PRIVACY_URL: rules.LINK,
     }

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.developer.failures import plain_reference
+from valetkey.authorization.endpoints.visitor.configuration import UNNAMED, Configuration
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
@@ -19,6 +20,7 @@ class ErrorPages:
 
     brands: BrandBook
     issuer: str
+    configuration: Configuration = UNNAMED
 
     async def index(self, request: Request) -> Response:
         """All codes, each with its meaning."""
@@ -40,7 +42,7 @@ class ErrorPages:
 
     def _page(self, request: Request, page: Page) -> Response:
         brand = self.brands.current
-        policy = content_security_policy(brand=brand)
-        viewer = viewer_of(request, languages=brand.languages)
+        policy = content_security_policy()
+        viewer = viewer_of(request, languages=brand.languages, configuration=self.configuration)
         body = render(page, brand=brand, viewer=viewer)
         return html_response(body, 200, policy, spoken(viewer))

@@ -50,7 +50,7 @@ class RefuseWithPage:
             issuer=self.issuer,
         )
         brand = self.brands.current
-        policy = content_security_policy(brand=brand)
+        policy = content_security_policy()
         # Its own address is no place to come back to, and may hold what somebody else wrote.
         viewer = replace(viewer_of(request, languages=brand.languages), here="/")
         body = render(page, brand=brand, viewer=viewer)

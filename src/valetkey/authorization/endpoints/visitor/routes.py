@@ -44,7 +44,8 @@ def routes(
     authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
     sign_in = SignInEndpoint(site, password, buttons)
     second = SecondFactorEndpoint(site)
-    home, errors = HomeEndpoint(site), ErrorPages(site.brands, site.issuer)
+    home = HomeEndpoint(site)
+    errors = ErrorPages(site.brands, site.issuer, site.configuration)
 
     def form(path: str, **methods: Endpoint) -> Route:
         return Route(path, methods, refuse, Body.FORM)

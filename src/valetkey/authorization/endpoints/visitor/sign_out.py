@@ -119,7 +119,7 @@ class SignOutEndpoint:
         self, request: Request, way: WayOut, frames: Sequence[str], headers: Pairs
     ) -> Response:
         page = SignedOutPage(way.returns_to, way.unreturned, way.reference, tuple(frames))
-        policy = content_security_policy(brand=self.site.brand)
+        policy = content_security_policy()
         if frames and way.returns_to:
             # The header, for it needs no script: frames have so long to load.
             headers = (*headers, ("refresh", f"{_SHOWN}; url={way.returns_to}"))

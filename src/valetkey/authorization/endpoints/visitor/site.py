@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.visitor.configuration import UNNAMED, Configuration
 from valetkey.authorization.endpoints.visitor.language import kept_wish
 from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
 from valetkey.authorization.model.account.user import User
@@ -95,6 +96,7 @@ class Site:
     portal: PortalSettings = PortalSettings()
     accounts: AccountSettings = AccountSettings()
     notices: Notices | None = None
+    configuration: Configuration = UNNAMED
     is_federated: bool = False
     """Whether there are other servers at which people may sign in."""
 
@@ -130,12 +132,14 @@ class Site:
         headers: Pairs = (),
     ) -> Response:
         """A page for who asked, `user` if it is theirs; its forms may end at `returns_to`."""
-        policy = content_security_policy(
-            brand=self.brand,
-            returns_to=returns_to,
-            scripts=bool(scripts_of(page)),
+        policy = content_security_policy(returns_to=returns_to, scripts=bool(scripts_of(page)))
+        viewer = viewer_of(
+            request,
+            user,
+            self.portal,
+            languages=self.brand.languages,
+            configuration=self.configuration,
         )
-        viewer = viewer_of(request, user, self.portal, languages=self.brand.languages)
         body = render(page, brand=self.brand, viewer=viewer)
         wish = kept_wish(request, self.brand.languages, secure=self.cookies.secure)
         return html_response(body, status, policy, (*spoken(viewer), *wish, *headers))
@@ -161,9 +165,7 @@ class Site:
             return self.goes_to(redirect_to(returns, pairs))
         nonce = to_base64url(self.random(16))
         page = FormPostPage(returns.redirect_uri, pairs, client.name or client.id, nonce)
-        policy = content_security_policy(
-            brand=self.brand, returns_to=returns.redirect_uri, script_nonce=nonce
-        )
+        policy = content_security_policy(returns_to=returns.redirect_uri, script_nonce=nonce)
         return html_response(render(page, brand=self.brand), 200, policy)
 
     def browser(self, request: Request) -> tuple[str, Pairs]:

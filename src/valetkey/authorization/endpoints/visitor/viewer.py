@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from valetkey.authorization.endpoints.visitor.configuration import UNNAMED, Configuration
 from valetkey.authorization.endpoints.visitor.language import here, language_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.looks.language import LANGUAGES, Language
@@ -16,15 +17,18 @@ def viewer_of(
     portal: PortalSettings | None = None,
     *,
     languages: Sequence[Language] = LANGUAGES,
+    configuration: Configuration = UNNAMED,
 ) -> Viewer:
     """Whoever looks, in one of `languages`; `user` is who is signed in where a page is theirs."""
+    administers = user is not None and user.role is not None
     return Viewer(
         language=language_of(request, user, languages),
         languages=tuple(languages),
         here=here(request),
         develops=user is not None and portal is not None and develops(user, portal),
-        administers=user is not None and user.role is not None,
+        administers=administers,
         zone="" if user is None else user.claims.zoneinfo,
+        configuration=configuration.shown(administers=administers),
     )
 
 

@@ -29,8 +29,8 @@ API: Mapping[ErrorCode, ErrorText] = MappingProxyType(
                     " that is refused with invalid_grant, send the person to sign in again."
                 ),
                 operator(
-                    "If every token is refused, compare the clocks of both servers: valetkey"
-                    " doctor measures them."
+                    "If every token is refused, compare the clocks of both servers.",
+                    "doctor",
                 ),
             ),
             Example(

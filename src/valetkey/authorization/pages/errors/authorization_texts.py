@@ -47,8 +47,9 @@ AUTHORIZATION: Mapping[ErrorCode, ErrorText] = MappingProxyType(
                     " the registered one, down to the slash at the end."
                 ),
                 operator(
-                    "If the app's developer asks, valetkey explain with the reference shows what"
-                    " was expected and what came."
+                    "If the app's developer asks, this command shows what was expected and what"
+                    " was received.",
+                    "explain REFERENCE",
                 ),
                 visitor(
                     "Go back to the app and start again. If it happens again, tell the app's"
@@ -82,7 +83,7 @@ GET /oauth/authorize?response_type=code&client_id=printer
                 ),
             ),
             Example(
-                "A client that may use two grant types, for valetkey apply",
+                "A client that may use two grant types, in apply.toml",
                 """\
 [[clients]]
 client_id = "printer"
@@ -245,7 +246,7 @@ Location: https://app.example/cb?error=access_denied
                     "Sign with a key of the app's jwks or jwks_uri and name its kid; let iss be"
                     " the client_id and aud this server's issuer."
                 ),
-                operator("`valetkey explain REFERENCE` names the rule that failed."),
+                operator("This command names the rule that failed.", "explain REFERENCE"),
             ),
             Example(
                 "What is inside a request object",
@@ -289,13 +290,21 @@ GET /oauth/authorize?client_id=printer&response_type=code&scope=openid
             ("An error in the server or in what it depends on, logged under the reference.",),
             (
                 operator(
-                    "Look for the reference in the log of the authorization server, then run"
-                    " valetkey doctor."
+                    "Look for the reference in the log of the authorization server, then check"
+                    " the installation.",
+                    "doctor",
                 ),
                 developer("Try again after a while. If it stays, give the operator the reference."),
                 visitor("Try again after a while. Nothing was shared."),
             ),
-            Example("What the server knows about it", "valetkey explain VK-7F3K-9QXM-2RTD"),
+            Example(
+                "The reference in the answer",
+                """\
+HTTP/1.1 500 Internal Server Error
+
+{"error": "server_error", "error_uri":
+ "https://a.example/errors/server_error?reference=VK-7F3K-9QXM-2RTD"}""",
+            ),
             *rfc(6749, "4.1.2.1"),
         ),
         ErrorCode.TEMPORARILY_UNAVAILABLE: ErrorText(
@@ -308,7 +317,7 @@ GET /oauth/authorize?client_id=printer&response_type=code&scope=openid
                 developer(
                     "Wait for as long as Retry-After says, with some chance added, and try again."
                 ),
-                operator("Run valetkey doctor: it says whether the database or the load is why."),
+                operator("Find out whether the database or the load is the cause.", "doctor"),
                 visitor("Try again in a minute."),
             ),
             Example(

@@ -11,6 +11,8 @@ class Remedy:
 
     mender: Mender
     advice: str
+    #: The command that does it, without `valetkey`; "" for none.
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,9 @@ def developer(advice: str) -> Remedy:
     return Remedy(Mender.DEVELOPER, advice)
 
 
-def operator(advice: str) -> Remedy:
-    """For whoever runs the server."""
-    return Remedy(Mender.OPERATOR, advice)
+def operator(advice: str, command: str = "") -> Remedy:
+    """For whoever runs the server, with the command that helps, if there is one."""
+    return Remedy(Mender.OPERATOR, advice, command)
 
 
 def visitor(advice: str) -> Remedy:

@@ -187,8 +187,8 @@ curl -X PATCH https://api.example/v2/client \\
             (
                 developer("Leave software_statement out: say the same as members of the request."),
                 operator(
-                    "To let somebody's apps register and nobody else's, give them a token: valetkey"
-                    " registration invite."
+                    "To let only certain developers register apps, give them a token.",
+                    "registration invite",
                 ),
             ),
             _PLAIN_REGISTRATION,

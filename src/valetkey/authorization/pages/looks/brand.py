@@ -11,6 +11,8 @@ from valetkey.authorization.pages.looks.themes.theme import Theme
 class Brand:
     """Whose pages these are. An address is `https` or a path of this server; empty for none.
 
+    The logo is shown only if `logo_url` is a path.
+
     A Mistake is raised for an accent that is not `#rrggbb`. Its text and its edges are computed
     from it, so every colour gives readable pages, light and dark.
     """

@@ -20,6 +20,13 @@ class Viewer:
     administers: bool = False
     #: In whose time moments are told, such as Europe/Berlin; "" where nobody said.
     zone: str = ""
+    #: What `--config` takes in commands for this server; "" where they work without.
+    configuration: str = ""
+
+    def command(self, rest: str) -> str:
+        """A command for this server: `valetkey`, `rest` and the configuration that it needs."""
+        named = f" --config {self.configuration}" if self.configuration else ""
+        return f"valetkey {rest}{named}"
 
 
 ANYBODY = Viewer()
