@@ -1,5 +1,6 @@
 """Ending much: it has ended when the first transaction commits, however many rows follow."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,7 +104,14 @@ def test_twenty_thousand_grants_of_a_client_end_at_once_in_batches(
         assert await it.write(lambda tx: registrar.enable(tx, off, it.clock.now))
         assert await _live(it) == 0
         assert (await it.introspect(token)) == {"active": False}
-        assert (await it.exchange("web", code)).status == 400
+        # On PostgreSQL this process may remember for half a second that the client was disabled.
+        answer = await it.exchange("web", code)
+        for _ in range(200):
+            if answer.status != 401:
+                break
+            await asyncio.sleep(0.05)
+            answer = await it.exchange("web", code)
+        assert answer.status == 400
         it.clock.forward(1)
         fresh = (await it.tokens("web")).text("access_token")
         # The token endpoint answers between any two of the batches, each of which is small.
