@@ -284,7 +284,7 @@ def test_a_fault_of_the_program_stays_one(postgres_url: str) -> None:
         engine = await _table(postgres_url)
         for door in (engine.read, engine.write):
             with pytest.raises(psycopg.ProgrammingError):
-                await door(_asking("SELECT nothing FROM nowhere"))
+                await door(_asking("SELECT nothing FROM a"))
         assert await engine.write(_insert(1)) == 1
         await engine.close()
 

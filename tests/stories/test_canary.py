@@ -321,14 +321,18 @@ def _misplaced(story: Story, url: str, path: str) -> Iterator[tuple[str, bytes]]
     yield "length", request(url, "POST", path, headers=[f"Content-Length: {one('length')}"])
 
 
-def _faults(story: Story, change_table: Callable[[str, str], None]) -> None:
-    """Failures in the middle of everything: a table goes away, and comes back."""
+def _faults(story: Story, change: Callable[[str], None]) -> None:
+    """Failures in the middle of everything: a table or a column goes away, and comes back."""
     proof = {"client_id": "printer", "client_secret": story.secret}
     failed = 0
-    for table in ("users", "vouchers", "grants", "access_tokens", "revocations", "query_sightings"):
+    tables = ("users", "vouchers", "grants", "access_tokens", "revocations", "query_sightings")
+    for table, before, after in (
+        *((table, f"TO {table}_away", f"{table}_away RENAME TO {table}") for table in tables),
+        ("users", "COLUMN uid TO uid_away", "users RENAME COLUMN uid_away TO uid"),
+    ):
         code, token = _code(story, "printer"), story.fresh("token")
         redeem = {"grant_type": "authorization_code", "redirect_uri": CALLBACK, "code": code}
-        change_table(table, f"{table}_away")
+        change(f"ALTER TABLE {table} RENAME {before}")
         try:
             for asked in (
                 {**redeem, "code_verifier": story.verifier},
@@ -342,7 +346,7 @@ def _faults(story: Story, change_table: Callable[[str, str], None]) -> None:
             for path in ("/oauth/introspect", "/oauth/revoke"):
                 failed += story.post(path, {**proof, "token": token}).status_code >= 500
         finally:
-            change_table(f"{table}_away", table)
+            change(f"ALTER TABLE {after}")
     assert failed >= 10, "nothing failed"
 
 
@@ -362,8 +366,7 @@ def _places_of(text: bytes, places: dict[str, bytes]) -> list[str]:
 def test_no_secret_is_written_anywhere(
     database_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def change_table(before: str, after: str) -> None:
-        statement = f"ALTER TABLE {before} RENAME TO {after}"
+    def change(statement: str) -> None:
         if database_url.startswith("postgresql"):
             with psycopg.connect(database_url) as connection:
                 connection.execute(statement.encode())
@@ -374,7 +377,7 @@ def test_no_secret_is_written_anywhere(
     with _story(tmp_path, database_url, planted="a planted canary") as story:
         _right_ways(story)
         _wrong_ways(story)
-        _faults(story, change_table)
+        _faults(story, change)
         _right_ways(story)
         time.sleep(_WRITTEN_WITHIN)
         places = _search(story, tmp_path, database_url)
