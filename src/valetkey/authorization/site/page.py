@@ -6,9 +6,9 @@ and headers are handled here, once. A handler receives a request that meets the 
 returns an outcome.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from valetkey.authorization.endpoints.account.step_up import confirmation_needed
 from valetkey.authorization.endpoints.account.visit import PURPOSE
@@ -68,6 +68,11 @@ class SignedInRequest:
         """The parameters of the address. Raises Refused for a malformed query."""
         return read_query(self.request.query)
 
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        """The segments of the address that the path of the page names in braces, as they came."""
+        return self.request.arguments
+
 
 @dataclass(frozen=True, slots=True)
 class Show:
@@ -126,12 +131,47 @@ class Act(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
-    """A page for signed-in users. Without `show` its address answers forms only."""
+    """A page for signed-in users. Without `show` its address answers forms only.
+
+    `title` is marked as translatable. The pages with `nav` are the navigation of their area, in
+    their order. With `hides_query` the query of its address is kept out of logs and of redirects,
+    and read as `request.hidden_query`.
+    """
 
     path: str
     requires: Requirement[R]
     show: Callable[[R], Awaitable[Outcome]] | None = None
     act: Act[R] | None = None
+    title: str = ""
+    nav: bool = False
+    hides_query: bool = False
+
+    def route(self, site: Site, refuse: Refuse) -> Route:
+        """The route that answers for this page."""
+        return _route(site, self, refuse)
+
+
+class AnyPage(Protocol):
+    """A page, whatever its handlers receive."""
+
+    @property
+    def path(self) -> str:
+        """Its path, with arguments in braces."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Its title, to be translated; "" for a page whose template has its own."""
+        ...
+
+    @property
+    def nav(self) -> bool:
+        """Whether the navigation of its area leads to it."""
+        ...
+
+    def route(self, site: Site, refuse: Refuse) -> Route:
+        """The route that answers for it."""
+        ...
 
 
 async def signed_in(site: Site, request: SignedInRequest) -> SignedInRequest:
@@ -141,14 +181,14 @@ async def signed_in(site: Site, request: SignedInRequest) -> SignedInRequest:
 
 async def confirmed(site: Site, request: SignedInRequest) -> SignedInRequest:
     """Require that the user proved who they are within ten minutes, by the strongest factor."""
-    return await _confirmed(site, request, "")
+    return await require_confirmed(site, request, "")
 
 
 def confirmed_before(path: str) -> Requirement[SignedInRequest]:
     """Require the same for a form; the way to prove it leads back to the page at `path`."""
 
     async def requirement(site: Site, request: SignedInRequest) -> SignedInRequest:
-        return await _confirmed(site, request, path)
+        return await require_confirmed(site, request, path)
 
     return requirement
 
@@ -157,19 +197,22 @@ async def confirmed_if_guarded(site: Site, request: SignedInRequest) -> SignedIn
     """Require the same where the account has a second factor."""
     uid = request.user.uid
     guarded = await site.store.read(lambda tx: tx.users.has_second_factor(uid))
-    return await _confirmed(site, request, "") if guarded else request
+    return await require_confirmed(site, request, "") if guarded else request
 
 
-async def _confirmed(site: Site, request: SignedInRequest, returns_to: str) -> SignedInRequest:
+async def require_confirmed(
+    site: Site, request: SignedInRequest, returns_to: str
+) -> SignedInRequest:
+    """Require the same inside another requirement; the way to prove it leads to `returns_to`."""
     asks = await confirmation_needed(site, request.request, request.signed_in, returns_to)
     if asks:
         raise Interrupt(SeeOther(asks, request.headers))
     return request
 
 
-def routes(site: Site, pages: Sequence[Page[R]], refuse: Refuse) -> tuple[Route, ...]:
+def routes(site: Site, pages: Sequence[AnyPage], refuse: Refuse) -> tuple[Route, ...]:
     """The routes of these pages."""
-    return tuple(_route(site, page, refuse) for page in pages)
+    return tuple(page.route(site, refuse) for page in pages)
 
 
 def _route(site: Site, page: Page[R], refuse: Refuse) -> Route:
@@ -189,7 +232,8 @@ def _route(site: Site, page: Page[R], refuse: Refuse) -> Route:
             return await _answer(site, request, form, act.requires or page.requires, act.perform)
 
         methods["POST"] = post
-    return Route(page.path, methods, refuse, Body.NONE if act is None else Body.FORM)
+    body = Body.NONE if act is None else Body.FORM
+    return Route(page.path, methods, refuse, body, hides_query=page.hides_query)
 
 
 async def _answer(
