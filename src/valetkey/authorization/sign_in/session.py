@@ -9,7 +9,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.actor import SYSTEM, by_user
 from valetkey.authorization.model.event.grants import GrantRevoked
-from valetkey.authorization.model.event.people import UserRemovalCancelled
+from valetkey.authorization.model.event.people import RemovalCancelled
 from valetkey.authorization.model.event.sessions import (
     IdentityConfirmed,
     SessionEnded,
@@ -240,7 +240,7 @@ def start_session(
     tx.events.add(SessionStarted(user.uid, new.id, session.methods), now)
     # Whoever signs in wants the account: it is not removed.
     if tx.account_removals.cancel(user.uid):
-        tx.events.add(UserRemovalCancelled(user.uid), now)
+        tx.events.add(RemovalCancelled(user.uid), now)
 
 
 def end_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:

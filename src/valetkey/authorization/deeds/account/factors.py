@@ -8,7 +8,7 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.factors import (
     AuthenticatorAdded,
     AuthenticatorRemoved,
-    FactorsReset,
+    FactorsRemoved,
     PasskeyAdded,
     PasskeyRemoved,
     PasskeyRenamed,
@@ -169,7 +169,7 @@ def reset_factors(tx: Transaction, user: User, now: Instant) -> bool:
     forget_devices(tx, user.uid, now)
     if not tx.credentials.remove_factors(user.uid):
         return False
-    tx.events.add(FactorsReset(user.uid), now)
+    tx.events.add(FactorsRemoved(user.uid), now)
     for session in tx.sessions.live_of(user.uid, now):
         close_session(tx, session, now, "factors_reset")
     return True

@@ -12,7 +12,7 @@ from valetkey.authorization.deeds.users import end_everything
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.people import UserRemovalPlanned, UserRemoved
+from valetkey.authorization.model.event.people import RemovalPlanned, UserRemoved
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, later
@@ -51,7 +51,7 @@ class Removal:
         due_at = later(now, self.grace)
         if not tx.account_removals.plan(user.uid, due_at, now):
             return tx.account_removals.due_at(user.uid)
-        tx.events.add(UserRemovalPlanned(user.uid, due_at), now)
+        tx.events.add(RemovalPlanned(user.uid, due_at), now)
         end_everything(tx, user, now, "removal_planned")
         end_issued(tx, user.uid, now)
         self._tell(tx, LetterKind.REMOVAL_PLANNED, user, now)

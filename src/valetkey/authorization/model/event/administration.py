@@ -1,16 +1,14 @@
-"""What those who run this server do with it."""
+"""Events of the administration of this server."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByUser, Event
 
 
 @dataclass(frozen=True, slots=True)
 class ApiTokenIssued(Event):
-    """A token of the admin API was made in the name of this person, for so much and so long."""
+    """An admin API token was issued to a user, with these permissions until `expires_at`."""
 
-    name: ClassVar[str] = "api_token.issued"
     uid: int
     token_id: str
     permissions: tuple[str, ...]
@@ -19,26 +17,23 @@ class ApiTokenIssued(Event):
 
 @dataclass(frozen=True, slots=True)
 class ApiTokenEnded(ByUser):
-    """A token of the admin API was ended before its time."""
+    """An admin API token was revoked."""
 
-    name: ClassVar[str] = "api_token.ended"
     uid: int
     token_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class EventsExported(Event):
-    """Somebody took a copy of events away, in this format."""
+    """Events were exported in this format."""
 
-    name: ClassVar[str] = "events.exported"
     format: str
 
 
 @dataclass(frozen=True, slots=True)
 class BrandChanged(Event):
-    """A part of the brand, such as `name` or `accent`, is another than before."""
+    """A setting of the brand changed, such as `name` or `accent`."""
 
-    name: ClassVar[str] = "brand.changed"
     field: str
     before: str
     after: str

@@ -1,7 +1,7 @@
-"""What happens to clients and to those who register them."""
+"""Events of clients, their secrets, and invitations to register."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from valetkey.authorization.model.event.event import ByAnonymous, ByClient, Event
 
@@ -11,21 +11,19 @@ RemovedBecause = Literal["deleted", "unused", "replaced"]
 
 @dataclass(frozen=True, slots=True)
 class ClientRegistered(ByAnonymous):
-    """A client was registered; `door` says through which door."""
+    """A client was registered; `door` says how, such as `portal` or `registration`."""
 
-    name: ClassVar[str] = "client.registered"
     client_id: str
     door: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClientChanged(ByClient):
-    """A client's record was changed; `fields` names what, `door` through which door.
+    """A client was changed; `fields` names its changed fields, `door` says how.
 
-    What an operator changed is told as it was before and as it is after, field by field.
+    A change by an operator carries each field's value before and after.
     """
 
-    name: ClassVar[str] = "client.changed"
     client_id: str
     door: str
     fields: tuple[str, ...]
@@ -35,89 +33,79 @@ class ClientChanged(ByClient):
 
 @dataclass(frozen=True, slots=True)
 class ClientDisabled(Event):
-    """A client was switched off; everything it held has ended."""
+    """A client was disabled; its grants, codes and tokens ended."""
 
-    name: ClassVar[str] = "client.disabled"
     client_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClientEnabled(Event):
-    """A client was switched on again; nothing that ended came back."""
+    """A client was enabled; what had ended stays ended."""
 
-    name: ClassVar[str] = "client.enabled"
     client_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRemoved(ByClient):
-    """A client was removed with all it held; `because` is `deleted`, `unused` or `replaced`.
+    """A client was removed with its grants; `because` is `deleted`, `unused` or `replaced`.
 
-    Operators, developers and the client itself delete. One that registered itself is also removed
-    when nobody uses it, and when another of the same metadata takes its place.
+    Operators, developers and the client itself delete it. A self-registered client is also removed
+    when it is unused, and when a registration with the same metadata replaces it.
     """
 
-    name: ClassVar[str] = "client.removed"
     client_id: str
     because: RemovedBecause
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAdopted(Event):
-    """An operator made a client that had registered itself one of their own."""
+    """An operator adopted a self-registered client."""
 
-    name: ClassVar[str] = "client.adopted"
     client_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClientVerified(Event):
-    """An administrator says that they know who is behind a client; people read it."""
+    """An administrator verified who runs a client; users see the mark."""
 
-    name: ClassVar[str] = "client.verified"
     client_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClientVerificationEnded(ByClient):
-    """They say so no more; `because` is `administrator`, or `changed` where its looks did."""
+    """A client lost its verification; `because` is `administrator` or `changed`."""
 
-    name: ClassVar[str] = "client_verification.ended"
     client_id: str
     because: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSecretEnded(Event):
-    """One of a client's secrets was ended before its time."""
+    """A client secret was revoked before it expired."""
 
-    name: ClassVar[str] = "client_secret.ended"
     client_id: str
     secret_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class InvitationIssued(Event):
-    """An operator made a token with which applications may register themselves."""
+    """An operator issued an initial access token for client registration (RFC 7591)."""
 
-    name: ClassVar[str] = "invitation.issued"
     invitation_id: str
     uses: int
 
 
 @dataclass(frozen=True, slots=True)
 class InvitationWithdrawn(Event):
-    """An operator took such a token back."""
+    """An operator revoked an initial access token."""
 
-    name: ClassVar[str] = "invitation.withdrawn"
     invitation_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSecretIssued(ByClient):
-    """A client was given another secret; the older ones expire at `others_expire_at`."""
+    """A client secret was issued; the older ones expire at `others_expire_at`."""
 
-    name: ClassVar[str] = "client_secret.issued"
     client_id: str
     secret_id: str
     others_expire_at: int | None = None

@@ -4,6 +4,7 @@ It is written in the transaction that made the change. None carries a secret or 
 client sent.
 """
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,10 +16,13 @@ from valetkey.authorization.model.event.actor import (
     Written,
 )
 
+_PARTICIPLE = re.compile(r"([A-Z][a-z]+(?:Up)?)$")
+_BETWEEN_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. `name` is noun.past_participle.
+    """Something that happened. Its name is that of its class: `CodeRedeemed` is `code.redeemed`.
 
     Its actor is the one for whom the transaction acts. An event that also happens in transactions
     that name no actor says by its base class who does it then; any other is refused there.
@@ -27,30 +31,33 @@ class Event:
     name: ClassVar[str]
     usual_actor: ClassVar[Written | None] = None
 
+    def __init_subclass__(cls) -> None:
+        cls.name = _BETWEEN_WORDS.sub("_", _PARTICIPLE.sub(r".\1", cls.__name__)).lower()
+
 
 class ByUser(Event):
-    """An event that the user does whom it names; an anonymous visitor where it names none."""
+    """An event done by the user it names; by an anonymous visitor where it names none."""
 
     __slots__ = ()
     usual_actor = ITS_USER
 
 
 class ByClient(Event):
-    """An event that the client does which it names."""
+    """An event done by the client it names."""
 
     __slots__ = ()
     usual_actor = ITS_CLIENT
 
 
 class ByAnonymous(Event):
-    """An event that somebody does who has not proved who they are."""
+    """An event done by an unauthenticated caller."""
 
     __slots__ = ()
     usual_actor = Written(ANONYMOUS)
 
 
 class BySystem(Event):
-    """An event that the server does by itself."""
+    """An event done by the server itself."""
 
     __slots__ = ()
     usual_actor = Written(SYSTEM)

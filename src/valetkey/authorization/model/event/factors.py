@@ -1,16 +1,14 @@
-"""What happens to passkeys, authenticator apps, recovery codes and remembered devices."""
+"""Events of passkeys, authenticator apps, recovery codes and remembered devices."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByAnonymous, ByUser, Event
 
 
 @dataclass(frozen=True, slots=True)
 class SecondFactorFailed(ByAnonymous):
-    """A code or a passkey was wrong, after a password that was right."""
+    """A second factor was wrong after a correct password."""
 
-    name: ClassVar[str] = "second_factor.failed"
     uid: int
     door: str
 
@@ -19,34 +17,30 @@ class SecondFactorFailed(ByAnonymous):
 class PasskeyAdded(ByUser):
     """A passkey was added to an account."""
 
-    name: ClassVar[str] = "passkey.added"
     uid: int
     passkey_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class PasskeyRenamed(ByUser):
-    """A passkey has another name now."""
+    """A passkey was renamed."""
 
-    name: ClassVar[str] = "passkey.renamed"
     uid: int
     passkey_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class PasskeyRemoved(ByUser):
-    """A passkey opens its account no more."""
+    """A passkey was removed from an account."""
 
-    name: ClassVar[str] = "passkey.removed"
     uid: int
     passkey_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class PasskeyCounterFell(ByUser):
-    """A passkey told a lower count of its uses than before: there may be a copy of it."""
+class PasskeyCounterFallen(ByUser):
+    """A passkey's signature counter decreased, so a copy of it may exist."""
 
-    name: ClassVar[str] = "passkey_counter.fallen"
     uid: int
     passkey_id: str
     accepted: bool
@@ -56,73 +50,64 @@ class PasskeyCounterFell(ByUser):
 class AuthenticatorAdded(ByUser):
     """An authenticator app was added to an account."""
 
-    name: ClassVar[str] = "authenticator.added"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatorRemoved(ByUser):
-    """The codes of an authenticator app count no more."""
+    """An authenticator app was removed from an account."""
 
-    name: ClassVar[str] = "authenticator.removed"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCodesIssued(ByUser):
-    """Recovery codes were made; those before them count no more."""
+    """Recovery codes were issued; earlier ones no longer work."""
 
-    name: ClassVar[str] = "recovery_codes.issued"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCodeUsed(ByUser):
-    """A recovery code took the place of a second factor; so many are left."""
+    """A recovery code was used as the second factor; `left` is how many remain."""
 
-    name: ClassVar[str] = "recovery_code.used"
     uid: int
     left: int
 
 
 @dataclass(frozen=True, slots=True)
 class PasswordRemoved(ByUser):
-    """An account has no password any more: its passkeys open it."""
+    """The password of an account was removed; its passkeys remain."""
 
-    name: ClassVar[str] = "password.removed"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRemembered(ByUser):
-    """In this browser the second factor is not asked for, for a while."""
+    """A browser was remembered: the second factor is not requested there for a while."""
 
-    name: ClassVar[str] = "device.remembered"
     uid: int
     device_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceForgotten(ByUser):
-    """In this browser it is asked for again."""
+    """A remembered browser was forgotten: the second factor is requested again."""
 
-    name: ClassVar[str] = "device.forgotten"
     uid: int
     device_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceReused(ByAnonymous):
-    """A remembered device's old cookie came back: it was copied. What it began has ended."""
+class DeviceStolen(ByAnonymous):
+    """A remembered browser's old cookie was used: it was copied, and its sessions ended."""
 
-    name: ClassVar[str] = "device.stolen"
     uid: int
     device_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class FactorsReset(Event):
-    """Everything but the password was taken from an account, for somebody who lost it."""
+class FactorsRemoved(Event):
+    """All second factors of an account were removed by an administrator."""
 
-    name: ClassVar[str] = "factors.removed"
     uid: int

@@ -1,16 +1,14 @@
-"""What people allow clients, and what becomes of it."""
+"""Events of consents, codes, grants and tokens."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByClient, ByUser
 
 
 @dataclass(frozen=True, slots=True)
 class ConsentGiven(ByUser):
-    """A person allowed a client this scope, and these claims by themselves."""
+    """A user allowed a client this scope and these individually requested claims."""
 
-    name: ClassVar[str] = "consent.given"
     uid: int
     client_id: str
     scope: str
@@ -19,27 +17,24 @@ class ConsentGiven(ByUser):
 
 @dataclass(frozen=True, slots=True)
 class ConsentDenied(ByUser):
-    """A person was asked and said no."""
+    """A user declined a consent request."""
 
-    name: ClassVar[str] = "consent.denied"
     uid: int | None
     client_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConsentWithdrawn(ByUser):
-    """A person took back what they had allowed a client; it must ask again."""
+    """A user withdrew a consent; the client must ask again."""
 
-    name: ClassVar[str] = "consent.withdrawn"
     uid: int
     client_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class CodeIssued(ByUser):
-    """An authorization code went to a client; `pkce` says whether a code challenge came with it."""
+    """An authorization code was issued; `pkce` says whether the request had a code challenge."""
 
-    name: ClassVar[str] = "code.issued"
     uid: int
     client_id: str
     grant_id: str
@@ -48,9 +43,8 @@ class CodeIssued(ByUser):
 
 @dataclass(frozen=True, slots=True)
 class CodeRedeemed(ByClient):
-    """A code was exchanged: the grant began, its first access token was issued."""
+    """A code was redeemed: the grant began and its first access token was issued."""
 
-    name: ClassVar[str] = "code.redeemed"
     uid: int
     client_id: str
     grant_id: str
@@ -60,18 +54,16 @@ class CodeRedeemed(ByClient):
 
 @dataclass(frozen=True, slots=True)
 class CodeReplayed(ByClient):
-    """A code came a second time; its grant was revoked."""
+    """A code was used twice; its grant was revoked."""
 
-    name: ClassVar[str] = "code.replayed"
     client_id: str
     grant_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class CodeSpoiled(ByClient):
-    """The right client sent a code with a wrong verifier or redirect URI; the code is spent."""
+    """A code came with a wrong verifier or redirect URI from its client; the code is void."""
 
-    name: ClassVar[str] = "code.spoiled"
     client_id: str
     grant_id: str
     check: str
@@ -81,7 +73,6 @@ class CodeSpoiled(ByClient):
 class AccessTokenIssued(ByClient):
     """An access token was issued without a code or a refresh token; `grant_type` says how."""
 
-    name: ClassVar[str] = "access_token.issued"
     client_id: str
     uid: int | None
     grant_id: str | None
@@ -92,9 +83,8 @@ class AccessTokenIssued(ByClient):
 
 @dataclass(frozen=True, slots=True)
 class RefreshTokenUsed(ByClient):
-    """A refresh token gave another access token; `rotated` says whether it was replaced."""
+    """A refresh token was used; `rotated` says whether it was replaced."""
 
-    name: ClassVar[str] = "refresh_token.used"
     uid: int
     client_id: str
     grant_id: str
@@ -105,9 +95,8 @@ class RefreshTokenUsed(ByClient):
 
 @dataclass(frozen=True, slots=True)
 class RefreshTokenRepeated(ByClient):
-    """The previous refresh token came again within the window; the same successor was returned."""
+    """The previous refresh token was used within the grace period; its successor was returned."""
 
-    name: ClassVar[str] = "refresh_token.repeated"
     client_id: str
     grant_id: str
     token_id: str
@@ -115,18 +104,16 @@ class RefreshTokenRepeated(ByClient):
 
 @dataclass(frozen=True, slots=True)
 class RefreshTokenReused(ByClient):
-    """A replaced refresh token came again after the window (`reuse_detected`); the grant ended."""
+    """A replaced refresh token was used too late (`reuse_detected`); its grant ended."""
 
-    name: ClassVar[str] = "refresh_token.reused"
     client_id: str
     grant_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class AccessTokenRevoked(ByClient):
-    """One access token was ended before its time."""
+    """An access token was revoked."""
 
-    name: ClassVar[str] = "access_token.revoked"
     client_id: str
     grant_id: str | None
     token_id: str
@@ -134,9 +121,8 @@ class AccessTokenRevoked(ByClient):
 
 @dataclass(frozen=True, slots=True)
 class GrantRevoked(ByUser):
-    """A grant was ended, and with it every token that descends from it."""
+    """A grant was revoked with all its tokens; `because` says why."""
 
-    name: ClassVar[str] = "grant.revoked"
     uid: int
     client_id: str
     grant_id: str

@@ -1,16 +1,14 @@
-"""What happens to letters to people."""
+"""Events of outgoing email."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from valetkey.authorization.model.event.event import BySystem
 
 
 @dataclass(frozen=True, slots=True)
 class MailDispatched(BySystem):
-    """The mail server took a letter; `kind` is what it is about."""
+    """The mail server accepted a message; `kind` is its subject."""
 
-    name: ClassVar[str] = "mail.dispatched"
     uid: int | None
     kind: str
     attempts: int
@@ -18,9 +16,8 @@ class MailDispatched(BySystem):
 
 @dataclass(frozen=True, slots=True)
 class MailGivenUp(BySystem):
-    """A letter was not sent, and nobody tries any more; `because` says what was in the way."""
+    """Delivery of a message was abandoned; `because` says why."""
 
-    name: ClassVar[str] = "mail.given_up"
     uid: int | None
     kind: str
     attempts: int

@@ -1,122 +1,106 @@
-"""What happens to accounts."""
+"""Events of accounts."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByAnonymous, ByUser, Event
 
 
 @dataclass(frozen=True, slots=True)
 class UserRegistered(ByUser):
-    """An account was made."""
+    """An account was created."""
 
-    name: ClassVar[str] = "user.registered"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class UserChanged(ByUser):
-    """An account's record was changed; `fields` names what."""
+    """An account was changed; `fields` names its changed fields."""
 
-    name: ClassVar[str] = "user.changed"
     uid: int
     fields: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class UserDisabled(Event):
-    """An account was switched off; its sessions and grants have ended."""
+    """An account was disabled; its sessions and grants ended."""
 
-    name: ClassVar[str] = "user.disabled"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class UserEnabled(Event):
-    """An account was switched on again; nothing that ended came back."""
+    """An account was enabled; what had ended stays ended."""
 
-    name: ClassVar[str] = "user.enabled"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
-class UserRemovalPlanned(ByUser):
-    """An account is to be removed at `due_at`; its sessions and grants have ended."""
+class RemovalPlanned(ByUser):
+    """An account is scheduled for removal at `due_at`; its sessions and grants ended."""
 
-    name: ClassVar[str] = "removal.planned"
     uid: int
     due_at: int
 
 
 @dataclass(frozen=True, slots=True)
-class UserRemovalCancelled(ByUser):
-    """Somebody signed in to such an account: it stays."""
+class RemovalCancelled(ByUser):
+    """A user signed in to an account scheduled for removal, which cancelled the removal."""
 
-    name: ClassVar[str] = "removal.cancelled"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class UserRemoved(Event):
-    """An account is gone, with all that was known of its person but this number."""
+    """An account was removed with its data; only its uid remains."""
 
-    name: ClassVar[str] = "user.removed"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class DataExported(ByUser):
-    """A person downloaded what is known of them."""
+    """A user downloaded their data."""
 
-    name: ClassVar[str] = "data.exported"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class UserInvited(Event):
-    """Somebody may make an account who has none."""
-
-    name: ClassVar[str] = "user.invited"
+    """An invitation to create an account was issued."""
 
 
 @dataclass(frozen=True, slots=True)
 class PasswordResetRequested(ByAnonymous):
-    """A link to choose another password was mailed to the account's address."""
+    """A password reset link was sent to the account's email address."""
 
-    name: ClassVar[str] = "password_reset.requested"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class EmailRestored(ByUser):
-    """The address before took the account back; everybody is signed out of it."""
+    """A change of email address was undone from the previous address; all sessions ended."""
 
-    name: ClassVar[str] = "email.restored"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class PasswordChanged(ByUser):
-    """A password was set; grants ended, and sessions but the one in which it was changed."""
+    """A password was set; grants and all other sessions ended."""
 
-    name: ClassVar[str] = "password.changed"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityLinked(ByUser):
-    """A person connected their account at another server and can sign in from there."""
+    """An account at an upstream provider was linked."""
 
-    name: ClassVar[str] = "identity.linked"
     uid: int
     issuer: str
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityUnlinked(ByUser):
-    """Such an account was disconnected; `because` says why."""
+    """An account at an upstream provider was unlinked; `because` says why."""
 
-    name: ClassVar[str] = "identity.unlinked"
     uid: int
     issuer: str
     because: str

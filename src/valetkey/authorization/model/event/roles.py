@@ -1,16 +1,14 @@
-"""What happens to roles, to the right to register apps, and to the link of the first owner."""
+"""Events of roles, the permission to register apps, and owner links."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByUser, Event
 
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged(Event):
-    """Somebody has another role than before; "" is none."""
+    """The role of a user changed; "" is none."""
 
-    name: ClassVar[str] = "role.changed"
     uid: int
     before: str
     after: str
@@ -18,32 +16,28 @@ class RoleChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class OwnerLinkIssued(Event):
-    """A link was made that makes its bearer an owner; `break_glass` though there was one."""
+    """A link that makes its user an owner was issued; `break_glass` where an owner existed."""
 
-    name: ClassVar[str] = "owner_link.issued"
     break_glass: bool
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerLinkRedeemed(ByUser):
-    """That link was used."""
+    """An owner link was used."""
 
-    name: ClassVar[str] = "owner_link.redeemed"
     uid: int
     break_glass: bool
 
 
 @dataclass(frozen=True, slots=True)
 class DeveloperAdmitted(Event):
-    """Somebody may register apps from now on."""
+    """A user was permitted to register apps."""
 
-    name: ClassVar[str] = "developer.admitted"
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeveloperDismissed(Event):
-    """Somebody may register no more apps; those they have stay."""
+    """A user lost the permission to register apps; their apps remain."""
 
-    name: ClassVar[str] = "developer.dismissed"
     uid: int

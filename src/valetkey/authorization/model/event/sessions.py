@@ -1,7 +1,6 @@
-"""What happens to sessions, and who was told of it."""
+"""Events of sign-in, sessions and back-channel logout."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser
 
@@ -10,16 +9,14 @@ from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUs
 class SignInFailed(ByAnonymous):
     """A password was wrong, or there was no such account (`uid` is then absent)."""
 
-    name: ClassVar[str] = "sign_in.failed"
     uid: int | None
     door: str
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted(ByUser):
-    """Someone signed in."""
+    """A user signed in."""
 
-    name: ClassVar[str] = "session.started"
     uid: int
     session_id: str
     methods: tuple[str, ...]
@@ -27,9 +24,8 @@ class SessionStarted(ByUser):
 
 @dataclass(frozen=True, slots=True)
 class SessionRenewed(ByUser):
-    """Someone signed in again where they were signed in; their session goes on."""
+    """A signed-in user signed in again; the session continues."""
 
-    name: ClassVar[str] = "session.renewed"
     uid: int
     session_id: str
     methods: tuple[str, ...]
@@ -37,9 +33,8 @@ class SessionRenewed(ByUser):
 
 @dataclass(frozen=True, slots=True)
 class IdentityConfirmed(ByUser):
-    """Someone who is signed in proved again who they are, before something that matters."""
+    """A signed-in user authenticated again before a sensitive action."""
 
-    name: ClassVar[str] = "identity.confirmed"
     uid: int
     session_id: str
     methods: tuple[str, ...]
@@ -47,9 +42,8 @@ class IdentityConfirmed(ByUser):
 
 @dataclass(frozen=True, slots=True)
 class SessionEnded(ByUser):
-    """Someone signed out, or was signed out; `because` says which."""
+    """A session ended; `because` says why."""
 
-    name: ClassVar[str] = "session.ended"
     uid: int
     session_id: str
     because: str
@@ -57,9 +51,8 @@ class SessionEnded(ByUser):
 
 @dataclass(frozen=True, slots=True)
 class LogoutTokenDelivered(BySystem):
-    """An app was told that a session has ended, and said that it heard."""
+    """A logout token was delivered and the client confirmed it."""
 
-    name: ClassVar[str] = "logout_token.delivered"
     uid: int
     client_id: str
     session_id: str
@@ -68,9 +61,8 @@ class LogoutTokenDelivered(BySystem):
 
 @dataclass(frozen=True, slots=True)
 class LogoutTokenGivenUp(BySystem):
-    """An app that was told of a session will not hear of its end; `because` says why not."""
+    """Delivery of a logout token was abandoned; `because` says why."""
 
-    name: ClassVar[str] = "logout_token.given_up"
     uid: int
     client_id: str
     session_id: str

@@ -14,7 +14,7 @@ from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.factors import (
     DeviceForgotten,
     DeviceRemembered,
-    DeviceReused,
+    DeviceStolen,
 )
 from valetkey.authorization.sign_in.session import end_session, end_sessions
 from valetkey.authorization.storage.transaction import Transaction
@@ -150,7 +150,7 @@ def _is_just_past(device: RememberedDevice, shown: Fingerprint, now: Instant) ->
 def _end_all_of_it(tx: Transaction, device: RememberedDevice, now: Instant) -> None:
     if not tx.devices.forget(device.uid, device.id):
         return
-    tx.events.add(DeviceReused(device.uid, device.id), now)
+    tx.events.add(DeviceStolen(device.uid, device.id), now)
     tx = tx.acting(SYSTEM)
     sessions = tx.sessions.live_of_device(device.uid, device.id, now, _MOST_NAMED + 1)
     if len(sessions) > _MOST_NAMED:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.factors import (
-    PasskeyCounterFell,
+    PasskeyCounterFallen,
     RecoveryCodeUsed,
     SecondFactorFailed,
 )
@@ -94,7 +94,7 @@ class Factors:
             return Unproved()
         if proved.fell:
             accepted = not self.settings.refuse_fallen_counters
-            tx.events.add(PasskeyCounterFell(passkey.uid, passkey.id, accepted), now)
+            tx.events.add(PasskeyCounterFallen(passkey.uid, passkey.id, accepted), now)
             if not accepted:
                 return Unproved()
         if not tx.credentials.use_passkey(passkey, proved.counter, now):

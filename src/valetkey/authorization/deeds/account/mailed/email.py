@@ -24,8 +24,8 @@ from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.event.people import (
     EmailRestored,
+    RemovalCancelled,
     UserChanged,
-    UserRemovalCancelled,
 )
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.sign_in.session import SignedIn
@@ -182,7 +182,7 @@ class EmailChange:
             end_everything(tx, after, now, "email_restored")
             # Whoever takes it back wants it, whatever somebody else planned for it.
             if tx.account_removals.cancel(after.uid):
-                tx.events.add(UserRemovalCancelled(after.uid), now)
+                tx.events.add(RemovalCancelled(after.uid), now)
             # Read again: what ended began a new generation, and the link is of that one.
             issue_reset(tx, self.links, reset, tx.users.find(after.uid), now)
             return True
