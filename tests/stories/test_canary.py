@@ -323,16 +323,13 @@ def _misplaced(story: Story, url: str, path: str) -> Iterator[tuple[str, bytes]]
 
 def _faults(story: Story, change: Callable[[str], None]) -> None:
     """Failures in the middle of everything: a table or a column goes away, and comes back."""
-    proof = {"client_id": "printer", "client_secret": story.secret}
-    failed = 0
+    failed, proof = 0, {"client_id": "printer", "client_secret": story.secret}
     tables = ("users", "vouchers", "grants", "access_tokens", "revocations", "query_sightings")
-    for table, before, after in (
-        *((table, f"TO {table}_away", f"{table}_away RENAME TO {table}") for table in tables),
-        ("users", "COLUMN uid TO uid_away", "users RENAME COLUMN uid_away TO uid"),
-    ):
+    moves = [(f"{table} RENAME TO away", f"away RENAME TO {table}") for table in tables]
+    for before, after in (*moves, ("users RENAME uid TO away", "users RENAME away TO uid")):
         code, token = _code(story, "printer"), story.fresh("token")
         redeem = {"grant_type": "authorization_code", "redirect_uri": CALLBACK, "code": code}
-        change(f"ALTER TABLE {table} RENAME {before}")
+        change(f"ALTER TABLE {before}")
         try:
             for asked in (
                 {**redeem, "code_verifier": story.verifier},
