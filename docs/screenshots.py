@@ -15,7 +15,7 @@ from playwright.sync_api import BrowserContext, FloatRect, Page, sync_playwright
 
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.shown import SERVER, SHOWN, answering, area_of
-from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.layout.brand import Brand
 
 FOLDER = Path(__file__).parent / "screenshots"
 CHROMIUM = "/usr/bin/chromium"

@@ -15,18 +15,17 @@ from babel.messages.extract import extract, extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
+from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
 from valetkey.authorization.pages.developer.insight.failures.advice import ADVICE
 from valetkey.authorization.pages.errors.texts import TEXTS
-from valetkey.authorization.pages.looks.language import ENGLISH, LANGUAGES
-from valetkey.authorization.pages.page import TREES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.resource.scopes import SCOPES
 
 SOURCE = Path(__file__).parent.parent / "src/valetkey"
-PAGES = SOURCE / "authorization/pages"
-FOLDER = PAGES / "translations"
+FOLDER = SOURCE / "authorization/layout/translations"
 
 _TEMPLATES = [("**.html", "jinja2.ext:babel_extract"), ("**.txt", "jinja2.ext:babel_extract")]
 _AS_PAGES_DO = {
@@ -64,7 +63,7 @@ def messages() -> Catalog:
 
 
 def _found() -> Iterator[Found]:
-    for tree in TREES:
+    for tree in (folder for folders in TREES.values() for folder in folders):
         for file, _, text, comments, _ in extract_from_dir(
             SOURCE / "authorization" / tree,
             _TEMPLATES,

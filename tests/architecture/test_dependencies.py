@@ -24,10 +24,10 @@ OWNERS = {
     "httptools": ("web/connection/reader.py",),
     "httpx2": ("sdk/fetch.py", "fetch/door.py"),
     "jinja2": (
-        "authorization/pages/page.py",
+        "authorization/layout/render.py",
         "authorization/pages/mail/message.py",
         # What a template refers to, and in which line it is wrong.
-        "authorization/pages/looks/themes/rehearsal.py",
+        "authorization/layout/theme_check.py",
     ),
     "jsonschema_rs": ("resource/shapes/json_schema.py",),
     "msgspec": ANYWHERE,

@@ -7,8 +7,8 @@ from fnmatch import fnmatch
 from tests.architecture.tree import Source, imports, sources, texts
 
 MAY_SAY_ANY = {
-    "authorization/pages/page.py": "how the standard library describes a dataclass",
-    "authorization/pages/looks/themes/rehearsal.py": "what the fields of pages are typed as",
+    "authorization/layout/render.py": "how the standard library describes a dataclass",
+    "authorization/layout/theme_check.py": "what the fields of pages are typed as",
     "authorization/protocol/register/self_registration.py": "the same, where JSON comes in",
     "cli/applying/client.py": "TOML comes in untyped and leaves as a client's metadata",
     "cli/register/metadata.py": "the same, where options come in",

@@ -7,9 +7,9 @@ from valetkey.authorization.deeds.account.invitations import Invitations
 from valetkey.authorization.deeds.account.mailed.email import EmailChange
 from valetkey.authorization.deeds.account.mailed.password_reset import PasswordReset
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.upkeep.post import PostOffice
 from valetkey.authorization.upkeep.smtp import Unsent

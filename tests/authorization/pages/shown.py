@@ -5,16 +5,16 @@ from collections.abc import Callable
 from playwright.sync_api import Route
 
 from tests.authorization.pages.examples.every import EXAMPLES
-from valetkey.authorization.pages.looks.asset import assets
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.language import ENGLISH, Language
-from valetkey.authorization.pages.looks.viewer import Viewer
-from valetkey.authorization.pages.page import (
-    Page,
+from valetkey.authorization.layout.assets import assets
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.language import ENGLISH, Language
+from valetkey.authorization.layout.render import (
+    PageContext,
     content_security_policy,
     render,
     scripts_of,
 )
+from valetkey.authorization.layout.viewer import Viewer
 
 SERVER = "https://auth.example"
 
@@ -28,12 +28,12 @@ SHOWN = tuple(
 )
 
 
-def area_of(page: Page) -> str:
+def area_of(page: PageContext) -> str:
     """In which folder its template is: account, developer, visitor and so on."""
     return page.template.partition("/")[0]
 
 
-def viewer_of(page: Page, language: Language = ENGLISH) -> Viewer:
+def viewer_of(page: PageContext, language: Language = ENGLISH) -> Viewer:
     """Somebody who may see this page, with the way to another language at its foot."""
     area = area_of(page)
     return Viewer(

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.authorization.pages.shown import SERVER, SHOWN, answering
-from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.layout.brand import Brand
 
 AXE = Path(__file__).parents[2] / "clients/node_modules/axe-core/axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]

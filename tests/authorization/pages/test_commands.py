@@ -9,10 +9,10 @@ import pytest
 
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.shown import viewer_of
-from valetkey.authorization.endpoints.visitor.configuration import configuration_of
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.render import render
+from valetkey.authorization.layout.viewer import configuration_of
 from valetkey.authorization.pages.admin.people.roles import RolesPage
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.page import render
 from valetkey.config.load import load
 
 FILE = "/srv/acme/valetkey.toml"

@@ -10,10 +10,16 @@ from jinja2 import meta, nodes
 
 from tests.authorization.pages.examples.every import EXAMPLES, HOSTILE
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.pages.looks.asset import assets
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.language import ENGLISH
-from valetkey.authorization.pages.page import TREES, Page, environment_of, render, scripts_of
+from valetkey.authorization.layout.assets import assets
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.language import ENGLISH
+from valetkey.authorization.layout.render import (
+    TREES,
+    PageContext,
+    environment_of,
+    render,
+    scripts_of,
+)
 
 BRAND = Brand(
     "Acme & Söhne",
@@ -44,15 +50,15 @@ def _templates() -> list[str]:
     root = Path(str(resources.files("valetkey.authorization")))
     return [
         str(file.relative_to(root / tree))
-        for tree in TREES
+        for tree in TREES[""]
         for file in sorted((root / tree).rglob("*.html"))
-        if file.name not in {"parts.html", "frame.html", "layout.html", "area.html"}
+        if file.name not in {"parts.html", "frame.html"}
         and file.parent.name not in {"mail", "authorize", "notices"}
     ]
 
 
 @every_page
-def test_is_well_formed_and_says_where_one_is(page: Page) -> None:
+def test_is_well_formed_and_says_where_one_is(page: PageContext) -> None:
     reading = Reading(render(page, brand=BRAND))
 
     (title,) = [each.text for each in reading.inside(reading.the("head"), "title")]
@@ -65,7 +71,7 @@ def test_is_well_formed_and_says_where_one_is(page: Page) -> None:
 
 
 @every_page
-def test_holds_no_script_and_no_style_of_its_own(page: Page) -> None:
+def test_holds_no_script_and_no_style_of_its_own(page: PageContext) -> None:
     reading = Reading(render(page, brand=BRAND))
 
     ours = {script.path for script in assets(BRAND).scripts.values()}
@@ -79,7 +85,7 @@ def test_holds_no_script_and_no_style_of_its_own(page: Page) -> None:
 
 
 @every_page
-def test_recommends_no_paper_of_an_app_to_anybody(page: Page) -> None:
+def test_recommends_no_paper_of_an_app_to_anybody(page: PageContext) -> None:
     links = Reading(render(page, brand=BRAND)).all("a")
     papers = [a for a in links if "papers" in a.holders[-1].attributes.get("class", "")]
     theirs = [a for a in papers if a.attributes["href"].startswith("https://")]
@@ -88,7 +94,7 @@ def test_recommends_no_paper_of_an_app_to_anybody(page: Page) -> None:
 
 
 @every_page
-def test_has_headings_in_order(page: Page) -> None:
+def test_has_headings_in_order(page: PageContext) -> None:
     reading = Reading(render(page, brand=BRAND))
 
     levels = [int(heading.name[1]) for heading in reading.all("h1", "h2", "h3", "h4")]
@@ -98,7 +104,7 @@ def test_has_headings_in_order(page: Page) -> None:
 
 
 @every_page
-def test_sends_every_form_here_by_post_with_the_csrf_value(page: Page) -> None:
+def test_sends_every_form_here_by_post_with_the_csrf_value(page: PageContext) -> None:
     reading = Reading(render(page, brand=BRAND))
 
     for form in reading.all("form"):
@@ -115,7 +121,7 @@ def test_sends_every_form_here_by_post_with_the_csrf_value(page: Page) -> None:
 
 
 @every_page
-def test_labels_every_input_and_gives_each_id_once(page: Page) -> None:
+def test_labels_every_input_and_gives_each_id_once(page: PageContext) -> None:
     reading = Reading(render(page, brand=BRAND))
     ids = [e.attributes["id"] for e in reading.elements if "id" in e.attributes]
     labelled = {label.attributes["for"]: label.text for label in reading.all("label")}
@@ -129,13 +135,13 @@ def test_labels_every_input_and_gives_each_id_once(page: Page) -> None:
 
 
 @every_page
-def test_gives_every_image_its_size_so_that_nothing_moves(page: Page) -> None:
+def test_gives_every_image_its_size_so_that_nothing_moves(page: PageContext) -> None:
     for image in Reading(render(page, brand=BRAND)).all("img"):
         assert {"alt", "width", "height"} <= set(image.attributes)
 
 
 @every_page
-def test_weighs_less_than_50_kilobytes_with_all_it_loads(page: Page) -> None:
+def test_weighs_less_than_50_kilobytes_with_all_it_loads(page: PageContext) -> None:
     looks = assets(BRAND)
     scripts = [looks.scripts[name] for name in scripts_of(page)]
     loaded = sum(len(asset.body) for asset in (looks.style, looks.icon, *scripts))

@@ -7,8 +7,8 @@ from playwright.sync_api import Browser, Page
 
 from tests.authorization.pages.examples.every import HOSTILE, consent
 from tests.authorization.pages.shown import SERVER, SHOWN, answering
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.language import GERMAN, Language
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.language import GERMAN, Language
 
 BRAND = Brand("Acme", terms_url="/terms", privacy_url="/privacy")
 # Links within a sentence are exempt (WCAG 2.2, 2.5.8); a box is hit through its label.

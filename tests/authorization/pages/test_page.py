@@ -8,15 +8,15 @@ from jinja2 import UndefinedError
 
 from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.page import (
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.render import (
     content_security_policy,
     https_only,
     https_or_own,
     initial,
     render,
 )
+from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.visitor.consent import ScopeLine
 from valetkey.kernel.refusal import ErrorCode
 

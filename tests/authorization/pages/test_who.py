@@ -1,6 +1,6 @@
 """What a person is called."""
 
-from valetkey.authorization.pages.who import SignedInPerson
+from valetkey.authorization.layout.contexts import SignedInPerson
 
 
 def test_calls_a_person_by_name_and_tells_them_apart_by_address() -> None:

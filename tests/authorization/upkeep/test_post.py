@@ -16,8 +16,8 @@ from tests.support.mail import MailServer as Receiver
 from tests.support.mail import links, mail_server, plain
 from valetkey.authorization.deeds.account.mailroom import ASKED_LIMIT
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation, prepare
+from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.letter import LEASE, LIFETIME, Letter, LetterKind
-from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.upkeep.post import BATCH, PAUSES, PostOffice
 from valetkey.authorization.upkeep.smtp import MailServer, Unsent
 from valetkey.authorization.upkeep.upkeep import SWEEPS, sweep_all

@@ -22,7 +22,7 @@ from valetkey.authorization.endpoints.resource_server.revocations import Revocat
 from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
 from valetkey.authorization.grant_types import client_credentials
 from valetkey.authorization.grant_types.grant_type import GrantType
-from valetkey.authorization.pages.looks.language import Language
+from valetkey.authorization.layout.language import Language
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType

@@ -12,12 +12,12 @@ from typing import Generic, Protocol, TypeVar
 
 from valetkey.authorization.endpoints.account.step_up import confirmation_needed
 from valetkey.authorization.endpoints.account.visit import PURPOSE
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.layout.render import PageContext as Context
+from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import DoneBy, by_user
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.pages.page import Page as Context
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Endpoint, Pairs, Refuse, Request, Response
@@ -246,7 +246,7 @@ async def _answer(
     found = await site.signed_in(request)
     if found is None:
         # The form of somebody who was signed out is lost; the page of an address is shown later.
-        to = own_place(request.path) if form is None else ""
+        to = safe_return_path(request.path) if form is None else ""
         return site.goes_to(f"{SIGN_IN}?to={to}" if to else SIGN_IN)
     browser, headers = site.browser(request)
     csrf = site.csrf(browser, PURPOSE, found.session.id)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.letter import LEASE, Letter, Mail
 from valetkey.authorization.model.event.mail import MailDispatched, MailGivenUp
-from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.mail.message import message_of
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.upkeep.smtp import Unsent

@@ -6,7 +6,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.account.security.factors import after_password, code, with_app
 from tests.authorization.endpoints.visitor.browser import PASSWORD
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
+from valetkey.authorization.layout.return_path import safe_return_path
 
 FORMS = (
     "/account/confirm",
@@ -78,7 +78,7 @@ _ELSEWHERE = (
 
 @pytest.mark.parametrize("to", _ELSEWHERE, ids=lambda to: repr(to[:30]))
 def test_lg_11_nobody_is_led_elsewhere_after_signing_in(sqlite_url: str, to: str) -> None:
-    assert own_place(to) == ""
+    assert safe_return_path(to) == ""
 
     async def story(it: World) -> None:
         browser = it.browser()
@@ -98,7 +98,7 @@ def test_lg_11_nobody_is_led_elsewhere_after_signing_in(sqlite_url: str, to: str
     "to", ["/account/apps", "/developer", "/admin/users/1001", "/account/security/passkeys/cr_a-_"]
 )
 def test_lg_11_our_own_places_are_reached(to: str) -> None:
-    assert own_place(to) == to
+    assert safe_return_path(to) == to
 
 
 def test_lg_17_the_step_between_is_no_session(sqlite_url: str) -> None:

@@ -7,9 +7,9 @@ import pytest
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.account.removal import Removal
+from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.mail.message import Written, write
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings

@@ -14,11 +14,11 @@ from valetkey.authorization.deeds.admin.permissions import (
     powers_of,
 )
 from valetkey.authorization.deeds.foundation import SCHEMA
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.actor import CLI, DoneBy
 from valetkey.authorization.model.server.brand import BrandField
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import BrandSettings

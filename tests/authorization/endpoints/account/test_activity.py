@@ -7,6 +7,9 @@ from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.endpoints.account.activity import SHOWN
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.layout.render import render
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
@@ -24,9 +27,6 @@ from valetkey.authorization.pages.account.activity import (
     ActivityPage,
     Kind,
 )
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.page import render
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 

@@ -26,10 +26,10 @@ from tests.cli.running import valetkey
 from tests.cli.site import configure
 from valetkey.authorization.deeds.account.mailroom import NOTICE_LIMIT
 from valetkey.authorization.deeds.foundation import lay_foundation
+from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.pages.mail.message import write
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load

@@ -5,7 +5,7 @@ import pytest
 from tests.authorization.endpoints.visitor.browser import Browser, usual
 from tests.authorization.endpoints.visitor.world import World, run
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.endpoints.visitor.language import ASKED, CHOICE
+from valetkey.authorization.layout.language_choice import ASKED, CHOICE
 
 GERMAN = {"accept-language": "fr, de-AT;q=0.9, en;q=0.1"}
 

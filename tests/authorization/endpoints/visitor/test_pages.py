@@ -6,8 +6,8 @@ import pytest
 
 from tests.authorization.endpoints.visitor.world import ISSUER, World, run
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM

@@ -28,6 +28,8 @@ from valetkey.authorization.endpoints.openid.routes import routes as logout_rout
 from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
 from valetkey.authorization.endpoints.visitor.routes import routes
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import (
@@ -38,8 +40,6 @@ from valetkey.authorization.model.register.client import (
     ClientType,
 )
 from valetkey.authorization.model.register.profile import ProfileName
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED

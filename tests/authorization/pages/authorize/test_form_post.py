@@ -4,9 +4,9 @@ import pytest
 
 from tests.authorization.pages.examples.every import HOSTILE
 from tests.authorization.pages.reading import Reading
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.pages.authorize.form_post import FormPostPage
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.page import content_security_policy, render
 
 HOSTILE_TEXTS = (
     "\"'><script>alert(1)</script>",

@@ -4,6 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from valetkey.authorization.deeds.account.password_change import NewPasswordFault
+from valetkey.authorization.layout.contexts import (
+    AskingApp,
+    Proof,
+    SessionLine,
+    SignedInPerson,
+    When,
+)
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage
 from valetkey.authorization.pages.account.apps.apps import (
     AppLine,
@@ -15,9 +23,6 @@ from valetkey.authorization.pages.account.apps.apps import (
     PermissionLine,
     Used,
 )
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import AskingApp, Proof, SessionLine, SignedInPerson
 from valetkey.authorization.site.account.security.confirm import ConfirmPage
 from valetkey.authorization.site.account.security.password import PasswordPage
 from valetkey.authorization.site.account.sessions import SessionsPage
@@ -73,7 +78,7 @@ def line(app: AskingApp, client_id: str = "app 1&x=2") -> AppLine:
 ADA = SignedInPerson("ada", "Ada Lovelace", "ada@example.com")
 
 
-def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     """The account pages with these apps on them."""
     lines = tuple(map(line, apps))
     resting = replace(lines[0], last_used=None)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.overview import OverviewPage
@@ -30,9 +32,6 @@ from valetkey.authorization.pages.developer.team.pages import (
     RemoveMemberPage,
     TeamPage,
 )
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import AskingApp
 from valetkey.kernel.moment import Instant
 
 HEAD = AppHead("app_7f3k9qxmB2", "Notes Printer", owns=True, has_secret=True)
@@ -151,7 +150,7 @@ def delete(people: int) -> DeleteAppPage:
     return DeleteAppPage(HEAD, HEAD.at("delete"), "csrf-value", people, people * 2)
 
 
-def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     """The developer's pages with these apps on them."""
     lines = tuple(OwnAppLine(head(app), app.domain, "modern") for app in apps)
     off = OwnAppLine(AppHead("app_2", "Old Printer", disabled=True), "", "classic")

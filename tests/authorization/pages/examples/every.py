@@ -12,10 +12,11 @@ from tests.authorization.pages.examples.person import person_examples
 from tests.authorization.pages.examples.security import security_examples
 from tests.authorization.pages.examples.things import things_examples
 from tests.authorization.pages.examples.trial import trial_examples
+from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
-from valetkey.authorization.pages.page import Page
 from valetkey.authorization.pages.visitor.consent import (
     Change,
     ChangedPart,
@@ -26,7 +27,6 @@ from valetkey.authorization.pages.visitor.consent import (
 from valetkey.authorization.pages.visitor.home import HomePage
 from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
 from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage, SignOutPage
-from valetkey.authorization.pages.who import AskingApp, SignedInPerson
 from valetkey.kernel.refusal import ErrorCode
 
 ADA = SignedInPerson("ada", "Ada Lovelace", "ada@example.com")
@@ -88,7 +88,7 @@ def consent(app: AskingApp = PRINTER, person: SignedInPerson = ADA, **more: obje
     )
 
 
-def _explanation(code: ErrorCode, reference: str = "") -> Page:
+def _explanation(code: ErrorCode, reference: str = "") -> PageContext:
     page = explanation_of(code, reference)
     assert page is not None
     return page
@@ -96,7 +96,7 @@ def _explanation(code: ErrorCode, reference: str = "") -> Page:
 
 SIGN_IN = SignInPage("/oauth/sign-in?interaction=1", "csrf-value", PRINTER)
 
-EXAMPLES: Mapping[str, Page] = {
+EXAMPLES: Mapping[str, PageContext] = {
     **security_examples(ADA, PRINTER),
     **account_examples(PRINTER, LONG, RTL, hostile=HOSTILE),
     **developer_examples(PRINTER, LONG, RTL, hostile=HOSTILE),

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from valetkey.authorization.pages.page import Page
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.visitor.federation.arrived import ArrivedPage
 from valetkey.authorization.pages.visitor.federation.button import ProviderButton
 from valetkey.authorization.pages.visitor.federation.connections import (
@@ -12,7 +13,6 @@ from valetkey.authorization.pages.visitor.federation.connections import (
 )
 from valetkey.authorization.pages.visitor.federation.failed import FailedPage
 from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.kernel.moment import Instant
 
 NOW = Instant(1_800_000_000)
@@ -20,7 +20,7 @@ GOOGLE = ProviderButton("google", "Google", "/oauth/sign-in/with/google?csrf=c")
 GITHUB = ProviderButton("github", "GitHub", "/oauth/sign-in/with/github?csrf=c")
 
 
-def federation_examples() -> Mapping[str, Page]:
+def federation_examples() -> Mapping[str, PageContext]:
     """Each page, in the states in which it looks different."""
     arrived = ArrivedPage(
         provider="Google",

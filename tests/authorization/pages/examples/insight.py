@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, head
 from valetkey.authorization.deeds.developer.health import Finding, Mend, Sign, Weight
+from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.insight.failures.advice import advice_on
 from valetkey.authorization.pages.developer.insight.failures.pages import (
@@ -21,9 +23,6 @@ from valetkey.authorization.pages.developer.insight.health import (
 from valetkey.authorization.pages.developer.insight.people import PeoplePage, PersonLine
 from valetkey.authorization.pages.developer.insight.usage import Series, UsageDay, UsagePage
 from valetkey.authorization.pages.errors.texts import TEXTS
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import AskingApp
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import STATUS, ErrorCode
 
@@ -173,7 +172,7 @@ def _adding(app: AppHead, uri: str, *, strange: bool = False) -> AddRedirectUriP
     )
 
 
-def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     """Each page in the states that it has."""
     codes = tuple(sorted({code.value for _, code, _, _ in _REFUSALS}))
     every = tuple(_line(place) for place in range(len(_REFUSALS)))

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import ago
+from valetkey.authorization.layout.contexts import AskingApp
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.mail.email.email import EmailDonePage, EmailLinkPage, EmailPage
 from valetkey.authorization.pages.mail.mailbox.mailbox import LetterPage, ListedLetter, MailboxPage
 from valetkey.authorization.pages.mail.message import Paragraph
@@ -17,8 +19,6 @@ from valetkey.authorization.pages.mail.sign_up.sign_up import (
     SignUpClosedPage,
     SignUpPage,
 )
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.who import AskingApp
 
 _NEW, _IN = "/account/new", "/oauth/sign-in"
 _GRACE = "grace@example.com"
@@ -28,7 +28,7 @@ _LINK = "https://auth.example.com/account/reset?link=vk_ln_" + "4Kz9" * 12
 _WRONG = {"username": "taken", "email": "wrong", "name": "wrong", "new": "common"}
 
 
-def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     """Sign-up, recovery, address and mailbox; `app` sends people here, `hostile` as well."""
     return {
         **_sign_up(app, hostile),
@@ -56,7 +56,7 @@ def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
     }
 
 
-def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     return {
         "sign-up": SignUpPage(_NEW, "csrf-value", _IN, 8),
         "sign-up-for-app": SignUpPage(_NEW, "csrf-value", _IN, 8, app),
@@ -84,7 +84,7 @@ def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
     }
 
 
-def _recovery() -> Mapping[str, Page]:
+def _recovery() -> Mapping[str, PageContext]:
     where = "/account/forgotten"
     return {
         "forgotten": ForgottenPage(where, "csrf-value", _IN, sends_mail=True),
@@ -99,7 +99,7 @@ def _recovery() -> Mapping[str, Page]:
     }
 
 
-def _email() -> Mapping[str, Page]:
+def _email() -> Mapping[str, PageContext]:
     where = "/account/email"
     return {
         "email": EmailPage(where, "csrf-value", _GRACE, verified=True, sends_mail=True),

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.deeds.admin.findings import About
+from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.pages.admin.people.overview import (
     DayLine,
@@ -28,8 +30,6 @@ from valetkey.authorization.pages.admin.people.user import (
     Way,
 )
 from valetkey.authorization.pages.admin.people.users import ROLE_WORDS, PersonLine, UsersPage
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.who import SessionLine, SignedInPerson
 
 _USER = "/admin/users/4419283746512"
 ADA = PersonLine(
@@ -130,7 +130,7 @@ def _act(act: Act, person: PersonLine = ADA) -> ActPage:
     )
 
 
-def people_examples() -> Mapping[str, Page]:
+def people_examples() -> Mapping[str, PageContext]:
     """The pages in every state."""
     listed = (ADA, BOB, LONG, NOOR)
     holders = (

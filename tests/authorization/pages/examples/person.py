@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.deeds.account.profile import FIELDS, ProfileFault
+from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.account.activity import ActivityLine
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.who import AskingApp, SignedInPerson
 from valetkey.authorization.site.account.data import DataPage
 from valetkey.authorization.site.account.overview import NextStep, OverviewPage, OwnApp
 from valetkey.authorization.site.account.profile import ProfilePage
@@ -16,7 +16,7 @@ from valetkey.authorization.site.account.removal import OwnedApp, RemovalPage, R
 _HOSTILE = '"><script>alert(1)</script>'
 
 
-def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Page]:
+def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, PageContext]:
     """The pages of this person, with these apps on them."""
     new = OverviewPage(
         "/oauth/sign-out",
@@ -60,7 +60,7 @@ def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Pa
     }
 
 
-def _profiles(person: SignedInPerson) -> Mapping[str, Page]:
+def _profiles(person: SignedInPerson) -> Mapping[str, PageContext]:
     empty = dict.fromkeys(FIELDS, "") | {"username": person.username}
     full = empty | {
         "name": person.name,
@@ -95,7 +95,7 @@ def _profiles(person: SignedInPerson) -> Mapping[str, Page]:
     }
 
 
-def _ends(person: SignedInPerson, hostile: AskingApp) -> Mapping[str, Page]:
+def _ends(person: SignedInPerson, hostile: AskingApp) -> Mapping[str, PageContext]:
     data = DataPage("/account/data", "csrf-value", "https://api.example")
     removal = RemovalPage("/account/delete", "csrf-value", person.username, 3, 2, 7)
     return {

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from valetkey.authorization.deeds.admin.permissions import Permission
 from valetkey.authorization.endpoints.admin_api.documentation import explained
+from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.admin.things.log.events import (
     EventQuery,
     EventRow,
@@ -19,9 +21,6 @@ from valetkey.authorization.pages.admin.things.programs.tokens import (
     TokenMadePage,
     TokensPage,
 )
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import AskingApp
 from valetkey.kernel.moment import Instant
 
 _NOW = Instant(1_800_000_000)
@@ -33,7 +32,7 @@ def _ago(seconds: int) -> When:
     return When(Instant(_NOW - seconds), _NOW)
 
 
-def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, Page]:
+def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContext]:
     """Events."""
     row = EventRow(
         "ev_1",
@@ -90,7 +89,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, Page]:
     }
 
 
-def programs_examples(hostile: AskingApp) -> Mapping[str, Page]:
+def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
     """Tokens, and the page of the API."""
     line = TokenLine(
         "at_1",

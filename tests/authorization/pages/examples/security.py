@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
-from valetkey.authorization.pages.page import Page
+from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.visitor.sign_in.second_factor import SecondFactorPage
 from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
-from valetkey.authorization.pages.who import AskingApp, SignedInPerson
 from valetkey.authorization.site.account.security.authenticator import NewAuthenticatorPage, qr_code
 from valetkey.authorization.site.account.security.confirm import ConfirmPage
 from valetkey.authorization.site.account.security.overview import (
@@ -38,7 +38,7 @@ _ELSEWHERE = DeviceLine("rd_2", "Safari", "iPhone", ago(700_000))
 _HOSTILE = '"><script>alert(1)</script>{{ 7*7 }}'
 
 
-def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, Page]:
+def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, PageContext]:
     """The pages on which this person secures the account, or shows that it is theirs."""
     bare = SecurityPage("csrf-value", f"{_SECURITY}/devices", ago(4_000_000))
     full = replace(

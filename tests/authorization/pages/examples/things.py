@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
+from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.pages.admin.things.register.client import (
     ActWay,
     ClientAct,
@@ -32,9 +34,6 @@ from valetkey.authorization.pages.admin.things.server.settings import (
     SettingSection,
     SettingsPage,
 )
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import AskingApp
 from valetkey.kernel.moment import Instant
 
 _NOW = Instant(1_800_000_000)
@@ -106,7 +105,7 @@ _ASK = ClientAskPage(
 )
 
 
-def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     page = ClientsPage("/admin/clients", "", _ALL, (_ROW, _OLD))
     odd = replace(_ROW, name=hostile.name, verified=False, self_registered=True, disabled=True)
     return {
@@ -190,7 +189,7 @@ _KEYS = tuple(
 )
 
 
-def _server(hostile: AskingApp) -> Mapping[str, Page]:
+def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
     keys = KeysPage((KeysOfAlgorithm("ES256", _KEYS),), 90, 24, "/admin/keys/rotate")
     mail = MailPage(
         "/admin/mail",
@@ -299,7 +298,9 @@ def _server(hostile: AskingApp) -> Mapping[str, Page]:
     }
 
 
-def things_examples(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, Page]:
+def things_examples(
+    long: AskingApp, rtl: AskingApp, hostile: AskingApp
+) -> Mapping[str, PageContext]:
     """All of them."""
     return {
         **_clients(long, rtl, hostile),

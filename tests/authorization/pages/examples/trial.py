@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, ISSUER, head
 from valetkey.authorization.deeds.developer.snippets import snippets_of
+from valetkey.authorization.layout.contexts import AskingApp
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.register.client import client_without_rights
 from valetkey.authorization.pages.developer.trial.pages import (
     Token,
@@ -16,8 +18,6 @@ from valetkey.authorization.pages.developer.trial.pages import (
     TryUserInfoPage,
 )
 from valetkey.authorization.pages.developer.trial.start import SnippetText, StartPage
-from valetkey.authorization.pages.page import Page
-from valetkey.authorization.pages.who import AskingApp
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
@@ -86,7 +86,7 @@ def _snippets() -> tuple[SnippetText, ...]:
     return tuple(SnippetText(each.id, each.language, each.needs, each.code) for each in found)
 
 
-def trial_examples(hostile: AskingApp) -> Mapping[str, Page]:
+def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
     """Each step, as it goes well and as it does not."""
     odd = (Told(_ODD, _ODD),)
     scopes = ("openid", "email", "notes:read", "notes:write")

@@ -2,9 +2,9 @@
 
 import re
 
-from valetkey.authorization.pages.looks.asset import DARK_CARD, LIGHT_CARD, assets
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.themes.accent import TEXT, contrast, shades
+from valetkey.authorization.layout.accent import TEXT, contrast, shades
+from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD, assets
+from valetkey.authorization.layout.brand import Brand
 
 STYLE = assets(Brand()).style.body.decode()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.authorization.pages.looks.language import (
+from valetkey.authorization.layout.language import (
     ENGLISH,
     GERMAN,
     LANGUAGES,

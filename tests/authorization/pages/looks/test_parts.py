@@ -1,12 +1,12 @@
 """The parts that every page may use."""
 
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.pages.looks.language import ENGLISH, GERMAN
-from valetkey.authorization.pages.page import environment_of
+from valetkey.authorization.layout.language import ENGLISH, GERMAN
+from valetkey.authorization.layout.render import environment_of
 
 
 def _rendered(source: str, **said: object) -> str:
-    start = '{% import "looks/parts.html" as looks with context %}'
+    start = '{% import "layout/components.html" as looks with context %}'
     return environment_of(ENGLISH).from_string(start + source).render(said)
 
 

@@ -6,13 +6,12 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 from tests.authorization.pages.examples.person import person_examples
+from valetkey.authorization.layout.assets import assets
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson, When
+from valetkey.authorization.layout.render import content_security_policy, render
+from valetkey.authorization.layout.viewer import ANYBODY, Viewer
 from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage
-from valetkey.authorization.pages.looks.asset import assets
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.viewer import ANYBODY, Viewer
-from valetkey.authorization.pages.page import content_security_policy, render
-from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import AskingApp, SignedInPerson
 from valetkey.kernel.moment import Instant
 
 _AT = Instant(1_795_305_600)  # 2026-11-22 00:00:00 in UTC

@@ -13,15 +13,19 @@ from docs.translations import FOLDER, compiled, messages, missing, read, source_
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
 from tests.authorization.pages.shown import viewer_of
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.language import ENGLISH, GERMAN, LANGUAGES, translations
-from valetkey.authorization.pages.page import TREES, environment_of, render
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.language import ENGLISH, GERMAN, LANGUAGES, translations
+from valetkey.authorization.layout.render import TREES, environment_of, render
 
 OTHERS = [language.tag for language in LANGUAGES if language is not ENGLISH]
-ROOTS = [FOLDER.parent.parent / tree for tree in TREES]
-TEMPLATES = [
-    file.relative_to(root).as_posix() for root in ROOTS for file in sorted(root.rglob("*.html"))
-]
+ROOTS = {
+    FOLDER.parent.parent / folder: prefix for prefix, folders in TREES.items() for folder in folders
+}
+TEMPLATES = {
+    prefix + file.relative_to(root).as_posix(): file
+    for root, prefix in ROOTS.items()
+    for file in sorted(root.rglob("*.html"))
+}
 
 _PLACE = re.compile(r"%\(\w+\)s|</?\w+[^>]*>")
 _TAG = re.compile(r"<(/?)([a-z0-9]+)([^<>]*)>", re.DOTALL)
@@ -154,11 +158,7 @@ NO_TEXT = re.compile(r"(?<=\0)(?:wide-page|narrow|-fault|-hint|[a-z-]*=?\"true\"
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_no_template_has_text_outside_of_what_is_translated(template: str) -> None:
-    (source,) = (
-        (root / template).read_text(encoding="utf-8")
-        for root in ROOTS
-        if (root / template).is_file()
-    )
+    source = TEMPLATES[template].read_text(encoding="utf-8")
     environment = environment_of(ENGLISH)
 
     found = [

@@ -6,8 +6,8 @@ import pytest
 
 from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent, scopes
 from tests.authorization.pages.reading import Element, Reading
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.page import render
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.render import render
 from valetkey.authorization.pages.visitor.consent import Change, ChangedPart, ConsentPage
 
 

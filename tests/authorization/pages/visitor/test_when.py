@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.layout.contexts import When
 from valetkey.kernel.moment import Instant
 
 AT = When(Instant(1_795_278_633), Instant(1_795_278_700))

@@ -6,9 +6,9 @@ from valetkey.authorization.deeds.account.connected_apps import ConnectedApp, fi
 from valetkey.authorization.endpoints.account.apps import line_of, possible
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, visit
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.pages.account.apps.apps import AppPage, Connection
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

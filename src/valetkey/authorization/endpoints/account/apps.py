@@ -14,6 +14,7 @@ from valetkey.authorization.deeds.account.connected_apps import (
 )
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, Site, logo_of
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.apps.apps import (
     AppLine,
@@ -24,7 +25,6 @@ from valetkey.authorization.pages.account.apps.apps import (
     Used,
 )
 from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.web.exchange import Request, Response

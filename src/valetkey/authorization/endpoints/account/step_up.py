@@ -1,8 +1,8 @@
 """When users have to prove again who they are, before something that matters."""
 
 from valetkey.authorization.endpoints.account.visit import Visit
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.web.exchange import Request, Response
 
@@ -22,7 +22,7 @@ async def confirmation_needed(
     guarded = await site.store.read(lambda tx: tx.users.has_second_factor(uid))
     if signed_in.has_proved(request.at, second_factor=guarded):
         return ""
-    place = own_place(to or request.path)
+    place = safe_return_path(to or request.path)
     return f"{CONFIRM}?to={place}" if place else CONFIRM
 
 

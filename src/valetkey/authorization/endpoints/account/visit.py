@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Pairs, Request, Response
@@ -30,7 +30,7 @@ async def visit(site: Site, request: Request) -> Visit | Response:
     signed_in = await site.signed_in(request)
     if signed_in is None:
         # What a form wanted to do is not done later; what somebody wanted to see is shown.
-        to = own_place(request.path) if request.method in _READS else ""
+        to = safe_return_path(request.path) if request.method in _READS else ""
         return site.goes_to(f"{SIGN_IN}?to={to}" if to else SIGN_IN)
     browser, headers = site.browser(request)
     return Visit(signed_in, site.csrf(browser, PURPOSE, signed_in.session.id), headers)

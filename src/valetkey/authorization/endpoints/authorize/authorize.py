@@ -16,8 +16,8 @@ from valetkey.authorization.endpoints.authorize.pending import (
     judge,
     open_interaction,
 )
-from valetkey.authorization.endpoints.visitor.language import asked
 from valetkey.authorization.endpoints.visitor.site import CONSENT, SIGN_IN, Site
+from valetkey.authorization.layout.language_choice import asked
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,

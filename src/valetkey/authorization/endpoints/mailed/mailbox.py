@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.letter import Mail
 from valetkey.authorization.pages.mail.mailbox.mailbox import LetterPage, ListedLetter, MailboxPage
 from valetkey.authorization.pages.mail.message import Written, write
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.web.exchange import Refuse, Request, Response
 from valetkey.web.router import Route
 

@@ -14,8 +14,8 @@ from valetkey.authorization.endpoints.mailed.forms import (
     shown,
 )
 from valetkey.authorization.endpoints.mailed.mailbox import mailbox_of
-from valetkey.authorization.endpoints.visitor.language import language_of
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.pages.mail.outcome.outcome import DeadLinkPage, LookIntoMailPage, Matter
 from valetkey.authorization.pages.mail.recovery.recovery import (
     ForgottenPage,

@@ -25,7 +25,6 @@ from valetkey.authorization.endpoints.mailed.forms import (
     shown,
 )
 from valetkey.authorization.endpoints.mailed.mailbox import mailbox_of
-from valetkey.authorization.endpoints.visitor.language import language_of
 from valetkey.authorization.endpoints.visitor.sign_in.doorway import (
     Doorway,
     Entered,
@@ -33,8 +32,9 @@ from valetkey.authorization.endpoints.visitor.sign_in.doorway import (
     Way,
     way_of,
 )
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site, asking_app
+from valetkey.authorization.layout.language_choice import language_of
+from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.mail.outcome.outcome import DeadLinkPage, LookIntoMailPage, Matter
 from valetkey.authorization.pages.mail.sign_up.sign_up import (
@@ -144,7 +144,7 @@ class SignUpEndpoint:
 
     async def _way_on(self, request: Request, found: Confirmation) -> Way | Response:
         """Where they were going when they began, if it was here and not too long ago."""
-        to = own_place(found.to)
+        to = safe_return_path(found.to)
         if not found.is_here or not found.interaction:
             return Way("", to)
         try:

@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from valetkey.authorization.pages.looks.asset import CACHE_CONTROL, Asset, assets
-from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
+from valetkey.authorization.layout.assets import CACHE_CONTROL, Asset, assets
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.storage.transaction import Store
 from valetkey.fetch.image import MEDIA_TYPE
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

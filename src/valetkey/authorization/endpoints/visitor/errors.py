@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.developer.failures import plain_reference
-from valetkey.authorization.endpoints.visitor.configuration import UNNAMED, Configuration
-from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
+from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.render import PageContext, content_security_policy, render
+from valetkey.authorization.layout.viewer import UNNAMED, Configuration, spoken, viewer_of
 from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
-from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
 from valetkey.authorization.pages.notices.query_string import QueryStringPage
-from valetkey.authorization.pages.page import Page, content_security_policy, render
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response, html_response
 from valetkey.web.form import read_query
@@ -40,7 +39,7 @@ class ErrorPages:
         """Why secrets do not belong in a URL: where the Deprecation notice leads."""
         return self._page(request, QueryStringPage(f"{self.issuer}/oauth/token"))
 
-    def _page(self, request: Request, page: Page) -> Response:
+    def _page(self, request: Request, page: PageContext) -> Response:
         brand = self.brands.current
         policy = content_security_policy()
         viewer = viewer_of(request, languages=brand.languages, configuration=self.configuration)

@@ -4,11 +4,11 @@ import re
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
+from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.render import content_security_policy, render
+from valetkey.authorization.layout.viewer import spoken, viewer_of
 from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
 from valetkey.authorization.pages.errors.texts import TEXTS
-from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
-from valetkey.authorization.pages.page import content_security_policy, render
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.web.elsewhere import WRONG_HOST

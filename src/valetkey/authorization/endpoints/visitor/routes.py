@@ -10,7 +10,6 @@ from valetkey.authorization.endpoints.visitor.assets import (
 from valetkey.authorization.endpoints.visitor.consent import ConsentEndpoint
 from valetkey.authorization.endpoints.visitor.errors import ErrorPages
 from valetkey.authorization.endpoints.visitor.home import HomeEndpoint
-from valetkey.authorization.endpoints.visitor.language import LanguageEndpoint
 from valetkey.authorization.endpoints.visitor.sign_in.second_factor import SecondFactorEndpoint
 from valetkey.authorization.endpoints.visitor.sign_in.sign_in import (
     Buttons,
@@ -27,6 +26,7 @@ from valetkey.authorization.endpoints.visitor.site import (
     SWITCH_ACCOUNT,
     Site,
 )
+from valetkey.authorization.layout.language_choice import LanguageEndpoint
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.web.exchange import Endpoint, Refuse

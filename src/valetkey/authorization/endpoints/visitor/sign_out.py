@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.visitor.site import SIGN_OUT, Site, shown_person
-from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
+from valetkey.authorization.layout.render import content_security_policy, render
+from valetkey.authorization.layout.viewer import spoken, viewer_of
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.pages.page import content_security_policy, render
 from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage, SignOutPage
 from valetkey.authorization.sign_in.session import SignedIn, find_unended
 from valetkey.kernel.url import origin

@@ -8,21 +8,20 @@ from dataclasses import dataclass
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
-from valetkey.authorization.endpoints.visitor.configuration import UNNAMED, Configuration
-from valetkey.authorization.endpoints.visitor.language import kept_wish
-from valetkey.authorization.endpoints.visitor.viewer import spoken, viewer_of
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.pages.authorize.form_post import FormPostPage
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
-from valetkey.authorization.pages.page import (
-    Page,
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.language_choice import kept_wish
+from valetkey.authorization.layout.render import (
+    PageContext,
     content_security_policy,
     render,
     scripts_of,
 )
-from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+from valetkey.authorization.layout.viewer import UNNAMED, Configuration, spoken, viewer_of
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.pages.authorize.form_post import FormPostPage
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
 from valetkey.authorization.protocol.authorization_response import (
     ReturnAddress,
@@ -124,7 +123,7 @@ class Site:
     def page(
         self,
         request: Request,
-        page: Page,
+        page: PageContext,
         status: int = 200,
         *,
         user: User | None = None,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar
 
-from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.layout.contexts import When
 
 
 class Kind(StrEnum):

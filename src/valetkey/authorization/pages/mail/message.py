@@ -16,9 +16,9 @@ from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.language import ENGLISH, Language, chosen, translations
 from valetkey.authorization.model.account.letter import Letter
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.language import ENGLISH, Language, chosen, translations
 from valetkey.kernel.moment import Instant
 
 _PAGES = "valetkey.authorization.pages"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from valetkey.authorization.pages.who import AskingApp, SignedInPerson
+from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 
 
 class ChangedPart(StrEnum):

@@ -6,8 +6,8 @@ from typing import ClassVar
 from valetkey.authorization.deeds.account.connected_apps import connected_apps
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import fold
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.site.page import (
     Act,

@@ -7,9 +7,8 @@ from typing import ClassVar
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.endpoints.visitor.site import SESSIONS, Site
+from valetkey.authorization.layout.contexts import Proof, SessionLine, When
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import Proof, SessionLine
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.site.page import (

@@ -6,7 +6,7 @@ from tests.authorization.endpoints.account.security.factors import with_app, wit
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.account.notices import Notices
-from valetkey.authorization.pages.looks.brand import Brand
+from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.pages.mail.message import write
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import Instant

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valetkey.authorization.pages.looks.asset import DARK_CARD, LIGHT_CARD
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.themes.accent import (
+from valetkey.authorization.layout.accent import (
     EDGE,
     MELTED,
     TEXT,
@@ -14,6 +12,8 @@ from valetkey.authorization.pages.looks.themes.accent import (
     contrast,
     shades,
 )
+from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
+from valetkey.authorization.layout.brand import Brand
 from valetkey.kernel.refusal import Mistake
 
 colours = st.integers(0, 0xFFFFFF).map("#{:06x}".format)

@@ -8,13 +8,13 @@ from babel.messages.mofile import write_mo
 
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.pages.looks.asset import assets
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.language import ENGLISH, GERMAN
-from valetkey.authorization.pages.looks.themes.rehearsal import example, page_kinds, rehearse
-from valetkey.authorization.pages.looks.themes.theme import LARGEST_LOGO, LARGEST_STYLE, read_theme
-from valetkey.authorization.pages.looks.viewer import Viewer
-from valetkey.authorization.pages.page import render
+from valetkey.authorization.layout.assets import assets
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.language import ENGLISH, GERMAN
+from valetkey.authorization.layout.render import render
+from valetkey.authorization.layout.theme import LARGEST_LOGO, LARGEST_STYLE, read_theme
+from valetkey.authorization.layout.theme_check import check_theme, example, page_kinds
+from valetkey.authorization.layout.viewer import Viewer
 from valetkey.kernel.refusal import Mistake
 
 SHIPPED = Path(__file__).parents[5] / "examples" / "theme"
@@ -40,7 +40,7 @@ def _words(file: Path, words: dict[str, str]) -> None:
 
 def test_the_example_is_read_rehearsed_and_shown() -> None:
     brand = Brand("Fernhill Library", accent="#7a5c1e", theme=read_theme(SHIPPED))
-    rehearse(brand)
+    check_theme(brand)
     page = Reading(render(EXAMPLES["home_nobody"], brand=brand))
     looks = assets(brand)
 
@@ -146,11 +146,11 @@ def test_what_is_no_part_of_a_theme_is_told_with_its_file(
 def test_a_broken_template_is_told_with_its_file_and_line(
     tmp_path: Path, text: str, line: int, says: str
 ) -> None:
-    start = '{% extends "looks/layout.html" %}' if "block" in text else ""
+    start = '{% extends "layout/page.html" %}' if "block" in text else ""
     brand = _theme(tmp_path, {"templates/visitor/home.html": start + text})
 
     with pytest.raises(Mistake) as caught:
-        rehearse(brand)
+        check_theme(brand)
 
     assert f"home.html, line {line}: " in caught.value.message
     assert says in caught.value.message

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.authorization.pages.examples.every import SIGN_IN
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.page import render
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.render import render
 from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.page import render
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.render import render
 from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage
 from valetkey.authorization.protocol.logout import Unreturned
 

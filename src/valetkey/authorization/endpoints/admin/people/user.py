@@ -28,6 +28,7 @@ from valetkey.authorization.endpoints.admin.visit import (
     nothing_here,
 )
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.pages.admin.people.user import (
@@ -40,8 +41,6 @@ from valetkey.authorization.pages.admin.people.user import (
     Way,
 )
 from valetkey.authorization.pages.admin.people.users import ROLE_WORDS
-from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import SessionLine
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes

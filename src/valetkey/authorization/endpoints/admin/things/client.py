@@ -24,6 +24,7 @@ from valetkey.authorization.endpoints.admin.visit import (
     nothing_here,
 )
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, GrantTypeName
 from valetkey.authorization.model.register.membership import Membership
 from valetkey.authorization.pages.admin.things.register.client import (
@@ -36,7 +37,6 @@ from valetkey.authorization.pages.admin.things.register.client import (
     TeamLine,
 )
 from valetkey.authorization.pages.admin.things.register.clients import ClientRow
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime

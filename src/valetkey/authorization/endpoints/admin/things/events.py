@@ -28,6 +28,7 @@ from valetkey.authorization.endpoints.admin.visit import (
 )
 from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.event.registry import EVENTS as KINDS
 from valetkey.authorization.pages.admin.things.log.events import (
@@ -36,7 +37,6 @@ from valetkey.authorization.pages.admin.things.log.events import (
     EventsPage,
     ExportPage,
 )
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.storage.administration.client_search import Place
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord

@@ -9,13 +9,13 @@ from valetkey.authorization.endpoints.account.visit import nothing_there, posted
 from valetkey.authorization.endpoints.developer.insight.failures import WAYS
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
 from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.developer.insight.health import (
     FindingLine,
     HealthPage,
     MendPage,
 )
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.storage.register.connections import Connections
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -13,8 +13,8 @@ from valetkey.authorization.endpoints.visitor.federation.federation import (
     with_place,
 )
 from valetkey.authorization.endpoints.visitor.sign_in.doorway import Doorway, Entered, way_of
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import SIGN_IN
+from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.visitor.federation.arrived import ArrivedPage
 from valetkey.authorization.sign_in.federation.provider import FEDERATED
@@ -117,7 +117,7 @@ class ArrivedEndpoint:
     ) -> Response:
         site, claimed = self.federation.site, arrival.claimed
         provider = self.federation.providers.find(arrival.provider)
-        sealed, to = sealed_in(request), own_place(read_query(request.query).get("to"))
+        sealed, to = sealed_in(request), safe_return_path(read_query(request.query).get("to"))
         may_join = await self._may_join(arrival)
         page = ArrivedPage(
             provider=arrival.provider if provider is None else provider.settings.name,
@@ -134,5 +134,5 @@ class ArrivedEndpoint:
         return site.page(request, page, status)
 
     def _back(self, request: Request) -> Response:
-        to = own_place(read_query(request.query).get("to"))
+        to = safe_return_path(read_query(request.query).get("to"))
         return self.federation.site.goes_to(with_place(SIGN_IN, sealed_in(request), to))

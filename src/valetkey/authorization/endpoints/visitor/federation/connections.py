@@ -14,13 +14,13 @@ from valetkey.authorization.endpoints.visitor.federation.federation import (
     CONNECTIONS,
     Federation,
 )
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.pages.visitor.federation.connections import (
     Connection,
     ConnectionsPage,
 )
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.sign_in.federation.trip import Arrival, Errand
 from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.storage.transaction import Transaction

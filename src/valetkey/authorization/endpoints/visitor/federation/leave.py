@@ -13,7 +13,7 @@ from valetkey.authorization.endpoints.visitor.federation.federation import (
     LEAVE,
     Federation,
 )
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
+from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.protocol.authorization_request import Prompt
 from valetkey.authorization.protocol.csrf import check_csrf_token
 from valetkey.authorization.sign_in.federation.trip import Errand, Trip
@@ -68,7 +68,7 @@ class LeaveEndpoint:
             asked = pending.asked
             fresh = Prompt.LOGIN in asked.prompt or asked.max_age is not None
         self._check(query, browser, trip.errand, about)
-        to = own_place(query.get("to"))
+        to = safe_return_path(query.get("to"))
         return replace(trip, interaction=sealed, to=to, fresh=fresh)
 
     async def _connect(

@@ -10,8 +10,8 @@ from valetkey.authorization.endpoints.authorize.pending import (
     open_pending,
     sealed_in,
 )
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import HOME, SECOND_FACTOR, SIGN_IN, Site
+from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.protocol.claims import acrs_of
 from valetkey.authorization.sign_in.factors.device import (
@@ -63,7 +63,7 @@ async def way_of(site: Site, request: Request) -> Way | Response:
     """
     sealed = sealed_in(request)
     if not sealed:
-        return Way("", own_place(read_query(request.query).get("to")))
+        return Way("", safe_return_path(read_query(request.query).get("to")))
     pending = await open_pending(site, request)
     return pending if isinstance(pending, Response) else Way(sealed, "", pending)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.layout.contexts import When
 
 
 class Used(StrEnum):

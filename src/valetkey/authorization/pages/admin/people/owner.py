@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.pages.who import SignedInPerson
+from valetkey.authorization.layout.contexts import SignedInPerson
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.pages.admin.people.users import PersonLine
-from valetkey.authorization.pages.visitor.when import When
-from valetkey.authorization.pages.who import SessionLine
 
 
 class Act(StrEnum):

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.kernel.words import translatable
 
 ROLE_WORDS = {

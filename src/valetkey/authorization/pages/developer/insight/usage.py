@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.developer.head import AppHead
-from valetkey.authorization.pages.visitor.when import When
 
 _DAY = 86_400
 _HEIGHT = 58

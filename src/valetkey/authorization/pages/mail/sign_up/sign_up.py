@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.pages.who import AskingApp
+from valetkey.authorization.layout.contexts import AskingApp
 
 
 @dataclass(frozen=True, slots=True)

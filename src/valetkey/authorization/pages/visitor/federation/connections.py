@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.visitor.federation.button import ProviderButton
-from valetkey.authorization.pages.visitor.when import When
 
 
 @dataclass(frozen=True, slots=True)

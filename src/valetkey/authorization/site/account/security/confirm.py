@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from valetkey.authorization.endpoints.account.step_up import CONFIRM
 from valetkey.authorization.endpoints.visitor.sign_in.doorway import Doorway
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
 from valetkey.authorization.endpoints.visitor.site import HOME, Site, shown_person
+from valetkey.authorization.layout.contexts import SignedInPerson
+from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
-from valetkey.authorization.pages.who import SignedInPerson
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.factors.proof import Looked, Shown, Unproved
@@ -131,7 +131,7 @@ class Confirm:
 
     async def _form(self, request: SignedInRequest, wrong: str = "", wait: int = 0) -> Show:
         site, user = self.site, request.user
-        to = own_place(request.query.get("to"))
+        to = safe_return_path(request.query.get("to"))
         bound, passkeys = site.cookies.browser_print(request.browser) or "", site.factors.passkeys
 
         def look(tx: Transaction) -> tuple[frozenset[FactorKind], Sequence[Passkey]]:
@@ -159,6 +159,6 @@ class Confirm:
 
 
 def _go_on(request: SignedInRequest, proof: RecentProof, *, noted: bool) -> SeeOther:
-    to = own_place(request.query.get("to")) or HOME
+    to = safe_return_path(request.query.get("to")) or HOME
     # Where the session ended meanwhile, or another tab was faster, that page asks again.
     return SeeOther(to, proof.cookies if noted else ())

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
-from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.sign_in.factors.device import forget_device, forget_devices
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in

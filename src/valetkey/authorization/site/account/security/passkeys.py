@@ -14,8 +14,8 @@ from valetkey.authorization.deeds.account.factors import (
 from valetkey.authorization.deeds.account.notices import WayIn
 from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.site.account.security.recent_proof import (

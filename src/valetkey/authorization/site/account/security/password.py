@@ -10,8 +10,8 @@ from valetkey.authorization.deeds.account.password_change import (
     PasswordChange,
 )
 from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import FactorKind
-from valetkey.authorization.pages.visitor.when import When
 from valetkey.authorization.sign_in.password import SHORTEST
 from valetkey.authorization.sign_in.session import NewSession
 from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in

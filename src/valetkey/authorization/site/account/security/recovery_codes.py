@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from valetkey.authorization.deeds.account.factors import FreshCodes, issue_recovery_codes
 from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
-from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in
 from valetkey.authorization.site.page import (

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.layout.contexts import When
 from valetkey.kernel.words import translatable
 
 PERMISSION_WORDS = {

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.admin.things.register.clients import ClientRow
-from valetkey.authorization.pages.visitor.when import When
 
 
 class ClientAct(StrEnum):

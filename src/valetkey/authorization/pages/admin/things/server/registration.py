@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.pages.visitor.when import When
+from valetkey.authorization.layout.contexts import When
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.insight.failures.advice import Advice
 from valetkey.authorization.pages.errors.text import ErrorText
-from valetkey.authorization.pages.visitor.when import When
 
 
 @dataclass(frozen=True, slots=True)

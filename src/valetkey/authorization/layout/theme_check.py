@@ -1,7 +1,6 @@
-"""A theme is rehearsed before it is shown: every page it touches is made, full and empty.
+"""Check a theme when the server starts: render every page that it changes, full and empty.
 
-What is wrong with a template is told as the server starts, with its file and line, and not to the
-first person who comes to that page.
+A broken template is reported with its file and line then, and not to the first visitor of the page.
 """
 
 import traceback
@@ -19,10 +18,16 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 from jinja2 import TemplateNotFound, TemplateSyntaxError
 from jinja2.meta import find_referenced_templates
 
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.themes.theme import TEMPLATES, Theme
-from valetkey.authorization.pages.looks.viewer import Viewer
-from valetkey.authorization.pages.page import TREES, Page, environment_of, loader_of, render
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.render import (
+    TREES,
+    PageContext,
+    environment_of,
+    loader_of,
+    render,
+)
+from valetkey.authorization.layout.theme import TEMPLATES, Theme
+from valetkey.authorization.layout.viewer import Viewer
 from valetkey.kernel.refusal import Mistake
 
 _TEXT = "2026-01-01"
@@ -32,7 +37,7 @@ _DEEPEST = 6
 _ABOVE = "valetkey.authorization"
 
 
-def rehearse(brand: Brand) -> None:
+def check_theme(brand: Brand) -> None:
     """Make every page whose looks the theme changes. Raises Mistake with the file and the line."""
     theme = brand.theme
     if theme is None or not theme.templates:
@@ -51,19 +56,21 @@ def rehearse(brand: Brand) -> None:
 
 
 @cache
-def page_kinds() -> tuple[type[Page], ...]:
+def page_kinds() -> tuple[type[PageContext], ...]:
     """Every page there is."""
-    found: dict[str, type[Page]] = {}
-    for tree in TREES:
+    found: dict[str, type[PageContext]] = {}
+    for tree in TREES[""]:
         package = import_module(f"{_ABOVE}.{tree}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             for each in vars(import_module(module.name)).values():
                 if isinstance(each, type) and is_dataclass(each) and hasattr(each, "template"):
-                    found[f"{each.__module__}.{each.__qualname__}"] = cast("type[Page]", each)
+                    found[f"{each.__module__}.{each.__qualname__}"] = cast(
+                        "type[PageContext]", each
+                    )
     return tuple(found.values())
 
 
-def example(kind: type[Page], *, full: bool) -> Page:
+def example(kind: type[PageContext], *, full: bool) -> PageContext:
     """A page of this kind: with all that it can say, or with nothing that it can leave out."""
     made = _made(kind, full=full, depth=0)
     assert isinstance(made, kind)  # noqa: S101  # it was made by its own class
@@ -120,7 +127,7 @@ def _one_of(inner: Sequence[Any], *, full: bool, depth: int) -> object:
     return _value(next(each for each in inner if each is not NoneType), full=full, depth=depth)
 
 
-def _fits_ours(page: Page, brand: Brand) -> bool:
+def _fits_ours(page: PageContext, brand: Brand) -> bool:
     """Whether our own template can say it: what is put together blindly may be impossible."""
     plain = Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url)
     try:
@@ -130,7 +137,7 @@ def _fits_ours(page: Page, brand: Brand) -> bool:
     return True
 
 
-def _try(page: Page, brand: Brand, theme: Theme) -> None:
+def _try(page: PageContext, brand: Brand, theme: Theme) -> None:
     try:
         render(page, brand=brand, viewer=_viewer(brand))
     except TemplateSyntaxError as error:

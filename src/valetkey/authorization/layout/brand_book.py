@@ -5,9 +5,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 
+from valetkey.authorization.layout.assets import Asset, assets
+from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.server.brand import BrandField
-from valetkey.authorization.pages.looks.asset import Asset, assets
-from valetkey.authorization.pages.looks.brand import Brand
 from valetkey.authorization.storage.transaction import Store
 
 _LOOK_EVERY = 1.0

@@ -1,13 +1,12 @@
-"""In which language somebody is answered, and POST /language, where they choose another."""
+"""Which language a visitor is answered in, and POST /language, which changes it."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
-from valetkey.authorization.endpoints.visitor.sign_in.own_place import own_place
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.pages.looks.language import (
+from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.language import (
     ENGLISH,
     LANGUAGES,
     Language,
@@ -15,7 +14,8 @@ from valetkey.authorization.pages.looks.language import (
     chosen,
     listed,
 )
-from valetkey.authorization.pages.looks.themes.brand_book import BrandBook
+from valetkey.authorization.layout.return_path import safe_return_path
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.csrf import check_origin
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, redirect
@@ -71,7 +71,7 @@ def here(request: Request) -> str:
 def _is_ours(pair: str) -> bool:
     name, _, value = pair.partition("=")
     if name == "to":
-        return bool(own_place(value))
+        return bool(safe_return_path(value))
     return name in _OURS and _PLAIN.fullmatch(value) is not None
 
 

@@ -8,12 +8,13 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from gettext import GNUTranslations
+from functools import cache
+from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
 
 import msgspec
 
-from valetkey.authorization.pages.looks.language import LANGUAGES, Language
+from valetkey.authorization.layout.language import LANGUAGES, Language, translations
 from valetkey.kernel.refusal import Mistake
 
 STYLE, TEMPLATES, TRANSLATIONS = "style.css", "templates", "translations"
@@ -167,3 +168,16 @@ def _text(file: Path, most: int) -> str:
 
 def _wrong(file: Path, what: str) -> Mistake:
     return Mistake(f"{file}: {what}", "brand.theme")
+
+
+@cache
+def words(language: Language, theme: Theme | None) -> NullTranslations:
+    """What every template of this language says."""
+    ours = translations(language)
+    file = None if theme is None else theme.compiled / f"{language.tag}.mo"
+    if file is None or not file.is_file():
+        return ours
+    with file.open("rb") as source:
+        theirs = GNUTranslations(source)
+    theirs.add_fallback(ours)
+    return theirs

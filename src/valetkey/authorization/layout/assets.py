@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.themes.accent import shades
-from valetkey.authorization.pages.looks.themes.theme import Theme
+from valetkey.authorization.layout.accent import shades
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.theme import Theme
 
 CACHE_CONTROL = "public, max-age=31536000, immutable"
 """For every asset: another content has another address."""
@@ -126,5 +126,5 @@ def _lean(style: str) -> str:
 
 
 def _read(*names: str) -> str:
-    folder = resources.files("valetkey.authorization.pages.looks") / "assets"
+    folder = resources.files("valetkey.authorization.layout")
     return folder.joinpath(*names).read_text(encoding="utf-8")

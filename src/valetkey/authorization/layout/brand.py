@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.pages.looks.language import LANGUAGES, Language
-from valetkey.authorization.pages.looks.themes.accent import check_accent
-from valetkey.authorization.pages.looks.themes.theme import Theme
+from valetkey.authorization.layout.accent import check_accent
+from valetkey.authorization.layout.language import LANGUAGES, Language
+from valetkey.authorization.layout.theme import Theme
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where on this server somebody wanted to go before they were asked who they are."""
+"""Which paths of this server a visitor may be sent back to after signing in."""
 
 import re
 
@@ -9,7 +9,7 @@ _OWN = re.compile(
 )
 
 
-def own_place(text: str | None) -> str:
+def safe_return_path(text: str | None) -> str:
     """The path, if it is one of our areas for people who are signed in; else ""."""
     if text is None or len(text) > _LONGEST:
         return ""

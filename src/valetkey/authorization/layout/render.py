@@ -1,4 +1,4 @@
-"""What a page is: a frozen context and a template of the same name, rendered to bytes."""
+"""Render a page: a frozen context and the template that it names, as HTML in UTF-8."""
 
 import re
 from dataclasses import fields
@@ -16,14 +16,12 @@ from jinja2 import (
 )
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from valetkey.authorization.pages.looks.addresses import ADDRESSES
-from valetkey.authorization.pages.looks.asset import assets
-from valetkey.authorization.pages.looks.brand import Brand
-from valetkey.authorization.pages.looks.language import Language
-from valetkey.authorization.pages.looks.themes.theme import TEMPLATES, Theme
-from valetkey.authorization.pages.looks.themes.words import words
-from valetkey.authorization.pages.looks.viewer import ANYBODY, Viewer
-from valetkey.authorization.pages.looks.written import day, number
+from valetkey.authorization.layout.addresses import ADDRESSES
+from valetkey.authorization.layout.assets import assets
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.language import Language, day, number
+from valetkey.authorization.layout.theme import TEMPLATES, Theme, words
+from valetkey.authorization.layout.viewer import ANYBODY, Viewer
 
 # No character that could end an attribute, a header's value or a directive in it.
 _HTTPS = re.compile(r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!#-&(-;=?-~]*)?")
@@ -48,29 +46,29 @@ _UNSEEN = dict.fromkeys(
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-TREES = ("site", "pages")
-"""Where our templates are."""
+TREES = {"": ("site", "pages"), "layout/": ("layout",)}
+"""The folders of our templates, by what their names begin with."""
 
 
-class Page(Protocol):
+class PageContext(Protocol):
     """A frozen dataclass whose fields are what its template may say; nothing else reaches it.
 
-    A page that needs a script of ours names it in a class variable `scripts`: its file under
-    looks/assets/scripts. Whatever such a page does must work without, but for passkeys.
+    A page that needs a script names it in a class variable `scripts`: its file under
+    layout/scripts. Except for passkeys, such a page must work without its script.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     template: ClassVar[str]
 
 
-def render(page: Page, *, brand: Brand, viewer: Viewer = ANYBODY) -> bytes:
-    """The page as HTML in UTF-8, in `brand`'s looks, for `viewer`; every value in it is escaped.
+def render(page: PageContext, *, brand: Brand, viewer: Viewer = ANYBODY) -> bytes:
+    """Render the page as HTML in UTF-8, in the theme of `brand`, for `viewer`.
 
-    Send it with `content_security_policy`. Raises UndefinedError if the template asks for what
-    the page does not say.
+    Every value is escaped. Send it with `content_security_policy`. Raises UndefinedError if the
+    template uses a name that the context does not have.
     """
     said = {field.name: getattr(page, field.name) for field in fields(page)}
-    looks = assets(brand)
+    files = assets(brand)
     html = (
         environment_of(viewer.language, brand.theme)
         .get_template(page.template)
@@ -78,15 +76,15 @@ def render(page: Page, *, brand: Brand, viewer: Viewer = ANYBODY) -> bytes:
             said,
             brand=brand,
             viewer=viewer,
-            assets=looks,
-            scripts=[looks.scripts[name].path for name in scripts_of(page)],
+            assets=files,
+            scripts=[files.scripts[name].path for name in scripts_of(page)],
             address=ADDRESSES,
         )
     )
     return html.encode()
 
 
-def scripts_of(page: Page) -> tuple[str, ...]:
+def scripts_of(page: PageContext) -> tuple[str, ...]:
     """The scripts of ours that this page loads; most have none."""
     named: tuple[str, ...] = getattr(page, "scripts", ())
     return named
@@ -169,8 +167,10 @@ def _visible(value: object) -> object:
 
 
 def loader_of(theme: Theme | None) -> BaseLoader:
-    """Where templates are: in the theme, then with us. `ours/…` is ours in any case."""
-    ours = ChoiceLoader([PackageLoader("valetkey.authorization", each) for each in TREES])
+    """Load templates from the theme, then from us. `ours/…` is ours in any case."""
+    layout = PrefixLoader({"layout": PackageLoader("valetkey.authorization", "layout")})
+    features = (PackageLoader("valetkey.authorization", folder) for folder in TREES[""])
+    ours = ChoiceLoader((layout, *features))
     if theme is None:
         return ours
     theirs = FileSystemLoader(theme.directory / TEMPLATES)

@@ -1,11 +1,14 @@
-"""The languages that the pages speak, the words of each, and how it writes numbers and days."""
+"""The languages of the pages: their words, numbers and days, and how one is negotiated."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from importlib import resources
+
+from valetkey.kernel.words import translatable
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ _RANGE = re.compile(
 @cache
 def translations(language: Language) -> NullTranslations:
     """The words of this language; a sentence without a translation stays English."""
-    folder = resources.files("valetkey.authorization.pages") / "translations"
+    folder = resources.files("valetkey.authorization.layout") / "translations"
     compiled = folder / f"{language.tag}.mo"
     if not compiled.is_file():
         return NullTranslations()
@@ -80,3 +83,34 @@ def chosen(ranges: Iterable[str], languages: Sequence[Language] = LANGUAGES) -> 
                 return known[tag]
             tag = tag.rpartition("-")[0]
     return None
+
+
+MONTHS = (
+    translatable("Jan"),
+    translatable("Feb"),
+    translatable("Mar"),
+    translatable("Apr"),
+    translatable("May"),
+    translatable("Jun"),
+    translatable("Jul"),
+    translatable("Aug"),
+    translatable("Sep"),
+    translatable("Oct"),
+    translatable("Nov"),
+    translatable("Dec"),
+)
+"""The months in short."""
+
+_DAY = translatable("%(day)s %(month)s %(year)s")
+
+
+def number(value: int, language: Language) -> str:
+    """A whole number with its thousands apart: 1,234 or 1.234."""
+    return f"{value:,}".replace(",", language.thousands)
+
+
+def day(iso: str, gettext: Callable[[str], str]) -> str:
+    """A day that is written 2026-11-21 as people of the language write it: 21 Nov 2026."""
+    when = date.fromisoformat(iso)
+    said = {"day": when.day, "month": gettext(MONTHS[when.month - 1]), "year": when.year}
+    return gettext(_DAY) % said

@@ -1,0 +1,110 @@
+"""For whom a page is rendered: language, areas of the navigation, time zone."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from valetkey.authorization.layout.language import ENGLISH, LANGUAGES, Language
+from valetkey.authorization.layout.language_choice import here, language_of
+from valetkey.authorization.model.account.user import User
+from valetkey.config.agreement import is_loopback
+from valetkey.config.load import USUAL_FILE
+from valetkey.config.sections.portal import PortalSettings, Registrants
+from valetkey.config.settings import Settings
+from valetkey.web.exchange import Pairs, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Whoever looks: their language, and the areas that their navigation leads to."""
+
+    language: Language = ENGLISH
+    #: Those they can switch to.
+    languages: tuple[Language, ...] = LANGUAGES
+    #: The address of the page, to come back to in another language; "" for none.
+    here: str = ""
+    #: Whether they may register apps.
+    develops: bool = False
+    #: Whether they have a role in running this server.
+    administers: bool = False
+    #: In whose time moments are told, such as Europe/Berlin; "" where nobody said.
+    zone: str = ""
+    #: What `--config` takes in commands for this server; "" where they work without.
+    configuration: str = ""
+
+    def command(self, rest: str) -> str:
+        """A command for this server: `valetkey`, `rest` and the configuration that it needs."""
+        named = f" --config {self.configuration}" if self.configuration else ""
+        return f"valetkey {rest}{named}"
+
+
+ANYBODY = Viewer()
+"""Somebody about whom nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The configuration file of this server; `path` is "" where commands find it by themselves."""
+
+    path: str = ""
+    #: Everyone who reaches the server is on its machine.
+    is_local: bool = False
+
+    def shown(self, *, administers: bool) -> str:
+        """What `--config` takes on a page: the path, quoted for a shell, or FILE.
+
+        Paths of a server in public are shown to administrators only.
+        """
+        if not self.path:
+            return ""
+        return shlex.quote(self.path) if administers or self.is_local else "FILE"
+
+
+UNNAMED = Configuration()
+"""No configuration has to be named."""
+
+
+def configuration_of(settings: Settings) -> Configuration:
+    """The configuration of a server with these settings, started in the working directory."""
+    file = settings.source.file
+    if file is None or file == Path.cwd() / USUAL_FILE:
+        return UNNAMED
+    host = urlsplit(settings.authorization.url).hostname or ""
+    return Configuration(str(file), is_loopback(host))
+
+
+def viewer_of(
+    request: Request,
+    user: User | None = None,
+    portal: PortalSettings | None = None,
+    *,
+    languages: Sequence[Language] = LANGUAGES,
+    configuration: Configuration = UNNAMED,
+) -> Viewer:
+    """Whoever looks, in one of `languages`; `user` is who is signed in where a page is theirs."""
+    administers = user is not None and user.role is not None
+    return Viewer(
+        language=language_of(request, user, languages),
+        languages=tuple(languages),
+        here=here(request),
+        develops=user is not None and portal is not None and develops(user, portal),
+        administers=administers,
+        zone="" if user is None else user.claims.zoneinfo,
+        configuration=configuration.shown(administers=administers),
+    )
+
+
+def spoken(viewer: Viewer) -> Pairs:
+    """The header that says in which language the answer is."""
+    return (("content-language", viewer.language.tag),)
+
+
+def develops(user: User, portal: PortalSettings) -> bool:
+    """Whether the developer portal has something for this person: an app, or the way to one."""
+    if portal.who is Registrants.EVERYONE:
+        return True
+    if portal.who is Registrants.VERIFIED and user.email_verified_at is not None:
+        return True
+    return user.develops
