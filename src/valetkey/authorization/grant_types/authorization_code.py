@@ -36,10 +36,11 @@ CODE = "code"
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
-    """Look, bind, redeem, judge.
+    """Redeem an authorization code.
 
-    Another client's code is left alone, or anyone could burn it; a wrong verifier or redirect URI
-    from the right client spends it; a second exchange ends the grant of the first (security 8).
+    The client is checked before the code is spent, so another client cannot burn it. A wrong
+    verifier or redirect URI from the right client spends it. A second redemption ends the grant of
+    the first (RFC 9700 section 4.5).
     """
     text = request.the(CODE)
     if not well_formed(Prefix.CODE, text):
@@ -54,7 +55,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     code = CodePayload.decode(voucher.payload)
     tx.users.hold(code.uid)
     presence = tx.presences.find_by_id(code.session_id, request.client.id)
-    # A session that was swept away has ended; whether its account was closed is told first.
+    # A session that was deleted has ended; a disabled account is reported first.
     user = tx.users.find(code.uid) if presence is None else presence.user
     problem = _judge(code, request) or _still_allowed(code, request, presence, user)
     if problem or user is None:
@@ -70,7 +71,7 @@ def _exchange(
     scope = Scope.parse(code.scope) & request.client.scope
     grant = begin(request, user, scope, grant_id=voucher.grant_id, auth_time=code.auth_time)
     grant = replace(grant, sid=code.session_id, methods=code.methods, claims=code.claims)
-    # Who allowed offline access said that it goes on without them (OpenID Connect Core section 11).
+    # Consent to offline access covers use after sign-out (OpenID Connect Core section 11).
     if request.client.ends_with_session and OFFLINE_ACCESS not in scope:
         grant = replace(grant, session_id=code.session_id)
     tx.grants.issue(grant)
@@ -125,7 +126,7 @@ def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
     expected = "the verifier of the code challenge" if code.code_challenge else "no code_verifier"
     if not code.code_challenge and verifier is None:
         return None
-    # A verifier without a challenge means that somebody took the challenge away (RFC 9700 4.8.2).
+    # A verifier without a challenge indicates a PKCE downgrade attack (RFC 9700 section 4.8.2).
     if code.code_challenge and verifier is not None and pkce.matches(code.code_challenge, verifier):
         return None
     return Refusal(
@@ -176,7 +177,7 @@ def _spent(tx: Transaction, voucher: Voucher, now: Instant) -> Refusal:
             f"at {now}",
         )
     found = tx.grants.find(voucher.grant_id)
-    # Once: the hundredth replay changes nothing, and must not fill the log.
+    # Written once: further replays change nothing and must not fill the log.
     if found is not None and tx.grants.revoke(voucher.grant_id, now, "code_replayed"):
         grant = found.grant
         tx.events.add(CodeReplayed(voucher.client_id, voucher.grant_id), now)

@@ -1,4 +1,4 @@
-"""Client credentials: an application reaching what is its own (RFC 6749 section 4.4)."""
+"""Client credentials: access for the application itself (RFC 6749 section 4.4)."""
 
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
@@ -15,10 +15,10 @@ from valetkey.kernel.refusal import Refusal
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
-    """An access token for what is the client's own: no user, no refresh token, no user scope.
+    """Issue an access token for the client itself: no user, no refresh token, no user scope.
 
-    Every client may reach its own record, and what else of its own it is registered for; that has
-    to be asked for (specification S22).
+    Every client may read its own record. Other scopes of its own have to be registered and
+    requested.
     """
     client, now = request.client, request.now
     wanted = request.wanted_scope() or CLIENT_SCOPE

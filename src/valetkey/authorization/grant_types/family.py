@@ -1,4 +1,4 @@
-"""A grant and its refresh tokens: how a family begins and how its tokens are spelt."""
+"""A grant and its refresh tokens: how the family begins and how a refresh token is encoded."""
 
 from valetkey.authorization.grant_types.grant_type import TokenRequest
 from valetkey.authorization.model.account.user import User
@@ -24,9 +24,9 @@ def begin(
     grant_id: str,
     auth_time: Instant,
 ) -> Grant:
-    """The grant that this request begins, with a refresh token where the client may use one.
+    """Create the grant of this request, with a refresh token if the client may use one.
 
-    Without one it lasts as long as its only access token.
+    Without one, the grant expires with its only access token.
     """
     policy, now, client = request.policy, request.now, request.client
     refreshes = client.may_use("refresh_token")
@@ -55,17 +55,17 @@ def begin(
 
 
 def first_refresh_token(request: TokenRequest, grant: Grant) -> Secret | None:
-    """The refresh token of a grant just begun; None where it has none."""
+    """Return the first refresh token of a new grant, or None if it has none."""
     if grant.refresh_print is None:
         return None
     return spell(refresh_secret(request, grant.id), grant.id)
 
 
 def refresh_secret(request: TokenRequest, grant_id: str) -> Secret:
-    """Make the secret of the refresh token that this request issues; the same at every call.
+    """Derive the secret of the refresh token that this request issues; the same at every call.
 
-    It carries a MAC over the grant id: grant ids are public, and `is_ours` must tell a token that
-    this server issued from an invented one without having stored it.
+    It contains a MAC over the grant id. Grant ids are public, so `is_ours` needs the MAC to tell an
+    issued token from an invented one without a lookup.
     """
     return tagged_secret(
         Prefix.REFRESH_TOKEN, request.fresh.refresh, request.fingerprints, _tag_purpose(grant_id)
@@ -73,20 +73,20 @@ def refresh_secret(request: TokenRequest, grant_id: str) -> Secret:
 
 
 def is_ours(key: FingerprintKey, secret: str, grant_id: str) -> bool:
-    """Whether this server made that refresh token, whatever became of it since.
+    """Whether this server issued the refresh token, even if it is no longer valid.
 
-    False for tokens from before the MAC: only a stored fingerprint proves those.
+    False for tokens issued before the MAC was added: for those only a stored fingerprint is proof.
     """
     return is_tagged(Prefix.REFRESH_TOKEN, secret, key, _tag_purpose(grant_id))
 
 
 def spell(secret: Secret, grant_id: str) -> Secret:
-    """`<secret>.<grant id>`: the id finds the grant and proves nothing."""
+    """Return `<secret>.<grant id>`. The grant id locates the grant and proves nothing."""
     return Secret(f"{secret.reveal()}.{grant_id}")
 
 
 def take_apart(text: str) -> tuple[str, str] | None:
-    """Secret and grant id of a refresh token; None unless it could be one."""
+    """Split a refresh token into secret and grant id; None if it is malformed."""
     secret, dot, grant_id = text.partition(".")
     if not dot or not grant_id.isascii() or not well_formed(Prefix.REFRESH_TOKEN, secret):
         return None
@@ -94,7 +94,7 @@ def take_apart(text: str) -> tuple[str, str] | None:
 
 
 def fingerprint_of(key: FingerprintKey, secret: str, grant_id: str) -> Fingerprint:
-    """What is stored of a refresh token; worth nothing in another grant's row."""
+    """Return the stored form of a refresh token, bound to its grant."""
     return key.of(f"refresh_token:{grant_id}", secret)
 
 

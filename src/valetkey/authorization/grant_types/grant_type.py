@@ -1,4 +1,4 @@
-"""What a grant type is: a name, what it must draw and know first, and one plain transaction."""
+"""What a grant type consists of: a name, a preparation step and one transaction."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,27 +16,27 @@ from valetkey.web.form import Form
 
 
 class Fresh:
-    """Everything random that a request may need, each drawn once, however often its work runs."""
+    """The random values of one request, each generated once even if its transaction is retried."""
 
     def __init__(self, access: Draw, random: Callable[[int], bytes]) -> None:
-        """Draw the rest from `random` when somebody wants it: most requests do not."""
+        """Generate the other values from `random` on first use: most requests need none."""
         self.access = access
         self.random = random
 
     @cached_property
     def refresh(self) -> bytes:
-        """The random half of a new refresh token."""
+        """Return the random half of a new refresh token."""
         return self.random(16)
 
     @cached_property
     def grant_id(self) -> str:
-        """The id of a new grant."""
+        """Return the id of a new grant."""
         return fresh_id("gr", self.random)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """A token request whose client has proven who it is. `user` is who `prepare` found."""
+    """A token request of an authenticated client. `user` is set by `prepare`."""
 
     client: Client
     parameters: Form
@@ -48,7 +48,7 @@ class TokenRequest:
     user: User | None = None
 
     def the(self, name: str) -> str:
-        """The parameter's value. Refused with `invalid_request` when it is missing or empty."""
+        """Return the parameter's value. Refused with `invalid_request` if missing or empty."""
         value = self.parameters.get(name)
         if not value:
             raise Refused(
@@ -63,20 +63,20 @@ class TokenRequest:
         return value
 
     def wanted_scope(self) -> Scope:
-        """The scope asked for; empty when none was."""
+        """Return the requested scope; empty if there was none."""
         return Scope.parse(self.parameters.get("scope") or "")
 
 
 Redeem = Callable[[Transaction, TokenRequest], Granted | Refusal]
-"""One transaction. A Refusal that is returned is written down; one that is raised never was."""
+"""One transaction. A returned Refusal is committed; a raised one is rolled back."""
 
 Prepare = Callable[[TokenRequest], Awaitable[TokenRequest]]
-"""What must happen before the transaction because it takes long; may raise Refused."""
+"""Slow work before the transaction, such as password hashing; may raise Refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrantType:
-    """One way to obtain tokens."""
+    """One grant type of the token endpoint."""
 
     name: str
     redeem: Redeem
@@ -84,7 +84,7 @@ class GrantType:
 
 
 def outside_scope(expected: Scope, received: str = "other names") -> Refusal:
-    """The refusal of a scope that is wider than what may be had."""
+    """Return the refusal of a scope wider than allowed."""
     return Refusal(
         ErrorCode.INVALID_SCOPE,
         "the scope names something that this client cannot have here",
@@ -95,7 +95,7 @@ def outside_scope(expected: Scope, received: str = "other names") -> Refusal:
 
 
 def wrong_target(request: TokenRequest) -> Refusal | None:
-    """RFC 8707: a resource, if named, must be the API that tokens here are for."""
+    """Refuse a `resource` other than the API that tokens are issued for (RFC 8707)."""
     resource = request.parameters.get("resource")
     if not resource or resource == request.policy.audience:
         return None

@@ -1,6 +1,6 @@
-"""The resource owner's password, for the operator's own applications (RFC 6749 section 4.3).
+"""Resource owner password credentials, for the operator's own applications (RFC 6749 section 4.3).
 
-Off for a client until an administrator registers it: the application sees the password.
+Disabled for a client until an administrator enables it: the application sees the password.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,14 +24,14 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 NAME = "password"
 
 _LONGEST = hours(1)
-"""So long its access tokens work at most, however long the client's others do (security 12)."""
+"""Longest lifetime of its access tokens, whatever the client's other tokens have."""
 
 Authenticate = Callable[[str, str, str, Instant], Awaitable[User | Refusal]]
-"""Who has this username and password, asked from this address: the sign-in page's own deed."""
+"""Authenticates a user by username and password from a client address, as the sign-in page does."""
 
 
 def grant_type(authenticate: Authenticate) -> GrantType:
-    """The grant type, with the throttle and the audit of the sign-in page."""
+    """Build the grant type, with the rate limit and the audit events of the sign-in page."""
 
     async def prepare(request: TokenRequest) -> TokenRequest:
         if request.client.is_public:
@@ -52,7 +52,7 @@ def grant_type(authenticate: Authenticate) -> GrantType:
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
-    """A grant for the user whose password was right, unless a second factor guards the account."""
+    """Create a grant for the authenticated user, unless a second factor protects the account."""
     client, now = request.client, request.now
     if request.user is None:
         return _refused("password.wrong")

@@ -1,4 +1,4 @@
-"""Refresh: a new access token without the user (RFC 6749 section 6, RFC 9700 section 4.14)."""
+"""Refresh tokens: new access tokens without the user (RFC 6749 section 6, RFC 9700 4.14)."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ from valetkey.kernel.secret import Fingerprint, Secret, same
 
 
 class _Presented(Struct, frozen=True):
-    """A refresh token as it came, what it would be stored as, and whose grant it names."""
+    """A presented refresh token: its text, its stored form and the grant it names."""
 
     text: str
     fingerprint: Fingerprint
@@ -48,10 +48,11 @@ class _Presented(Struct, frozen=True):
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
-    """Exchange the current token; answer a repeated one with the same successor; end on reuse.
+    """Exchange the current token; answer a retry with the same successor; revoke on reuse.
 
-    Public clients get a successor. Confidential ones are bound by their authentication and keep
-    their token unless registered otherwise (security 9).
+    Refresh tokens of public clients rotate. Those of confidential clients are bound by client
+    authentication and stay the same unless the client registered for rotation (RFC 9700 section
+    4.14.2).
     """
     text = request.the("refresh_token")
     parts = take_apart(text)
@@ -64,7 +65,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _unknown()
     fingerprint = fingerprint_of(request.fingerprints, *parts)
     is_current = same(fingerprint, grant.refresh_print)
-    # A grant id is public: who knows no more than that hears nothing of the grant and ends nothing.
+    # A grant id is public. Knowing only that must neither reveal nor end the grant.
     if not is_current and not (
         _was_previous(found, fingerprint) or is_ours(request.fingerprints, *parts)
     ):
@@ -72,10 +73,10 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     presented = _Presented(text, fingerprint, found, user)
     if problem := require_live(found.standing, request.now):
         return problem
-    # Nobody agreed to it at a page of ours: it goes on only as long as the administrator lets it.
+    # There was no consent page: the grant lasts only while an administrator permits it.
     if grant.grant_type == GrantTypeName.PASSWORD and not request.client.may_use(grant.grant_type):
         return _switched_off(grant)
-    # What the client was registered for may have shrunk since.
+    # The client's registered scope may have shrunk since.
     allowed = grant.scope & request.client.scope
     scope = request.wanted_scope() or allowed
     if not scope or not scope <= allowed:
@@ -127,7 +128,7 @@ def _use(
 def _lost(
     tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope
 ) -> Granted | Refusal:
-    # Another transaction was faster: look again, the token is now the previous one.
+    # A concurrent transaction rotated it first; read again, the token is now the previous one.
     found = tx.grants.find(presented.found.grant.id)
     if found is None:
         return _unknown()
@@ -213,9 +214,9 @@ def _grant_again(
 
 
 def _identity(request: TokenRequest, presented: _Presented, scope: Scope) -> Identity | None:
-    """The sign-in that the grant began with (OpenID Connect Core section 12.2).
+    """Return the sign-in that began the grant (OpenID Connect Core section 12.2).
 
-    A password that went through the app was no sign-in here.
+    None for a password that the app itself collected: that is not a sign-in here.
     """
     grant = presented.found.grant
     if grant.grant_type == GrantTypeName.PASSWORD:

@@ -1,1 +1,1 @@
-"""What was granted, made into strings."""
+"""Tokens: issuing, signing and reading them."""

@@ -1,7 +1,8 @@
-"""The public keys of clients: by value, or at an address of theirs, remembered for a while.
+"""Public keys of clients, registered by value or cached from their `jwks_uri`.
 
-OpenID Connect Core section 10.1.1: a client exchanges its keys by publishing others, and tells
-nobody. So a signature that no known key made is worth another look, and looks cost something.
+A client rotates its keys by publishing new ones without notice (OpenID Connect Core section
+10.1.1), so an unknown signature may justify a refetch. Refetches are rate-limited because an
+attacker can cause them.
 """
 
 import asyncio
@@ -16,16 +17,16 @@ from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import Refused
 
 LIFE = minutes(5)
-"""How long a set is used without another look: after that a withdrawn key is worth nothing."""
+"""Lifetime of a cached key set; a withdrawn key is unusable after that."""
 
 LOOK_AGAIN = seconds(30)
-"""How soon another look is taken after one that brought nothing new."""
+"""Minimum time between refetches that found nothing new."""
 
 _EARLY = minutes(1)
-"""As long before the end of its life a set in use is read anew, while nobody waits for it."""
+"""How long before expiry a key set in use is refreshed in the background."""
 
 _AWAY = days(1)
-"""How long a set is used beyond its life while the client's server does not answer."""
+"""How long past its lifetime a key set is used while the client's server is unreachable."""
 
 _MOST = 1_000
 _TYPES = ("application/json", "application/jwk-set+json")
@@ -33,7 +34,7 @@ _TYPES = ("application/json", "application/jwk-set+json")
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What an address said, and when somebody looked; `futile_at` for a look that was no use."""
+    """A cached key set and when it was fetched; `futile_at` is the time of a fruitless refetch."""
 
     document: bytes
     signing: KeySet
@@ -52,22 +53,22 @@ _Place = tuple[str, str]
 
 
 class ClientKeys:
-    """The keys that clients registered, and those at addresses that they registered."""
+    """Public keys of clients, by value or fetched from their registered `jwks_uri`."""
 
     def __init__(self, door: Door) -> None:
-        """Know no address yet; ask through `door`."""
+        """Start with an empty cache; fetch through `door`."""
         self._door = door
-        # By client too: what others make us look at costs this client nothing.
+        # Keyed by client as well, so that other clients cannot use up this client's refetches.
         self._kept: OrderedDict[_Place, _Kept] = OrderedDict()
         self._troubles: OrderedDict[_Place, str] = OrderedDict()
         self._early: dict[_Place, asyncio.Task[_Kept | None]] = {}
 
     async def signing(self, client: Client, now: Instant, *, kid: str | None = None) -> KeySet:
-        """The keys with which this client signs; `kid` is the one that a signature names.
+        """Return the keys the client signs with; `kid` is the one named by the signature.
 
-        Keys at a `jwks_uri` are remembered for 5 minutes and read again before; where they do not
-        have `kid`, at once, though not within 30 seconds of a look that was no use. Empty for a
-        client that has no keys, or whose server gave none when it was asked.
+        Keys from a `jwks_uri` are cached for 5 minutes and refreshed before they expire. An unknown
+        `kid` causes an immediate refetch, at most once in 30 seconds. Empty if the client has no
+        keys or they cannot be fetched.
         """
         place = _place(client)
         if place is None:
@@ -78,7 +79,7 @@ class ClientKeys:
         return KeySet() if kept is None else kept.signing
 
     async def signing_again(self, client: Client, now: Instant) -> KeySet:
-        """The same for who met a signature that no known key made: perhaps there are new ones."""
+        """Return the signing keys after an unverifiable signature, refetched if allowed."""
         place = _place(client)
         if place is None:
             return client.key_set
@@ -89,9 +90,9 @@ class ClientKeys:
         return kept.signing
 
     async def encryption(self, client: Client, now: Instant) -> EncryptionKeys:
-        """The keys to which answers for this client are encrypted, by value or at its `jwks_uri`.
+        """Return the keys to encrypt to for this client, by value or from its `jwks_uri`.
 
-        Empty for a client that has none, or whose server gave none when it was asked.
+        Empty if the client has none or they cannot be fetched.
         """
         place = _place(client)
         if place is not None:
@@ -101,7 +102,7 @@ class ClientKeys:
         return EncryptionKeys.parse(document.encode()) if document else EncryptionKeys()
 
     def trouble(self, client: Client) -> str:
-        """The rule that failed when its `jwks_uri` was last read, for the record; "" for none."""
+        """Return the rule that the last fetch of its `jwks_uri` failed; "" if it succeeded."""
         place = _place(client)
         return "" if place is None else self._troubles.get(place, "")
 
@@ -130,10 +131,10 @@ class ClientKeys:
         return found
 
     async def _read(self, place: _Place, now: Instant) -> _Kept | None:
-        """What the address says now; what it said before, while it says nothing."""
+        """Fetch the key set; fall back to the previous one while the server is unreachable."""
         try:
             fetched = await self._door.get(place[1], accept=_TYPES)
-            # A key of a kind we do not know may be meant for somebody else.
+            # A key of an unknown type may be meant for others.
             signing = KeySet.parse(fetched.body, ignore_unknown=True)
             encryption = EncryptionKeys.parse(fetched.body)
         except (Unfetchable, Refused) as error:
@@ -142,7 +143,7 @@ class ClientKeys:
             if before is not None and later(before.read_at, _AWAY) > now:
                 kept = replace(before, futile_at=now)
             elif isinstance(error, Unfetchable):
-                # The door itself remembers for a moment what gave nothing.
+                # The outbound client itself caches failures for a moment.
                 self._kept.pop(place, None)
                 return None
             else:

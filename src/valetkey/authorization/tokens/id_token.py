@@ -1,4 +1,4 @@
-"""ID tokens: what a client learns about a sign-in, signed (OpenID Connect Core section 2)."""
+"""ID tokens: signed statements about a sign-in (OpenID Connect Core section 2)."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NO_SCOPE = Scope()
 
 
 class Signs(Protocol):
-    """Whoever signs, and encrypts, what is for one client."""
+    """Signs and encrypts JWTs for one client."""
 
     async def sign(
         self,
@@ -36,16 +36,16 @@ class Signs(Protocol):
         encryption_alg: str = "",
         encryption_enc: str = "",
     ) -> str:
-        """The claims as a JWT by this algorithm, encrypted where `encryption_alg` says so."""
+        """Sign the claims as a JWT, encrypted if `encryption_alg` is set."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who signed in, when, how and for whom; `sid` is the session's id, "" where there is none.
+    """Who signed in, when, how and for which client; `sid` is the session id, "" if there is none.
 
-    Without an access token there is no userinfo, so that everything which the scope asks for goes
-    into the ID token (Core section 5.4).
+    Without an access token the client cannot call userinfo, so all claims of the scope go into the
+    ID token (Core section 5.4).
     """
 
     user: User
@@ -61,7 +61,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class IdTokens:
-    """Makes ID tokens."""
+    """Issues ID tokens."""
 
     issuer: str
     signer: Signs
@@ -77,7 +77,7 @@ class IdTokens:
         code: str = "",
         state: str = "",
     ) -> str:
-        """The ID token, bound to what is sent along with it; "" for what is not.
+        """Return the ID token, bound to the code and the access token sent with it, if any.
 
         Raises Refused where the client's algorithm has no key.
         """
@@ -116,9 +116,9 @@ class IdTokens:
 
 
 def half_hash(text: str, algorithm: str) -> str:
-    """The left half of the hash that goes with the algorithm (Core section 3.1.3.6).
+    """Return the left half of the hash that belongs to the algorithm (Core section 3.1.3.6).
 
-    All algorithms here hash with SHA-256, but EdDSA, whose curve comes with SHA-512.
+    SHA-256 for all algorithms except EdDSA, whose curve Ed25519 uses SHA-512.
     """
     hashed = sha512 if algorithm == Algorithm.EDDSA else sha256
     digest = hashed(text.encode()).digest()

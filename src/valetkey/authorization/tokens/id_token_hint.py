@@ -1,4 +1,4 @@
-"""ID tokens that come back as a hint of who is meant (OpenID Connect Core section 3.1.2.1)."""
+"""`id_token_hint`: ID tokens sent back to name a user (OpenID Connect Core section 3.1.2.1)."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,9 @@ _REFUSED = "id_token_hint is not an ID token that this server issued to this app
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Whom the token names, by the name this client knows; `session_id` is its `sid`, "" if none.
+    """The user named by an ID token, as its client knows them; `session_id` is its `sid` or "".
 
-    It proves that the client once was told of this person, and nothing about who sends it.
+    It shows that the client once received this ID token. It does not authenticate the sender.
     """
 
     subject: str
@@ -28,16 +28,17 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class IdTokenHints:
-    """Reads them: our own tokens only, for this client, however long they have expired."""
+    """Reads our own ID tokens for a client, including expired ones."""
 
     issuer: str
     keys: SigningKeyRing
     shared: SharedSecrets
 
     async def read(self, text: str, client: Client, now: Instant) -> Hint:
-        """Whom the token is about.
+        """Return the user that the token names.
 
-        Refused with `invalid_request` for anything but an ID token of this server for `client`.
+        Refused with `invalid_request` for anything other than an ID token of this server for
+        `client`.
         """
         try:
             claims = await self._claims(text, client, now)

@@ -1,4 +1,4 @@
-"""Issue access tokens: who gets what until when, written down where it must be."""
+"""Issue access tokens and record them where required."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
 
 ACCESS_TOKEN = "access_token"
-"""The purpose under which access tokens by reference are fingerprinted."""
+"""The purpose under which reference tokens are fingerprinted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPolicy:
-    """How long things work, and for which API: what issuing needs to know of the settings.
+    """Token lifetimes and the audience, as configured.
 
-    `own_scope` is all that clients can have of their own, and no person can give them.
+    `own_scope` contains the scopes that belong to clients themselves and that no user can grant.
     """
 
     audience: str
@@ -34,15 +34,15 @@ class TokenPolicy:
     own_scope: Scope = CLIENT_SCOPE
 
     def lifetime_of(self, client: Client) -> Lifetime:
-        """How long this client's access tokens work."""
+        """Return the lifetime of this client's access tokens."""
         return client.access_token_lifetime or self.access_token_lifetime
 
 
 class Granted(Struct, frozen=True):
-    """The answer yes: everything a token response says. Strings that must be signed come later.
+    """A granted token request: everything the response says, before signing.
 
-    `user` and `grant_id` are None for a client's own access. `reference` is the token itself where
-    the client gets tokens by reference, `identity` what an ID token beside it says.
+    `user` and `grant_id` are None for a client's own access. `reference` is the token itself if the
+    client uses reference tokens, `identity` is the content of the ID token.
     """
 
     client: Client
@@ -60,16 +60,16 @@ class Granted(Struct, frozen=True):
 
 
 class Draw(Struct, frozen=True):
-    """The random strings one access token needs, drawn before the transaction."""
+    """The random values of one access token, generated before the transaction."""
 
     token_id: str
     reference: Secret | None
 
     @staticmethod
     def fresh(client: Client, random: Callable[[int], bytes]) -> "Draw":
-        """What this client's format of access tokens needs.
+        """Generate the values that this client's access token format needs.
 
-        A token by value says the uid, which a client with pairwise subjects must not know.
+        A JWT contains the uid, so clients with pairwise subjects get reference tokens.
         """
         by_reference = (
             client.access_token_format is AccessTokenFormat.REFERENCE or client.openid.is_pairwise
@@ -81,7 +81,7 @@ class Draw(Struct, frozen=True):
 
 
 class Issuing(Struct, frozen=True):
-    """One access token to issue. It never outlives `ends_at`, the end of its grant."""
+    """One access token to issue. It expires no later than `ends_at`, the end of its grant."""
 
     client: Client
     scope: Scope
@@ -98,7 +98,7 @@ class Issuing(Struct, frozen=True):
 
 
 def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> Granted:
-    """The token's record. One by reference is written down; one by value is signed later."""
+    """Create the record of an access token. A reference token is stored; a JWT is signed later."""
     expires_at = Instant(asked.now + asked.lifetime)
     if asked.ends_at is not None:
         expires_at = min(expires_at, asked.ends_at)

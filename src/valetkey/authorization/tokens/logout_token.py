@@ -1,4 +1,4 @@
-"""Logout tokens: what an app is told of a session's end (Back-Channel Logout 1.0 section 2.4)."""
+"""Logout tokens: sent to clients when a session ends (Back-Channel Logout 1.0 section 2.4)."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ _LIFETIME = minutes(2)
 
 @dataclass(frozen=True, slots=True)
 class LogoutTokens:
-    """Makes them."""
+    """Issues logout tokens."""
 
     issuer: str
     signer: Signs
@@ -26,13 +26,13 @@ class LogoutTokens:
     async def mint(
         self, user: User, client: Client, session_id: str, now: Instant, *, token_id: str
     ) -> str:
-        """The logout token, signed and encrypted as this client's ID tokens are.
+        """Return the logout token, signed and encrypted like this client's ID tokens.
 
-        `token_id` is the same whenever the same is told again. Raises Refused where the client's
-        algorithm has no key.
+        `token_id` is the same at every delivery attempt. Raises Refused if there is no key for the
+        client's algorithm.
         """
         registered = client.openid
-        # Never a nonce: nobody may take this for an ID token.
+        # Never a nonce: an ID token could otherwise be forged from it (section 2.4).
         claims: dict[str, object] = {
             "iss": self.issuer,
             "sub": self.subjects.of(user, client),

@@ -1,4 +1,4 @@
-"""Granted -> strings: sign, and say what the client may know (RFC 6749 section 5.1, RFC 9068)."""
+"""Token responses: sign what was granted and add what the client may know (RFC 6749 5.1)."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ from valetkey.kernel.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Minter:
-    """Turns what was granted into what is sent. Runs after the commit: no lock is held."""
+    """Turns a granted request into a token response. Runs after the commit, without a lock."""
 
     issuer: str
     keys: SigningKeyRing
     id_tokens: IdTokens
 
     def access_token(self, granted: Granted, now: Instant) -> str:
-        """The access token: by reference as it was drawn, by value signed."""
+        """Return the access token: the reference as generated, or a signed JWT."""
         if granted.reference is not None:
             return granted.reference.reveal()
         subject = granted.client.id if granted.user is None else granted.user.subject
@@ -39,10 +39,10 @@ class Minter:
         ).sign(self.keys.current(now))
 
     async def response(self, granted: Granted, now: Instant) -> dict[str, object]:
-        """The token response, field by field as the specification's section 4 says.
+        """Return the members of the token response.
 
-        With an ID token where there is an identity to tell and the scope has `openid`. Clients with
-        pairwise subjects are not told the uid, nor anything that would name it.
+        It has an ID token if there is an identity and the scope has `openid`. Clients with pairwise
+        subjects receive neither the uid nor anything else that identifies the user elsewhere.
         """
         body: dict[str, object] = {
             "access_token": self.access_token(granted, now),
@@ -63,13 +63,13 @@ class Minter:
 
 
 def info(user: User, scope: Scope) -> dict[str, object]:
-    """Name and e-mail address, where the granted scope lets the client read them."""
+    """Return name and email if the granted scope allows them."""
     whole = "read" in scope or "account:read" in scope
     said: dict[str, object] = {}
     if whole or "profile" in scope:
         said["name"] = user.name
     if whole or "email" in scope:
         said["email"] = user.email
-        # An address that nobody proved must not be taken for an identity (security 14).
+        # An unverified address must not be taken for an identity.
         said["email_verified"] = user.email_verified_at is not None
     return said

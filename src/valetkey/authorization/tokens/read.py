@@ -1,4 +1,4 @@
-"""Read access tokens that come back: by value and by reference, with everything behind them."""
+"""Read presented access tokens, JWTs and references, and check what they depend on."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -24,12 +24,12 @@ _UID = re.compile(r"[1-9][0-9]{0,15}")
 T = TypeVar("T")
 
 MOST_KNOWN = 2_048
-"""Tokens about which something is remembered; the oldest goes first."""
+"""Maximum number of cached tokens; the oldest is evicted first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What an access token says, whichever way it says it. `uid` is None for a client's own."""
+    """The content of an access token of either format. `uid` is None for a client's own."""
 
     token_id: str
     client_id: str
@@ -45,7 +45,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A token and what it stands on; `grant` as far as the look for the standing met it."""
+    """A token and its liveness; `grant` is set if the query for the liveness read it."""
 
     read: Read
     standing: Standing
@@ -53,24 +53,24 @@ class Found:
 
 
 class _Verified:
-    """What signed tokens said, by their digests: a signature that was good once stays good.
+    """Cache of verified JWTs by digest.
 
-    Bounded, the oldest goes first, and all go with the keys that verified them. Whether what is
-    behind a token still lives is not remembered here and asked each time.
+    Bounded, evicting the oldest; emptied when the signing keys change. Liveness of what a token
+    depends on is not cached here.
     """
 
     def __init__(self) -> None:
-        """Know none."""
+        """Start empty."""
         self._keys: KeySet | None = None
         self._reads: dict[bytes, Read] = {}
 
     def find(self, digest: bytes, keys: KeySet, now: Instant) -> Read | None:
-        """What this token said, if these very keys verified it and it has not expired."""
+        """Return the cached content, if verified by these same keys and not expired."""
         read = self._reads.get(digest) if keys is self._keys else None
         return read if read is not None and read.expires_at > now else None
 
     def keep(self, digest: bytes, keys: KeySet, read: Read) -> None:
-        """Remember it."""
+        """Add a verified token."""
         if keys is not self._keys:
             self._keys, self._reads = keys, {}
         while len(self._reads) >= MOST_KNOWN:
@@ -79,30 +79,28 @@ class _Verified:
 
 
 class Remembered(Generic[T]):
-    """Answers about tokens, good until anybody commits (docs/decisions/0010).
+    """Cache of answers about tokens, valid until the next commit (docs/decisions/0010).
 
-    They lie under digests: tokens themselves are not kept.
-
-    Take the engine's mark, look here, and only then read the database: what is kept under a mark
-    was true when the mark was taken. An engine without marks remembers nothing. What time alone
-    ends is for the caller to see.
+    Keyed by digest: the tokens themselves are not kept. Take the engine's mark first, then look
+    here, and only then query the database: an entry under a mark was true when the mark was taken.
+    An engine without marks caches nothing. The caller checks expiry.
     """
 
     __slots__ = ("_answers", "_mark")
 
     def __init__(self) -> None:
-        """Know none."""
+        """Start empty."""
         self._mark: bytes | None = None
         self._answers: dict[bytes, T] = {}
 
     def find(self, token: str, mark: bytes | None) -> T | None:
-        """What was kept for this token since nobody committed; None for nothing."""
+        """Return the cached answer for this token at this mark, or None."""
         if mark is None or mark != self._mark:
             return None
         return self._answers.get(_digest(token))
 
     def keep(self, token: str, mark: bytes | None, answer: T) -> None:
-        """Remember it, with nothing of an earlier mark."""
+        """Add an answer; entries of an earlier mark are dropped."""
         if mark is None:
             return
         if mark != self._mark:
@@ -114,7 +112,7 @@ class Remembered(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class AccessTokenReader:
-    """Knows our own access tokens, and what they still stand on."""
+    """Reads this server's access tokens and what they depend on."""
 
     issuer: str
     audience: str
@@ -123,7 +121,7 @@ class AccessTokenReader:
     _verified: _Verified = field(default_factory=_Verified, repr=False, compare=False)
 
     async def read_by_value(self, token: str, now: Instant) -> Read | None:
-        """What a signed token says, unless it is not ours or has expired."""
+        """Return the content of a JWT; None if it is not ours or has expired."""
         if token.count(".") != 2:  # noqa: PLR2004 - header, claims, signature
             return None
         await self.keys.refresh(now)
@@ -149,7 +147,7 @@ class AccessTokenReader:
                 return None
         uid = None
         if said.grant_id is not None:
-            # Only who has our key could say otherwise; even that is no fault of ours.
+            # Only a holder of our signing key could cause this; it is still refused, not a crash.
             if _UID.fullmatch(said.subject) is None:
                 return None
             uid = int(said.subject)
@@ -176,16 +174,16 @@ class AccessTokenReader:
         )
 
     def find_by_reference(self, tx: Transaction, token: str) -> Read | None:
-        """What a token by reference refers to, live or not."""
+        """Return what a reference token refers to, live or not."""
         found = self._look_up(tx, token)
         return None if found is None else _read(found[0])
 
     def find_live(
         self, tx: Transaction, token: str, read: Read | None, now: Instant
     ) -> Found | None:
-        """A token for our API and its standing.
+        """Return a token for our API together with its liveness.
 
-        `read` is what `read_by_value` made of the same token.
+        `read` is the result of `read_by_value` for the same token.
         """
         if read is None:
             found = self._look_up(tx, token)
@@ -195,7 +193,7 @@ class AccessTokenReader:
         return _found_by_value(tx, read)
 
     def revoke(self, tx: Transaction, read: Read, token: str, now: Instant) -> bool:
-        """End one token before its time. Of all who try, exactly one is told True."""
+        """Revoke one token. Exactly one of several concurrent calls returns True."""
         if read.by_reference:
             return tx.access_tokens.revoke(
                 read.token_id, self.fingerprints.of(ACCESS_TOKEN, token), now
@@ -215,7 +213,7 @@ def _found_by_value(tx: Transaction, read: Read) -> Found:
         disabled = client is None or client.disabled_at is not None
         return Found(read, Standing(client_disabled=disabled, token_revoked=revoked))
     found = tx.grants.find(read.grant_id)
-    # A grant that was swept away has ended.
+    # A grant that was deleted has ended.
     if found is None:
         return Found(read, Standing(grant_revoked=True))
     return Found(read, replace(found.standing, token_revoked=revoked), found.grant)

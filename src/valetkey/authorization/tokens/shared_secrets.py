@@ -1,4 +1,4 @@
-"""Client secrets in clear, for those clients whose secret is also a key of signatures (HS256)."""
+"""Client secrets in clear, for clients that use their secret as an HMAC key (HS256)."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from valetkey.kernel.secret import Secret
 
 @dataclass(frozen=True, slots=True)
 class SharedSecrets:
-    """Opens what registration sealed; a client that signs with no secret has none here."""
+    """Decrypts the sealed secrets of clients; clients that do not sign with a secret have none."""
 
     sealer: Sealer
 
     def of(self, client: Client, now: Instant) -> tuple[Secret, ...]:
-        """The client's live secrets that are kept sealed, newest first.
+        """Return the client's live sealed secrets, newest first.
 
-        Empty where none is: then the client signs otherwise, or the keyring is another one.
+        Empty if it has none, or if the keyring is another one.
         """
         opened = (
             self.sealer.open(secret.sealed, place(secret.id))
@@ -28,5 +28,5 @@ class SharedSecrets:
 
 
 def place(secret_id: str) -> str:
-    """Where a sealed secret lives; moved to another row it does not open."""
+    """Return the binding of a sealed secret to its row: it cannot be decrypted in another."""
     return f"client_secrets.sealed:{secret_id}"

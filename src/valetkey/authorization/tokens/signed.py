@@ -1,6 +1,6 @@
-"""What is for one client: signed as it registered, and encrypted where it asked (Core section 10).
+"""JWTs for one client, signed and encrypted as it registered (OpenID Connect Core section 10).
 
-Nested as OpenID Connect Core section 2 wants it: signed first, then encrypted.
+Nested as section 2 requires: signed first, then encrypted.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,10 +22,10 @@ _ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
 
 
 class KeysOfClients(Protocol):
-    """Knows where clients want answers encrypted to."""
+    """Provides the encryption keys of clients."""
 
     async def encryption(self, client: Client, now: Instant) -> EncryptionKeys:
-        """The client's keys for that."""
+        """Return the client's encryption keys."""
         ...
 
 
@@ -49,7 +49,7 @@ class ClientSigner:
         encryption_alg: str = "",
         encryption_enc: str = "",
     ) -> str:
-        """The claims as a JWT of this type, signed by `algorithm` and encrypted to the client.
+        """Return the claims as a JWT of type `typ`, signed and encrypted for the client.
 
         HS256 signs with the client's newest secret, every other with the server's current key. An
         `algorithm` of "" signs nothing, which only encrypted claims may do (Core section 5.3.2);

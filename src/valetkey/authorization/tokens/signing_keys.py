@@ -1,6 +1,6 @@
-"""The keys that sign, for each algorithm: one current, one next and published, the rest retiring.
+"""Signing keys: for each algorithm one current, one published next, and retiring ones.
 
-Security 15. Algorithms have nothing to do with each other but the document that publishes them all.
+Algorithms are independent of each other; one document publishes all of their keys.
 """
 
 import asyncio
@@ -25,26 +25,26 @@ from valetkey.kernel.seal import Sealer
 
 PURPOSE = "access"
 _PUBLISHED_AFTER = days(2)
-"""A key is published until the last token it signed has expired: a day, and a day in reserve."""
+"""A key stays published until its last token has expired: a day, plus a day of reserve."""
 
 
 ALGORITHM = Algorithm.ES256
-"""With which access tokens are signed, and all else where nobody chose: short, fast, understood."""
+"""Default algorithm, for access tokens and wherever nothing else was chosen."""
 
 _SLOW = (Algorithm.RS256, Algorithm.PS256)
-"""Making such a key takes as long as a hundred requests."""
+"""Algorithms whose keys take as long to generate as a hundred requests."""
 
 _Records = Mapping[str, Sequence[SigningKeyRecord]]
 _NO_RECORDS: Sequence[SigningKeyRecord] = ()
 
 
 class NoSigningKey(LookupError):
-    """There is no key to sign with: none was made yet, or the keyring does not open it."""
+    """There is no signing key: none exists yet, or the keyring cannot decrypt it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """How long a key signs, how long before that it is published, and which kinds there are."""
+    """How long a key signs, how long it is published before that, and the algorithms in use."""
 
     lifetime: Lifetime
     publication: Lifetime
@@ -52,12 +52,12 @@ class KeyPlan:
 
 
 class SigningKeyRing:
-    """The signing keys as this process knows them, read again when any process changed them."""
+    """The signing keys known to this process, read again when any process changes them."""
 
     def __init__(
         self, store: Store, sealer: Sealer, plan: KeyPlan, random: Callable[[int], bytes]
     ) -> None:
-        """Hold no key yet; `refresh` or `keep` reads them."""
+        """Start without keys; `refresh` or `keep` reads them."""
         self._store = store
         self._sealer = sealer
         self._plan = plan
@@ -72,13 +72,13 @@ class SigningKeyRing:
 
     @property
     def algorithms(self) -> tuple[Algorithm, ...]:
-        """With which there is, or soon will be, a key that signs."""
+        """Algorithms that have, or will soon have, a signing key."""
         return self._plan.algorithms
 
     def current(self, now: Instant, algorithm: Algorithm = ALGORITHM) -> SigningKey:
-        """The key that signs now with this algorithm. Raises NoSigningKey."""
+        """Return the key that currently signs with this algorithm. Raises NoSigningKey."""
         found = self._signs.get(algorithm)
-        # Which key it is changes with the records and with the second, and with nothing else.
+        # The current key depends only on the records and on the second.
         if found is not None and found[0] == now:
             return found[1]
         active = _active(self._records.get(algorithm, _NO_RECORDS), now)
@@ -89,17 +89,17 @@ class SigningKeyRing:
         return key
 
     def published(self, now: Instant) -> KeySet:
-        """Every public key that clients may meet, of all algorithms: next, current and retiring."""
+        """Return all published public keys: next, current and retiring, of all algorithms."""
         published = self._published
         if published is None or not published.since <= now < published.until:
             published = self._published = _publish(self._records, now)
         return published.keys
 
     async def refresh(self, now: Instant, *, surely: bool = False) -> None:
-        """Read the keys again if anybody changed them: a second ago or, if `surely`, just now.
+        """Read the keys again if they changed: as of one second ago or, if `surely`, as of now.
 
-        Surely, for who is about to say that a key is none of ours: another process may sign with a
-        key that was made this second. On PostgreSQL that costs a question.
+        Use `surely` before rejecting an unknown key: another process may have started to use a new
+        one within the second. On PostgreSQL that takes a query.
         """
         engine = self._store.engine
         changed = engine.changed()
@@ -112,7 +112,7 @@ class SigningKeyRing:
         self._changed = changed
         if number != self._revision or not self._records:
             self._revision = number
-            # The number also counts changes of clients, and those are many.
+            # The revision also counts changes of clients, which are frequent.
             if (sorted_ := _by_algorithm(records)) != self._records:
                 self._records, self._published = sorted_, None
                 self._signs.clear()
@@ -121,20 +121,20 @@ class SigningKeyRing:
 
     @property
     def must_ask(self) -> bool:
-        """Whether only a question can tell that nobody changed the keys just now."""
+        """Whether only a query can tell that the keys are unchanged."""
         return self._store.engine.mark() is None
 
     async def refresh_each_second(self, now: Instant) -> None:
-        """The same at most once a second: enough for who signs, whose key others know for long."""
+        """Refresh at most once a second: enough for signing with a long-published key."""
         if now != self._looked_at:
             self._looked_at = now
             await self.refresh(now)
 
     async def keep(self, now: Instant) -> None:
-        """Make what is missing, retire what is due. Any number of processes may do so at once.
+        """Create missing keys and retire old ones. Safe to run in any number of processes.
 
-        Raises NoSigningKey, and makes nothing, where the keyring does not open what is there: keys
-        that it sealed would in their turn be of no use to everybody else.
+        Raises NoSigningKey and creates nothing if the keyring cannot decrypt the existing keys:
+        keys sealed with it would be unusable for other processes.
         """
         await self._read_again(now)
         self._open_all()
@@ -162,10 +162,10 @@ class SigningKeyRing:
         allowed: Callable[[Transaction], object] = bool,
         done_by: DoneBy,
     ) -> None:
-        """Let the next key sign now, or once it has been published long enough for all to know.
+        """Let the next key take over now, or as soon as it has been published long enough.
 
-        The next key of every algorithm, or of this one. Raises NoSigningKey for one without keys,
-        and what `allowed` raises in the transaction that rotates.
+        Applies to every algorithm or to the named one. Raises NoSigningKey for an algorithm without
+        keys, and whatever `allowed` raises inside the transaction.
         """
         await self.keep(now)
         rotating = self.algorithms if algorithm is None else (algorithm,)
@@ -189,10 +189,10 @@ class SigningKeyRing:
         allowed: Callable[[Transaction], object] = bool,
         done_by: DoneBy,
     ) -> bool:
-        """Take back a key that others may know: everything it signed is refused from now on.
+        """Withdraw a key: everything it signed is rejected from now on.
 
         The next key of its algorithm takes over at once. False if there is no such key. Raises
-        what `allowed` raises in the transaction that withdraws.
+        whatever `allowed` raises inside the transaction.
         """
         await self.keep(now)
         known = chain.from_iterable(self._records.values())
@@ -226,9 +226,10 @@ class SigningKeyRing:
         return self._records.get(algorithm, _NO_RECORDS)
 
     def _done_for(self, records: _Records, now: Instant) -> Sequence[SigningKeyRecord]:
-        """Keys whose time is up and whose algorithm the operator no longer wants.
+        """Return expired keys of algorithms that are no longer configured.
 
-        Not before their time: where settings differ between processes, each would undo the other.
+        Not before they expire: processes with different settings would otherwise undo each other's
+        work.
         """
         unwanted = [records[each] for each in records if each not in self.algorithms]
         return [
@@ -256,7 +257,7 @@ class SigningKeyRing:
         self, tx: Transaction, drafts: Iterable["_Draft"], algorithm: Algorithm, now: Instant
     ) -> None:
         supply = iter(drafts)
-        # Looked up before the keys: a key that another process makes in between takes the number.
+        # Read before the keys: a key created by another process in between then wins the number.
         period = tx.signing_keys.last_period(algorithm) + 1
         records = _unretired(_read(tx, algorithm, now))
         active = _active(records, now)
@@ -265,7 +266,8 @@ class SigningKeyRing:
         if active:
             starts = active[-1].activates_at
         else:
-            # Nobody knows any key of this kind yet, so the first one needs no notice.
+            # The first key of an algorithm needs no notice period, because nothing has cached the
+            # key set.
             self._issue(tx, supply, period, now, now)
             starts, period = now, period + 1
         if len(records) == len(active):
@@ -305,9 +307,9 @@ class SigningKeyRing:
     async def _draft(
         self, algorithms: Iterable[Algorithm]
     ) -> Mapping[Algorithm, tuple["_Draft", "_Draft"]]:
-        """Two keys for each: as many as a database without any needs."""
+        """Generate two keys per algorithm, as many as an empty database needs."""
         wanted = tuple(algorithms)
-        # All at once: the slow ones are made outside of the interpreter, on every core there is.
+        # In parallel: generating RSA keys releases the interpreter lock.
         made = await asyncio.gather(*(_make(each) for each in (*wanted, *wanted)))
         drafts = tuple(self._seal(key) for key in made)
         pairs = zip(drafts[: len(wanted)], drafts[len(wanted) :], strict=True)
@@ -326,7 +328,7 @@ class SigningKeyRing:
         return key
 
     def _open_all(self) -> None:
-        # Ahead of their use: whoever holds its keys goes on when they are sealed anew.
+        # Sealed before use, so that a key can still be used while the keyring is rotated.
         for record in chain.from_iterable(map(_unretired, self._records.values())):
             self._open(record)
 
@@ -344,12 +346,12 @@ class _Draft:
 
 
 def place(kid: str) -> str:
-    """Where a sealed private key lives; moved to another row it does not open."""
+    """Return the binding of a sealed private key to its row: it cannot be decrypted in another."""
     return f"signing_keys.sealed:{kid}"
 
 
 class _Published(NamedTuple):
-    """The key set for every moment from `since` until before `until`."""
+    """The key set valid from `since` until before `until`."""
 
     keys: KeySet
     since: float
@@ -374,7 +376,7 @@ async def _make(algorithm: Algorithm) -> SigningKey:
 
 
 def _by_algorithm(records: Iterable[SigningKeyRecord]) -> _Records:
-    """The records of each algorithm, in the order they were, and the usual algorithm first."""
+    """Group the records by algorithm, in their order, with the default algorithm first."""
     sorted_: dict[str, list[SigningKeyRecord]] = {each: [] for each in Algorithm}
     for record in records:
         sorted_.setdefault(record.algorithm, []).append(record)
@@ -390,9 +392,9 @@ def _unretired(records: Sequence[SigningKeyRecord]) -> Sequence[SigningKeyRecord
 
 
 def _active(records: Sequence[SigningKeyRecord], now: Instant) -> Sequence[SigningKeyRecord]:
-    """Those that may sign now: the last of them does, the others are about to retire."""
+    """Return the keys that may sign now; the last one does, the others are about to retire."""
     unretired = _unretired(records)
-    # Where a clock ahead of ours made the only one or let it take over, it signs already.
+    # A process with a fast clock may have created or activated the key; it already signs.
     return [record for record in unretired if record.activates_at <= now] or unretired[:1]
 
 

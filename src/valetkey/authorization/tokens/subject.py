@@ -1,4 +1,4 @@
-"""The `sub` of a person and the `sid` of their session, for each client (Core section 8)."""
+"""The `sub` of a user and the `sid` of a session, for each client (OIDC Core section 8)."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -8,27 +8,27 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.kernel.secret import FingerprintKey
 
 SUBJECT_TYPES = ("public", "pairwise")
-"""What a client may register as its `subject_type`."""
+"""Values of `subject_type` that a client may register."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Names people towards clients. Pairwise names are keyed: nobody else can link or undo them."""
+    """Computes subject identifiers. Pairwise ones are keyed: not linkable or reversible."""
 
     key: FingerprintKey
 
     def of(self, user: User, client: Client) -> str:
-        """The `sub` by which this client knows this user, for ever; at most 255 characters."""
+        """Return the permanent `sub` of this user for this client; at most 255 characters."""
         if not client.openid.is_pairwise:
             return user.subject
-        # A sector is a host name, which has no NUL: no two pairs are spelt alike.
+        # A sector is a host name without NUL, so no two pairs have the same encoding.
         return self.key.of("pairwise subject", f"{sector_of(client)}\0{user.uid}")
 
     def session(self, session_id: str, client: Client) -> str:
-        """The `sid` by which this client knows this session.
+        """Return the `sid` of this session for this client.
 
-        As pairwise as the subject: a session that lasts a month would else tell two clients that
-        compare notes whom they share.
+        As pairwise as the subject: otherwise two clients could compare the ids of a long session to
+        link their users.
         """
         if not client.openid.is_pairwise:
             return session_id
@@ -36,10 +36,10 @@ class Subjects:
 
 
 def sector_of(client: Client) -> str:
-    """The host that all clients of one sector share (Core section 8.1).
+    """Return the host shared by all clients of a sector (Core section 8.1).
 
-    Without a registered one it is the host of its redirect URIs; a client that has none, or only
-    private schemes, is alone in its sector.
+    Defaults to the host of the redirect URIs. A client without any, or with private-use schemes
+    only, is a sector of its own.
     """
     if client.openid.sector:
         return client.openid.sector

@@ -1,4 +1,4 @@
-"""Userinfo: what a token lets its bearer know of its person (OpenID Connect Core section 5.3)."""
+"""Userinfo: the claims that a token gives access to (OpenID Connect Core section 5.3)."""
 
 from dataclasses import dataclass
 from typing import NoReturn
@@ -24,7 +24,7 @@ _PERSON = "an access token that a person allowed, with the scope openid"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Whom a token is about, which client it is for, and which claims that may know."""
+    """The user a token is about, its client, and the claims that the client may read."""
 
     user: User
     client_id: str
@@ -33,27 +33,27 @@ class Told:
     expires_at: Instant
 
     def holds(self, now: Instant) -> bool:
-        """Whether time has not ended it since it was read."""
+        """Whether it has not expired since it was read."""
         return self.expires_at > now and require_live(self.standing, now) is None
 
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Knows what a bearer may know."""
+    """Answers userinfo requests."""
 
     reader: AccessTokenReader
     subjects: Subjects
 
     def claims(self, told: Told, client: Client) -> dict[str, object]:
-        """What is told, `client` being the one that `told` names."""
+        """Return the claims for `client`, the client that `told` names."""
         return {"sub": self.subjects.of(told.user, client)} | user_claims(told.user, told.names)
 
     def tell(self, tx: Transaction, token: str, read: Read | None, now: Instant) -> Told:
-        """What the token's scope and its grant's `claims` parameter ask for.
+        """Determine what the token's scope and its grant's `claims` parameter request.
 
-        `read` is what the reader made of a token by value. Refused with `invalid_token` unless
-        everything behind the token lives, with `insufficient_scope` for a token without `openid`
-        and for a client's own.
+        `read` is the content of a JWT. Refused with `invalid_token` unless everything the token
+        depends on is live, and with `insufficient_scope` for a token without `openid` or a client's
+        own token.
         """
         found = self.reader.find_live(tx, token, read, now)
         if found is None or require_live(found.standing, now) is not None:
@@ -85,7 +85,7 @@ class UserInfo:
 
 
 def refuse_token(received: str, about: str = "") -> NoReturn:
-    """Refuse with `invalid_token`; what was received, and of which client, is for the record."""
+    """Refuse with `invalid_token`; `received` and the client go into the decision record."""
     raise Refused(
         Refusal(
             ErrorCode.INVALID_TOKEN,
