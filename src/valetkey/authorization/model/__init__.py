@@ -1,1 +1,1 @@
-"""The nouns: frozen records and what they know about themselves."""
+"""Records: immutable dataclasses and what can be derived from them."""

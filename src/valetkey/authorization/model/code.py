@@ -1,4 +1,4 @@
-"""Authorization codes: what one stands for, as its voucher's payload (RFC 6749 section 4.1)."""
+"""Authorization codes: the payload of their voucher (RFC 6749 section 4.1)."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class CodePayload:
-    """What a user allowed, waiting for its client.
+    """What a user allowed, until the client redeems the code.
 
     `redirect_uri` is where the code was sent; `redirect_uri_given` says whether the request named
     it, because then the token request must name the same (RFC 6749 section 4.1.3). `methods` is how
-    its person had signed in, `claims` the request's `claims` parameter as it is encoded.
+    the user had signed in, `claims` the encoded `claims` parameter of the request.
     """
 
     uid: Uid
@@ -32,10 +32,10 @@ class CodePayload:
     consent_id: str = ""
 
     def encode(self) -> str:
-        """As the voucher carries it."""
+        """Encode for the voucher."""
         return msgspec.json.encode(self).decode()
 
     @staticmethod
     def decode(text: str) -> "CodePayload":
-        """What `encode` wrote."""
+        """Decode what `encode` returned."""
         return msgspec.json.decode(text, type=CodePayload)

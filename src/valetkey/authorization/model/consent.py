@@ -9,7 +9,7 @@ from valetkey.kernel.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What was allowed, and how the client looked when it was; `claims` are single ones."""
+    """What was allowed, and the client's appearance at that time; `claims` are individual ones."""
 
     uid: Uid
     client_id: str
@@ -18,4 +18,4 @@ class Consent:
     given_at: Instant
     claims: frozenset[str] = frozenset()
     id: str = ""
-    """Another for one that was given again after it had ended."""
+    """A new one when consent is given again after it had ended."""

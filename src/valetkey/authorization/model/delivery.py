@@ -1,4 +1,4 @@
-"""Deliveries: what an app must be told, at least once, until it says that it heard."""
+"""Notifications to apps, delivered at least once until the app confirms."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,21 +7,21 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant, seconds
 
 LEASE = seconds(15)
-"""So long one process has a delivery to itself: three times what an attempt may take."""
+"""How long one process may hold a delivery: three times the longest attempt."""
 
 
 class DeliveryKind(StrEnum):
-    """What is told."""
+    """What the app is told."""
 
     LOGOUT = "logout"
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One app to be told that one session has ended.
+    """A notification to one app that one session has ended.
 
-    `id` is the same at every attempt, `attempts` how many were begun. After `expires_at` nobody
-    tries again.
+    `id` is the same at every attempt; `attempts` counts those begun. There are no attempts after
+    `expires_at`.
     """
 
     id: str

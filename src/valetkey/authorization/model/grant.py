@@ -1,4 +1,4 @@
-"""Grants: what a user let a client do; every token descends from one and dies with it."""
+"""Grants: what a user allowed a client; every token belongs to one and ends with it."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from valetkey.kernel.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One authorization, given once, ended once. Its refresh tokens are one family: this row.
+    """One authorization. Its refresh tokens are one family, stored in this row.
 
-    `session_id` is empty unless the grant ends with the session it was given in; `sid` says which
-    session that was in any case, and `methods` how its person had signed in. `claims` is what the
-    request's `claims` parameter asked of userinfo, "" for nothing. It has ended when its client or
-    its user has another generation.
+    `session_id` is empty unless the grant ends with the session it was given in; `sid` names that
+    session in any case, and `methods` how the user had signed in. `claims` is what the request's
+    `claims` parameter requested from userinfo, "" for nothing. It has ended if its client or its
+    user has another generation.
     """
 
     id: str

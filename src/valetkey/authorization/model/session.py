@@ -1,4 +1,4 @@
-"""Sessions: a browser in which someone is signed in."""
+"""Sessions: a browser in which a user is signed in."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One signed-in browser; `id` is public (`sid`), of its cookie only a fingerprint is kept.
+    """A signed-in browser; `id` is public (`sid`), the cookie is stored as a fingerprint.
 
-    `methods` is how its person signed in at `auth_time`. `proved_by` is how they last proved who
-    they are, at `proved_at`: then, or since, before something that matters. `device_id` names the
-    remembered device that spared them the second factor, "" for none.
+    `methods` is how the user signed in at `auth_time`. `proved_by` is the last authentication, at
+    `proved_at`: the sign-in, or a later one before a sensitive action. `device_id` names the
+    remembered device that replaced the second factor, "" for none.
     """
 
     id: str

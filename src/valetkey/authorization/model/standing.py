@@ -1,4 +1,4 @@
-"""Standing: everything the life of a code, a grant or a token hangs on, read in one look."""
+"""The liveness of everything that a code, a grant or a token depends on, read in one query."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether those behind a token are still there; the defaults say that nothing ended.
+    """The liveness of what a token depends on; the defaults mean that nothing ended.
 
-    `grant_ends_at` is None where no grant is involved, `session_ends_at` where none matters.
+    `grant_ends_at` is None if there is no grant, `session_ends_at` if no session matters.
     """
 
     client_disabled: bool = False
@@ -21,7 +21,7 @@ class Standing:
     token_revoked: bool = False
 
     def ended(self, now: Instant) -> str:
-        """What ended, such as "grant.revoked"; "" while everything lives."""
+        """Return what ended, such as "grant.revoked"; "" while everything is live."""
         if self.client_disabled:
             return "client.disabled"
         if self.user_disabled:

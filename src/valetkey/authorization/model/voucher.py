@@ -1,7 +1,7 @@
-"""Vouchers: random strings we hand out that can be redeemed once, before they expire.
+"""Vouchers: single-use token records that expire.
 
-Authorization codes, replay marks, nonces and finished interactions are all vouchers;
-they differ in `kind` and payload only.
+Authorization codes, replay marks, nonces and finished interactions are all vouchers; they differ
+only in `kind` and payload.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from valetkey.kernel.secret import Fingerprint
 
 
 class VoucherKind(StrEnum):
-    """What a voucher is good for."""
+    """The kinds of vouchers."""
 
     CODE = "code"
     ASSERTION = "assertion"
@@ -31,7 +31,7 @@ class VoucherKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Voucher:
-    """One string that counts once."""
+    """One single-use record."""
 
     kind: VoucherKind
     fingerprint: Fingerprint

@@ -1,1 +1,1 @@
-"""The rules: a typed request in, a typed decision out; pure."""
+"""Protocol rules: pure functions from a typed request to a typed decision."""

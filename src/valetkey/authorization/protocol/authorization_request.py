@@ -1,8 +1,8 @@
 """The authorization request: what a client may ask for (RFC 6749 4.1.1, OpenID Connect Core 3).
 
-In two steps, because they are refused differently. `require_client` and `prove` find out where the
-answer may go (see authorization_response); what they refuse is told to the person and never to any
-address. `parse` judges the rest; what it refuses is told to the client.
+Checked in two steps, because their refusals are delivered differently. `require_client` and `prove`
+establish the return address (see authorization_response); what they refuse is shown to the user and
+never redirected. `parse` checks the rest; its refusals are returned to the client.
 """
 
 import re
@@ -48,10 +48,10 @@ PARAMETERS = (
     "code_challenge_method",
     "ui_locales",
 )
-"""What changes the answer or the pages; any other is ignored (RFC 6749 section 3.1).
+"""Parameters that affect the response or the pages; others are ignored (RFC 6749 section 3.1).
 
-Ignored are `display` and `claims_locales`, because there is one kind of page, and `acr_values`,
-because there is one kind of sign-in and its name is always said.
+`display` and `claims_locales` are ignored because there is one kind of page, `acr_values` because
+the class of every sign-in is reported anyway.
 """
 
 UNSUPPORTED: Mapping[str, ErrorCode] = MappingProxyType(
@@ -61,11 +61,11 @@ UNSUPPORTED: Mapping[str, ErrorCode] = MappingProxyType(
         "registration": ErrorCode.REGISTRATION_NOT_SUPPORTED,
     }
 )
-"""What is refused, because ignoring it would answer another question than the one asked."""
+"""Parameters that are refused, because ignoring them would answer a different question."""
 
 UI_LOCALES = "ui_locales"
 _LONGEST_WISH = 200
-"""Characters of it; nobody reads so many languages, and a wish is never a reason to refuse."""
+"""Maximum length of `ui_locales` that is read; longer ones are cut, never refused."""
 
 LONGEST_NONCE = 512
 _LONGEST_HINT = 320
@@ -73,7 +73,7 @@ _LONGEST_CLIENT_ID = 200
 _SHOWN = 200
 
 LONGEST_HINT = 6_000
-"""Characters in an `id_token_hint`."""
+"""Maximum length of an `id_token_hint`."""
 
 _OFFLINE = Scope.of(OFFLINE_ACCESS)
 _OPENID = Scope.of(OPENID)
@@ -83,7 +83,7 @@ _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class Prompt(StrEnum):
-    """What the person must, or must not, be asked (OpenID Connect Core section 3.1.2.1)."""
+    """What the user must, or must not, be asked (OpenID Connect Core section 3.1.2.1)."""
 
     NONE = "none"
     LOGIN = "login"
@@ -93,7 +93,7 @@ class Prompt(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """A request that its client may make. `scope` is never empty and never a client's own."""
+    """A request that its client may make. `scope` has at least one scope of the user."""
 
     client_id: str
     response_type: ResponseType
@@ -109,38 +109,38 @@ class AuthorizationRequest:
 
     @property
     def is_openid(self) -> bool:
-        """Whether the client will be told of the session (Core section 3.1.2.1)."""
+        """Whether this is an OpenID Connect request (Core section 3.1.2.1)."""
         return OPENID in self.scope and self.response_type is not ResponseType.TOKEN
 
     @property
     def needed_acrs(self) -> tuple[str, ...]:
-        """The classes of sign-in one of which is essential, as `claims` says; empty for any."""
+        """The `acr` values of which one is essential according to `claims`; empty for any."""
         acr = self.claims.id_token.get("acr")
         return acr.accepted if acr is not None and acr.essential else ()
 
     @property
     def single_claims(self) -> tuple[str, ...]:
-        """The personal claims that are asked for by name and by no scope, in order of the names."""
+        """The personal claims requested individually and not through a scope, sorted by name."""
         named = self.claims.names
         return tuple(sorted(named.difference(claims_of_scope(self.scope)))) if named else ()
 
     @property
     def may_interact(self) -> bool:
-        """Whether a person may be asked anything."""
+        """Whether the user may be shown a page (`prompt` is not `none`)."""
         return Prompt.NONE not in self.prompt
 
     def wants_fresh_sign_in(self, auth_time: Instant, now: Instant) -> bool:
-        """Whether a sign-in of that time is not enough, unless it was made for this request."""
+        """Whether a sign-in at that time is too old, unless it was made for this request."""
         if Prompt.LOGIN in self.prompt or Prompt.SELECT_ACCOUNT in self.prompt:
             return True
-        # In whole seconds: a second that has begun counts, or 0 and 1 would ask nobody again.
+        # Whole seconds, rounded down: otherwise `max_age` of 0 or 1 would never ask again.
         return self.max_age is not None and now - auth_time >= self.max_age
 
 
 def understood(parameters: Mapping[str, str]) -> dict[str, str]:
-    """What the request says, without what is ignored; an empty value counts as none.
+    """Return the known, non-empty parameters of the request.
 
-    An empty redirect URI stays: it is not a redirect URI that was left out.
+    An empty redirect URI is kept: it is not the same as an omitted one.
     """
     return {
         name: value
@@ -152,16 +152,16 @@ def understood(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def plausible_client_id(text: str | None) -> str | None:
-    """The client id, if any client could have it."""
+    """Return the client id if it is well-formed."""
     if not text or len(text) > _LONGEST_CLIENT_ID or _CLIENT_ID.fullmatch(text) is None:
         return None
     return text
 
 
 def require_client(client: Client | None) -> Client:
-    """The client; refused with `invalid_request`, in the same words, if unknown or disabled."""
+    """Return the client. An unknown and a disabled one get the same `invalid_request`."""
     if client is None or client.disabled_at is not None:
-        # The record may tell them apart, the page must not.
+        # The decision record may tell the two apart, the page must not.
         received = "no client has that id" if client is None else "a disabled client"
         raise Refused(
             Refusal(
@@ -183,10 +183,10 @@ def parse(
     known: Collection[str],
     resource: str,
 ) -> AuthorizationRequest:
-    """The request, judged by what `client` is registered for.
+    """Parse the request and check it against the client's registration.
 
-    `known` are the scopes that exist, `resource` is the one API tokens are for. Raises Refused with
-    the code that the client is to be told.
+    `known` are the existing scopes, `resource` is the API that tokens are for. Raises Refused with
+    the error code for the client.
     """
     text = parameters.get("state")
     if text is not None and returns.state is None:
@@ -223,7 +223,7 @@ def parse(
         max_age=_max_age(parameters.get("max_age"), client),
         login_hint=_login_hint(parameters.get("login_hint", "")),
         id_token_hint=_id_token_hint(parameters.get("id_token_hint", "")),
-        # Without the scope that makes it one it is no request for claims (Core section 5.5).
+        # Without the `openid` scope the `claims` parameter does not apply (Core section 5.5).
         claims=(
             ClaimsRequest.parse(parameters.get("claims", ""))
             if OPENID in scope
@@ -268,7 +268,7 @@ def _response_type(
 
 def _nonce(text: str, response_type: ResponseType) -> str:
     if not text and response_type.has_id_token:
-        # Core sections 3.2.2.1 and 3.3.2.11: what binds an ID token to the request it answers.
+        # `nonce` binds the ID token to the request (Core sections 3.2.2.1 and 3.3.2.11).
         _refuse(
             "nonce is missing; an ID token that comes through the browser needs one",
             "nonce.missing",
@@ -286,7 +286,7 @@ def _nonce(text: str, response_type: ResponseType) -> str:
 
 def _default_scope(client: Client, allowed: Scope, *, is_named: bool) -> Scope:
     default = (client.default_scope & allowed) or allowed
-    # A request that does not name its redirect URI is no sign-in (Core section 3.1.2.1).
+    # `redirect_uri` is required in an OpenID Connect request (Core section 3.1.2.1).
     return default if is_named else default - _OPENID
 
 
@@ -309,11 +309,11 @@ def _scope(
             received=str(wanted - allowed)[:_SHOWN],
         )
     if response_type.has_id_token and OPENID not in wanted:
-        # Core section 3.1.2.1: without it, this is no request for an ID token.
+        # Without `openid` this is not a request for an ID token (Core section 3.1.2.1).
         _refuse("an ID token needs the scope openid", "scope.openid", expected=OPENID)
     if response_type.has_code and client.may_use(GrantTypeName.REFRESH_TOKEN):
         return wanted
-    # Core section 11: ignored where no refresh token can come of it.
+    # Core section 11: ignored where no refresh token can be issued.
     return (wanted - _OFFLINE) or wanted
 
 

@@ -1,7 +1,7 @@
-"""The answer to an authorization request: where it may go, and what it says.
+"""The authorization response: its return address and its parameters.
 
-RFC 6749 sections 4.1.2 and 4.2.2, with the issuer of RFC 9207 in every answer; by query, fragment
-or form (OAuth Form Post Response Mode).
+RFC 6749 sections 4.1.2 and 4.2.2, with the issuer of RFC 9207 in every response; sent in the query,
+the fragment or a form (OAuth Form Post Response Mode).
 """
 
 import re
@@ -16,22 +16,22 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import append_query, with_fragment
 
 Pairs = tuple[tuple[str, str], ...]
-"""The parameters of an answer, in the order they are sent."""
+"""Response parameters, in order."""
 
 LONGEST_STATE = 2_048
-"""Bytes in a state."""
+"""Maximum length of a state in bytes."""
 
 _SHOWN = 200
-# A form turns every line end into CR LF, and HTML has no way to write a NUL.
+# Browsers convert every line break in a form to CR LF, and HTML cannot express NUL.
 _UNPOSTABLE = re.compile(r"[\x00\r\n]")
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnAddress:
-    """Where the answer may go: one of the client's own redirect URIs, and what comes along.
+    """Where the response goes: a registered redirect URI, the response mode and the state.
 
-    `given` says whether the request named it. `state` is None where there was none, or one that
-    cannot be returned as it was: too long, or with line ends for a form.
+    `given` says whether the request named the redirect URI. `state` is None if there was none or if
+    it cannot be returned unchanged: it is too long, or has line breaks and the mode is a form.
     """
 
     redirect_uri: str
@@ -41,10 +41,9 @@ class ReturnAddress:
 
 
 def prove(parameters: Mapping[str, str], client: Client, also: str = "") -> ReturnAddress:
-    """Where the answer to this request may go: where the client registered, or `also` there.
+    """Return the verified return address of the request: a registered one, or one of `also`.
 
-    Refused with `invalid_request` for a redirect URI that is not registered. Nothing may be
-    redirected then.
+    Refused with `invalid_request` for an unregistered redirect URI; nothing may be redirected then.
     """
     mode = mode_of_answer(parameters.get("response_type", ""), parameters.get("response_mode"))
     state = parameters.get("state") or None
@@ -52,13 +51,13 @@ def prove(parameters: Mapping[str, str], client: Client, also: str = "") -> Retu
         state = None
     presented = parameters.get("redirect_uri")
     if presented is None:
-        # A sign-in must name it (OpenID Connect Core 3.1.2.1); else the only one is meant.
+        # OpenID Connect requires `redirect_uri` (Core 3.1.2.1); OAuth defaults to the only one.
         is_openid = OPENID in parameters.get("scope", "").split(" ")
         if len(client.redirect_uris) == 1 and not is_openid:
             return ReturnAddress(client.redirect_uris[0], False, mode, state)
         _unproven("redirect_uri is missing", "redirect_uri.missing", client, "nothing")
     if not (also and presented == also) and not client.registered_redirect_uri(presented):
-        # Without query and fragment: what a mistaken client put there may be a secret.
+        # Without query and fragment, where a misconfigured client may have put a secret.
         shown = ascii(re.split("[?#]", presented)[0][:_SHOWN])
         _unproven(
             "redirect_uri is not registered for this app", "redirect_uri.unknown", client, shown
@@ -67,15 +66,15 @@ def prove(parameters: Mapping[str, str], client: Client, also: str = "") -> Retu
 
 
 def answer(returns: ReturnAddress, issuer: str, pairs: Pairs) -> Pairs:
-    """The `pairs`, the client's state and the issuer."""
+    """Return `pairs` with the client's state and the issuer."""
     state = () if returns.state is None else (("state", returns.state),)
     return (*pairs, *state, ("iss", issuer))
 
 
 def error_answer(returns: ReturnAddress, issuer: str, refusal: Refusal, reference: str) -> Pairs:
-    """The refusal: its code, its words, the page that explains it; state and issuer.
+    """Return an error response: code, description, `error_uri`, state and issuer.
 
-    With `reference` that page leads the app's team to what exactly was wrong.
+    With a `reference`, the error page leads the app's team to the decision record.
     """
     pairs = (
         ("error", refusal.code.value),
@@ -86,17 +85,17 @@ def error_answer(returns: ReturnAddress, issuer: str, refusal: Refusal, referenc
 
 
 def explained_at(issuer: str, code: ErrorCode, reference: str) -> str:
-    """The page that explains a refusal, and leads the team of its app to the record of it."""
+    """Return the address of the page that explains an error, with the reference of its record."""
     return f"{issuer}/errors/{code.value}?reference={reference}"
 
 
 def redirect_to(returns: ReturnAddress, pairs: Pairs) -> str:
-    """The redirect URI with `pairs` in its fragment or its query, as the mode says."""
+    """Return the redirect URI with `pairs` in its query or fragment, depending on the mode."""
     if returns.mode is ResponseMode.FRAGMENT:
         return with_fragment(returns.redirect_uri, pairs)
-    # A browser gives the fragment of the address it comes from to a redirect that has none, so
-    # whoever opened our page with one could plant it at the client. An empty fragment prevents
-    # that; `#_` would too, but apps that look at their fragment would see it.
+    # A redirect without a fragment inherits the one of the page before it, so an attacker who
+    # opened our page with a fragment could inject it into the client. An empty fragment prevents
+    # that; `#_` would too, but is visible to apps that read their fragment.
     return append_query(returns.redirect_uri, pairs) + "#"
 
 

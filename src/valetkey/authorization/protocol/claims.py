@@ -1,4 +1,4 @@
-"""Claims: what each scope asks for, and the `claims` parameter (OpenID Connect Core section 5)."""
+"""Claims: those of each scope, and the `claims` parameter (OpenID Connect Core section 5)."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
@@ -15,10 +15,10 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.strict_json import read_object
 
 OPENID = "openid"
-"""The scope without which nothing here happens (Core section 3.1.2.1)."""
+"""The scope that makes a request an OpenID Connect request (Core section 3.1.2.1)."""
 
 OFFLINE_ACCESS = "offline_access"
-"""The scope of whoever goes on after its person signed out (Core section 11)."""
+"""The scope for access after the user has signed out (Core section 11)."""
 
 IDENTITY_SCOPES: Mapping[str, str] = MappingProxyType(
     {
@@ -30,9 +30,9 @@ IDENTITY_SCOPES: Mapping[str, str] = MappingProxyType(
         OFFLINE_ACCESS: "go on with all this while you are signed out",
     }
 )
-"""What can be asked for about a person at this server itself; never scopes of an API.
+"""Scopes about the user at this server itself; never scopes of an API.
 
-Each sentence starts with a verb: "Notes Printer wants to …".
+Each description starts with a verb: "Notes Printer wants to …".
 """
 
 CLAIMS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -58,33 +58,33 @@ CLAIMS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "phone": ("phone_number", "phone_number_verified"),
     }
 )
-"""What each scope asks for (Core section 5.4)."""
+"""The claims that each scope requests (Core section 5.4)."""
 
 PERSONAL_CLAIMS = frozenset(name for names in CLAIMS_OF.values() for name in names)
-"""Everything a record says about its person."""
+"""All claims about a person."""
 
 _NO_NAMES: frozenset[str] = frozenset()
 
 SIGN_IN_CLAIMS = ("sub", "auth_time", "acr", "amr")
-"""What can be asked for about a sign-in."""
+"""Claims about a sign-in that can be requested."""
 
 LONGEST = 4_096
-"""Characters in a `claims` parameter."""
+"""Maximum length of a `claims` parameter."""
 
 
 class Method(StrEnum):
-    """How a person proved who they are, one word each (RFC 8176 section 2)."""
+    """Authentication methods (RFC 8176 section 2)."""
 
     PASSWORD = "pwd"
-    ONE_TIME_CODE = "otp"  # of an authenticator app, or a recovery code
-    HARDWARE_KEY = "hwk"  # a passkey that stays in its device
-    SOFTWARE_KEY = "swk"  # a passkey that is synchronised
-    USER_VERIFIED = "user"  # the device asked for its PIN, a finger or a face
+    ONE_TIME_CODE = "otp"  # authenticator app, or a recovery code
+    HARDWARE_KEY = "hwk"  # passkey bound to its device
+    SOFTWARE_KEY = "swk"  # synchronised passkey
+    USER_VERIFIED = "user"  # user verification by PIN, finger or face
     SEVERAL = "mfa"  # two factors or more
 
 
 class Acr(StrEnum):
-    """The authentication context classes, weakest first: what an app can insist on."""
+    """Authentication context classes, weakest first."""
 
     PASSWORD = "urn:valetkey:acr:password"
     TWO_FACTORS = "urn:valetkey:acr:two_factors"
@@ -92,15 +92,15 @@ class Acr(StrEnum):
 
 
 PASSWORD = Method.PASSWORD.value
-"""The method of who typed a password."""
+"""The method of a password sign-in."""
 
 NO_ACR = "0"
-"""The class of a sign-in that belongs to no other: nobody should rely on it (Core section 2)."""
+"""The class of a sign-in that meets no other; not to be relied on (Core section 2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How one claim is asked for. Of values only strings are kept, which is all that is compared.
+    """How one claim is requested. Only string values are kept, because only they are compared.
 
     `value` is "" for any.
     """
@@ -111,15 +111,15 @@ class Wish:
 
     @property
     def accepted(self) -> tuple[str, ...]:
-        """The values one of which is asked for; empty for any."""
+        """The accepted values, one of which is requested; empty for any."""
         return (self.value, *self.values) if self.value else self.values
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimsRequest:
-    """Claims asked for one by one (Core section 5.5), of userinfo and of the ID token.
+    """Individually requested claims for userinfo and for the ID token (Core section 5.5).
 
-    Only claims that this server knows; the others are ignored, as the section says.
+    Contains only claims that this server knows; others are ignored, as the section says.
     """
 
     EMPTY: ClassVar["ClaimsRequest"]
@@ -129,10 +129,10 @@ class ClaimsRequest:
 
     @staticmethod
     def parse(text: str) -> "ClaimsRequest":
-        """What the parameter says; "" asks for nothing.
+        """Parse a `claims` parameter; "" requests nothing.
 
-        Refused with `invalid_request` above 4,096 characters and for anything that is not of the
-        form of Core section 5.5.
+        Refused with `invalid_request` above 4,096 characters and for anything not in the form of
+        Core section 5.5.
         """
         if not text:
             return ClaimsRequest.EMPTY
@@ -145,18 +145,18 @@ class ClaimsRequest:
 
     @property
     def names(self) -> frozenset[str]:
-        """The personal claims asked for, which their person must allow."""
+        """The requested personal claims, which the user must allow."""
         if not self.userinfo and not self.id_token:
             return _NO_NAMES
         return PERSONAL_CLAIMS.intersection((*self.userinfo, *self.id_token))
 
     @property
     def subject(self) -> str:
-        """The only `sub` that the answer may be about; "" for whoever it is (Core section 5.5)."""
+        """The only `sub` the response may be about; "" for any (Core section 5.5)."""
         return self.id_token.get("sub", _ANY).value or self.userinfo.get("sub", _ANY).value
 
     def only(self, names: Collection[str]) -> "ClaimsRequest":
-        """The same without the personal claims that are not among `names`."""
+        """Return a copy without the personal claims that are not in `names`."""
         if not self.userinfo and not self.id_token:
             return self
 
@@ -170,7 +170,7 @@ class ClaimsRequest:
         return ClaimsRequest(kept(self.userinfo), kept(self.id_token))
 
     def encode(self) -> str:
-        """As `parse` reads it again; "" when nothing is asked for."""
+        """Encode for `parse`; "" if nothing is requested."""
         said = {
             name: {claim: _spell(wish) for claim, wish in wishes.items()}
             for name, wishes in (("userinfo", self.userinfo), ("id_token", self.id_token))
@@ -184,18 +184,18 @@ _ANY = Wish()
 
 
 def claims_of_scope(scope: Collection[str]) -> tuple[str, ...]:
-    """The names of the claims that this scope asks for."""
+    """Return the names of the claims that this scope requests."""
     return _claims_of(tuple([each for each in CLAIMS_OF if each in scope]))
 
 
 @cache
 def _claims_of(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    # As many as there are subsets of five names, and no more.
+    # At most as many entries as there are subsets of five scopes.
     return tuple(name for each in scopes for name in CLAIMS_OF[each])
 
 
 def user_claims(user: User, names: Collection[str]) -> dict[str, object]:
-    """What the user's record says of these names; what it does not say is left out."""
+    """Return the named claims that the user's record has."""
     found: dict[str, object] = {}
     for name, say in _SAID.items():
         if name in names and (said := say(user)) is not None:
@@ -204,9 +204,9 @@ def user_claims(user: User, names: Collection[str]) -> dict[str, object]:
 
 
 def acrs_of(methods: Collection[str]) -> tuple[Acr, ...]:
-    """Every authentication context class that a sign-in by these methods is in, best first.
+    """Return every authentication context class that a sign-in by these methods meets, best first.
 
-    A passkey that asked for a PIN or a finger is two factors by itself.
+    A passkey with user verification counts as two factors.
     """
     found: list[Acr] = []
     by_key = not {Method.HARDWARE_KEY, Method.SOFTWARE_KEY}.isdisjoint(methods)
@@ -220,7 +220,7 @@ def acrs_of(methods: Collection[str]) -> tuple[Acr, ...]:
 
 
 def acr_of(methods: Collection[str], wanted: Collection[str] = ()) -> str:
-    """The class to name for it: the best that is among `wanted`, else the best there is."""
+    """Return the class to report: the best of `wanted` that is met, otherwise the best met."""
     classes = acrs_of(methods)
     best = classes[0].value if classes else NO_ACR
     return next((each.value for each in classes if each in wanted), best)
@@ -251,7 +251,7 @@ _SAID: Mapping[str, Callable[[User], object]] = {
     **{name: _text(name) for name in ("zoneinfo", "locale")},
     "updated_at": lambda user: user.changed_at,
     "email": lambda user: user.email,
-    # An address that nobody proved must not be taken for an identity (security 14).
+    # An unverified address must not be taken for an identity.
     "email_verified": lambda user: user.email_verified_at is not None,
     "address": _address,
     "phone_number": _text("phone_number"),

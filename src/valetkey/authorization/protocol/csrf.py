@@ -1,7 +1,7 @@
-"""Cross-site request forgery: only forms of ours, sent by the browser we gave them to, count.
+"""Protection against cross-site request forgery.
 
-A token in the form, bound to the browser's cookie and to what the form is about, plus what the
-browser says of where the request came from (security 23).
+A token in each form, bound to the browser's cookie and to the purpose of the form, and a check of
+the request's Origin and Sec-Fetch-Site headers.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ _OWN = frozenset({"same-origin", "none"})
 
 
 def csrf_token(key: FingerprintKey, browser: str, purpose: str, *about: str) -> str:
-    """The token for a form that serves `purpose`, in the browser with this cookie.
+    """Return the token for a form with this `purpose` in the browser with this cookie.
 
-    `about` names what else the form is bound to, such as the interaction and the session; none of
-    it may hold NUL.
+    `about` lists what else the form is bound to, such as the interaction and the session; no value
+    may contain NUL.
     """
     return key.of("csrf", "\0".join((purpose, browser, *about)))
 
 
 def check_csrf_token(expected: str, presented: Sequence[str]) -> None:
-    """Refuse with `forbidden` unless exactly the expected token was presented, once."""
+    """Refuse with `forbidden` unless the expected token was sent exactly once."""
     if len(presented) == 1 and same(expected, presented[0]):
         return
     raise _refused(
@@ -35,11 +35,11 @@ def check_csrf_token(expected: str, presented: Sequence[str]) -> None:
 
 
 def check_origin(headers: Headers, own: str) -> None:
-    """Refuse with `forbidden` a form that a browser says came from elsewhere.
+    """Refuse with `forbidden` a form that was submitted from another origin.
 
-    `own` is this server's origin. Pages here send no referrer, so browsers say `Origin: null` of
-    our own forms; that counts as ours only where Sec-Fetch-Site confirms it. Clients that send
-    neither header are left to the token.
+    `own` is this server's origin. Our pages send no referrer, so browsers send `Origin: null` with
+    our own forms; that is accepted only if Sec-Fetch-Site confirms it. Clients that send neither
+    header are checked by the token alone.
     """
     sites = headers.all("sec-fetch-site")
     for site in sites:

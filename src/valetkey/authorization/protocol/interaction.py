@@ -1,8 +1,8 @@
-"""The interaction: the part of an authorization request that needs a person.
+"""The interaction: the state of an authorization request while the user signs in and consents.
 
-Nothing of it is stored. It travels sealed in the address of our own pages, bound to the browser it
-began in, and says what was asked and what the person did so far; what comes next is decided anew
-at every step by one pure function.
+It is not stored. It is sealed into the address of our pages, bound to the browser it began in, and
+holds the request and what the user has done so far. One pure function decides the next step every
+time.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -25,21 +25,21 @@ from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Fingerprint
 
 LIFETIME = minutes(15)
-"""How long a person may take."""
+"""How long the user may take."""
 
 LONGEST = 7_000
-"""Characters of a sealed interaction just begun; with what is added later it fits in an address."""
+"""Maximum length of a newly sealed interaction; leaves room for what is added later."""
 
 _CONTEXT = "interaction"
 
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """What was asked, by which browser, and what its person did so far.
+    """The request, the browser it began in, and what the user has done so far.
 
-    `parameters` are the request as it came; they are judged again at every step. `browser` is ""
-    until a browser picked it up. `signed_in` and `decided` are ids of sessions: whose person signed
-    in for this very request, and whose decided to allow what stands at the places in `allowed`.
+    `parameters` are those of the request; they are checked again at every step. `browser` is ""
+    until a browser has opened it. `signed_in` and `decided` are session ids: of the user who signed
+    in for this request, and of the one who allowed what `allowed` lists by position.
     """
 
     id: str
@@ -53,37 +53,37 @@ class Interaction:
     client_generation: int = 0
 
     def is_live(self, now: Instant) -> bool:
-        """Whether the person may still act."""
+        """Whether it has not expired."""
         return self.expires_at > now
 
     @property
     def expires_at(self) -> Instant:
-        """When it is too late."""
+        """When it expires."""
         return later(self.started_at, LIFETIME)
 
     def seal(self, sealer: Sealer, random: Callable[[int], bytes]) -> str:
-        """As it travels in an address: characters that need no encoding."""
+        """Seal for an address: only characters that need no encoding."""
         return sealer.seal(msgspec.msgpack.encode(self), _CONTEXT, random)
 
     @staticmethod
     def open(sealed: str, sealer: Sealer) -> "Interaction | None":
-        """What `seal` gave; None for anything else."""
+        """Open what `seal` returned; None for anything else."""
         plain = sealer.open(sealed, _CONTEXT)
         if plain is None:
             return None
         try:
             return msgspec.msgpack.decode(plain, type=Interaction)
         except msgspec.MsgspecError:
-            # Sealed by us all the same: by a version whose interactions had another shape.
+            # Sealed by a version of this server with other fields.
             return None
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who is signed in: which session, since when, and what they allowed this client before.
+    """The signed-in user: their session, when they signed in, and what they allowed before.
 
-    `methods` is how they signed in. `is_meant` is false of whoever the request does not want: it
-    names a person by `id_token_hint` or by a `sub` in `claims`, and this is another.
+    `methods` is how they signed in. `is_meant` is False if the request names another user by
+    `id_token_hint` or by a `sub` in `claims`.
     """
 
     session_id: str
@@ -95,10 +95,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Every fact that decides what comes next; the defaults say that nothing happened yet.
+    """The facts that determine the next step; the defaults mean that nothing has happened yet.
 
-    `signed_in_here` is true of a person who signed in for this very request; `allowed` is the scope
-    this person just ticked, None while they have not decided, `claims` the single claims.
+    `signed_in_here` is True if the user signed in for this request. `allowed` is the scope the user
+    just selected, None before the decision; `claims` the individual claims.
     """
 
     client: Client
@@ -111,21 +111,21 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """Ask who it is."""
+    """Show the sign-in page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask for consent. `changed` says that the client looks different from last time."""
+    """Show the consent page. `changed` says that the client changed since the last consent."""
 
     changed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Give the client what it asked for, as far as `scope` and `claims` go.
+    """Give the client what it requested, as far as `scope` and `claims` go.
 
-    `claims` are single ones that no scope brings; `asked` says that a person was.
+    `claims` are individual claims that no scope includes; `asked` says whether the user was asked.
     """
 
     scope: Scope
@@ -135,7 +135,7 @@ class Respond:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Tell the client no."""
+    """Return an error to the client."""
 
     refusal: Refusal
 
@@ -146,7 +146,7 @@ Step = SignIn | Ask | Respond | Refuse
 def what_is_known(
     interaction: Interaction, request: AuthorizationRequest, client: Client, person: Person | None
 ) -> Known:
-    """What the interaction says of the person who is signed in now, and of nobody else."""
+    """Collect what the interaction says about the currently signed-in user, and no other."""
     if person is None:
         return Known(client, denied=interaction.denied)
     decided = interaction.decided == person.session_id
@@ -161,7 +161,7 @@ def what_is_known(
 
 
 def next_step(request: AuthorizationRequest, known: Known, now: Instant) -> Step:
-    """What happens next with this request."""
+    """Return the next step of this request."""
     if known.denied:
         return Refuse(DENIED)
     person, needed = known.person, request.needed_acrs
@@ -170,7 +170,7 @@ def next_step(request: AuthorizationRequest, known: Known, now: Instant) -> Step
     if person is None:
         return SignIn() if request.may_interact else Refuse(_LOGIN_REQUIRED)
     if problem := _sign_in_problem(request, known, person, now):
-        # Whoever signed in for this request did what can be done.
+        # A user who signed in for this request cannot do more than that.
         ask = request.may_interact and not known.signed_in_here
         return SignIn() if ask else Refuse(problem)
     if known.allowed is not None:
@@ -187,7 +187,7 @@ def next_step(request: AuthorizationRequest, known: Known, now: Instant) -> Step
 def _sign_in_problem(
     request: AuthorizationRequest, known: Known, person: Person, now: Instant
 ) -> Refusal | None:
-    """Why this sign-in will not do for this request; None where it does."""
+    """Return why this sign-in does not satisfy the request; None if it does."""
     if not person.is_meant:
         return _SOMEBODY_ELSE
     if request.needed_acrs and not set(request.needed_acrs).intersection(acrs_of(person.methods)):
@@ -205,12 +205,11 @@ def _covers(consent: Consent | None, request: AuthorizationRequest) -> bool:
 
 
 def identity_is_assured(request: AuthorizationRequest, known: Known) -> bool:
-    """Whether an answer given without asking can only reach the client that was once allowed.
+    """Whether an automatic response can only reach the client that was given consent.
 
-    A web address belongs to who controls it, and a code is worth nothing without the secret of a
-    confidential client. A private scheme or a loopback port belongs to whichever program on the
-    device takes it, so there the person is asked every time (RFC 8252 section 8.6, RFC 6749
-    section 10.2).
+    A web address belongs to whoever controls it, and a code is useless without the secret of a
+    confidential client. A private-use scheme or loopback port belongs to whichever program takes
+    it, so consent is asked every time there (RFC 8252 section 8.6, RFC 6749 section 10.2).
     """
     if request.returns.redirect_uri.startswith("https://"):
         return True
@@ -220,10 +219,10 @@ def identity_is_assured(request: AuthorizationRequest, known: Known) -> bool:
 def chosen_places(
     request: AuthorizationRequest, ticked: Scope, claims: Collection[str] = ()
 ) -> tuple[int, ...]:
-    """The places in the request of what was ticked; what was not asked for has none.
+    """Return the positions of the selected permissions; anything not requested is ignored.
 
-    The single claims stand behind the scope. `openid` needs no tick: without it the app would not
-    know whose answer it got (OpenID Connect Core section 3.1.2.1).
+    Individual claims follow the scope. `openid` needs no selection: without it the app could not
+    tell whose response it received (OpenID Connect Core section 3.1.2.1).
     """
     here = [name in ticked or name == OPENID for name in request.scope]
     here += [name in claims for name in request.single_claims]
@@ -231,12 +230,12 @@ def chosen_places(
 
 
 def chosen_scope(request: AuthorizationRequest, places: tuple[int, ...]) -> Scope:
-    """What stands at these places of the request's scope."""
+    """Return the part of the request's scope at these positions."""
     return Scope(tuple(name for place, name in enumerate(request.scope) if place in places))
 
 
 def chosen_claims(request: AuthorizationRequest, places: tuple[int, ...]) -> frozenset[str]:
-    """The single claims at these places."""
+    """Return the individual claims at these positions."""
     behind = len(request.scope.names)
     named = enumerate(request.single_claims, behind)
     return frozenset(name for place, name in named if place in places)

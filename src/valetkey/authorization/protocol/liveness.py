@@ -1,4 +1,4 @@
-"""The one rule of life: nothing works once its client, user, grant or session has ended."""
+"""Liveness: nothing works once its client, user, grant or session has ended."""
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
@@ -8,9 +8,9 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 
 
 def require_live(standing: Standing, now: Instant) -> Refusal | None:
-    """None while everything behind a code, a grant or a token lives; else why it must be refused.
+    """Return None if everything behind a code, grant or token is live, otherwise the refusal.
 
-    Every path that issues, exchanges, introspects or answers goes through here (security 5).
+    Every path that issues, exchanges, introspects or answers calls this.
     """
     ended = standing.ended(now)
     if not ended:
@@ -25,7 +25,7 @@ def require_live(standing: Standing, now: Instant) -> Refusal | None:
 
 
 def standing_of(client: Client, user: User | None = None) -> Standing:
-    """The standing of a client and a user between whom there is no grant yet."""
+    """Return the liveness of a client and a user that have no grant yet."""
     return Standing(
         client_disabled=client.disabled_at is not None,
         user_disabled=user is not None and user.disabled_at is not None,

@@ -1,4 +1,4 @@
-"""Signing out by the letter: RP-Initiated Logout 1.0, and what Session Management 1.0 computes."""
+"""Sign-out: RP-Initiated Logout 1.0, and the `session_state` of Session Management 1.0."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -19,16 +19,16 @@ PARAMETERS = (
     "state",
     "ui_locales",
 )
-"""What an app may send along (RP-Initiated Logout section 2); everything else is ignored."""
+"""Known parameters (RP-Initiated Logout section 2); others are ignored."""
 
 LONGEST_STATE = 2_000
-"""Characters of a `state` that is given back."""
+"""Maximum length of a `state` that is returned."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Unreturned(StrEnum):
-    """Why a person who signed out is not taken back to the app, although it asked for that."""
+    """Why a signed-out user is not sent back to the app, although it asked for that."""
 
     HINT = "hint"
     APP = "app"
@@ -39,7 +39,7 @@ class Unreturned(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogoutRequest:
-    """What came, unjudged; "" for what did not come."""
+    """An unchecked logout request; "" for absent parameters."""
 
     id_token_hint: str = ""
     client_id: str = ""
@@ -48,7 +48,7 @@ class LogoutRequest:
 
     @staticmethod
     def of(said: Mapping[str, str]) -> "LogoutRequest":
-        """The request that these parameters make."""
+        """Return the request with these parameters."""
         return LogoutRequest(
             id_token_hint=said.get("id_token_hint", ""),
             client_id=said.get("client_id", ""),
@@ -58,9 +58,9 @@ class LogoutRequest:
 
     @property
     def named_clients(self) -> Collection[str]:
-        """Every client that the request names, by id or as the audience of the hint.
+        """All clients that the request names, by id or as the audience of the hint.
 
-        The hint's signature has not been looked at: its client is needed for that.
+        The hint's signature is not verified yet: that requires its client.
         """
         named = [self.client_id] if self.client_id else []
         return tuple(dict.fromkeys((*named, *_audience(self.id_token_hint))))
@@ -68,9 +68,9 @@ class LogoutRequest:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """What becomes of a request: who asks, where the person goes then, and why not if not.
+    """The decision about a logout request: the app, the return address and why there is none.
 
-    `returns_to` is the registered address with the state on it, "" for our own page.
+    `returns_to` is the registered address with the state, "" for our own page.
     """
 
     client: Client | None = None
@@ -79,16 +79,16 @@ class Leaving:
 
 
 def judge(asked: LogoutRequest, client: Client | None, *, hint_is_good: bool) -> Leaving:
-    """Where a person who signs out goes.
+    """Decide where the user goes after signing out.
 
-    `client` is the only one that the request names, None where it names none, several, or one
-    that is not registered or switched off. Nothing here decides whether somebody is signed out.
+    `client` is the only client the request names; None if it names none or several, or one that is
+    not registered or is disabled. Whether someone is signed in is not decided here.
     """
     wants = bool(asked.post_logout_redirect_uri)
     if len(asked.named_clients) > 1:
         return Leaving(None, "", Unreturned.APP if wants else None)
     if asked.id_token_hint and not hint_is_good:
-        # Who sends a token that is not ours is not believed in anything else.
+        # Do not trust the other parameters of a request with a foreign token.
         return Leaving(client, "", Unreturned.HINT if wants else None)
     if client is None:
         return Leaving(None, "", Unreturned.UNKNOWN_APP if wants else None)
@@ -103,16 +103,16 @@ def judge(asked: LogoutRequest, client: Client | None, *, hint_is_good: bool) ->
 
 
 def session_state(client_id: str, origin: str, browser_state: str, salt: str) -> str:
-    """The `session_state` of an authentication response: `<hash>.<salt>` (section 3.2).
+    """Return the `session_state` of an authentication response: `<hash>.<salt>` (section 3.2).
 
-    `origin` is that of the redirect URI (`kernel.url.origin`), `browser_state` what
-    `Cookies.browser_state` says of the session, `salt` is fresh and without a dot.
+    `origin` is that of the redirect URI (`kernel.url.origin`), `browser_state` comes from
+    `Cookies.browser_state`; `salt` is random and contains no dot.
     """
     return f"{sha256(f'{client_id} {origin} {browser_state} {salt}'.encode()).hexdigest()}.{salt}"
 
 
 def frame_address(uri: str, issuer: str, session_id: str, *, says_which: bool) -> str:
-    """What the frame of an app shows when a session ends (Front-Channel Logout section 3).
+    """Return the address of an app's logout frame (Front-Channel Logout section 3).
 
     With `says_which`, as the app registered it, it is told which session of which issuer.
     """
@@ -120,7 +120,7 @@ def frame_address(uri: str, issuer: str, session_id: str, *, says_which: bool) -
 
 
 def _audience(token: str) -> tuple[str, ...]:
-    """The one client that a JWT says it is for; empty for anything else."""
+    """Return the single audience of an unverified JWT; empty for anything else."""
     parts = token.split(".", 3)
     payload = from_base64url(parts[1]) if len(parts) == 3 else None  # noqa: PLR2004 - of a JWT
     claims = None if payload is None else read_object(payload)

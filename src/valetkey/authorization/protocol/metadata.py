@@ -26,15 +26,14 @@ _DISPLAYS = ("page",)
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What the document is made of.
+    """The inputs of the discovery document.
 
-    `paths` are those that this server answers: an endpoint is announced if it is there.
-    `implicit` says whether any client may use that grant, or get it by registering itself;
-    `password` the same. `response_types` are those that the authorization endpoint knows. The
-    algorithms are those with which somebody signs: `id_token_algorithms` this server for clients,
-    `assertion_algorithms` clients for themselves, `request_object_algorithms` clients in their
-    requests, empty where no request object is read. `unsigned_requests` says whether any client is
-    registered for request objects without a signature. `languages` are those of the pages.
+    `paths` are the paths this server serves: an endpoint is announced if it exists. `implicit` and
+    `password` say whether any client may use that grant or may register for it. `response_types`
+    are those of the authorization endpoint. The algorithms: `id_token_algorithms` of this server,
+    `assertion_algorithms` of clients authenticating, `request_object_algorithms` of clients'
+    request objects (empty if they are not accepted). `unsigned_requests` says whether any client is
+    registered for unsigned request objects. `languages` are those of the pages.
     """
 
     issuer: str
@@ -61,7 +60,7 @@ class ServerFacts:
 
 
 def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
-    """What clients may rely on; nothing that is not there, no grant that no client may use."""
+    """Return the metadata: only what exists, and only grants that some client may use."""
     return {
         "issuer": facts.issuer,
         **dict(_endpoints(facts)),
@@ -102,7 +101,7 @@ def _about_requests(facts: ServerFacts) -> dict[str, object]:
         "claims_parameter_supported": True,
         "display_values_supported": list(_DISPLAYS),
         "request_parameter_supported": bool(facts.request_object_algorithms),
-        # Said in any case: left out, it would mean yes (Discovery section 3).
+        # Always stated: if omitted it would mean true (Discovery section 3).
         "request_uri_parameter_supported": bool(facts.request_object_algorithms),
     }
     if facts.request_object_algorithms:

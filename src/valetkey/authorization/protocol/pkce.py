@@ -1,4 +1,4 @@
-"""PKCE: a code is worth something only to who asked for it (RFC 7636, RFC 9700 2.1.1)."""
+"""PKCE: a code can be redeemed only by the client that requested it (RFC 7636, RFC 9700 2.1.1)."""
 
 import re
 from hashlib import sha256
@@ -7,17 +7,17 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import from_base64url, same, to_base64url
 
 METHOD = "S256"
-"""The one method that is known."""
+"""The only supported method."""
 
 _DIGEST = 32
 _VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 
 
 def check_challenge(challenge: str | None, method: str | None, *, needed: bool) -> str:
-    """The code challenge of an authorization request, "" for none.
+    """Check the code challenge of an authorization request; "" for none.
 
-    Refused with `invalid_request` when it is `needed` and missing, when its method is not S256 (a
-    missing method means `plain`), and when it cannot be the digest of anything.
+    Refused with `invalid_request` if it is `needed` and missing, if its method is not S256 (a
+    missing method means `plain`), and if it cannot be a SHA-256 digest.
     """
     if not challenge:
         if needed:
@@ -36,14 +36,14 @@ def check_challenge(challenge: str | None, method: str | None, *, needed: bool) 
 
 
 def matches(challenge: str, verifier: str) -> bool:
-    """Whether `challenge` was made of `verifier`; False for what cannot be a verifier."""
+    """Whether `challenge` was derived from `verifier`; False for a malformed verifier."""
     if _VERIFIER.fullmatch(verifier) is None:
         return False
     return same(challenge_of(verifier), challenge)
 
 
 def challenge_of(verifier: str) -> str:
-    """The S256 challenge of a verifier of ASCII characters."""
+    """Return the S256 challenge of an ASCII verifier."""
     return to_base64url(sha256(verifier.encode("ascii")).digest())
 
 

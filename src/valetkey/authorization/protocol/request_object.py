@@ -1,4 +1,4 @@
-"""The request object: a request's parameters as claims (OpenID Connect Core 6, RFC 9101)."""
+"""Request objects: the parameters of a request as a JWT (OpenID Connect Core 6, RFC 9101)."""
 
 from collections.abc import Mapping
 from typing import NoReturn
@@ -14,7 +14,7 @@ from valetkey.kernel.secret import from_base64url
 from valetkey.kernel.strict_json import read_object
 
 TYPES = ("", "jwt", "oauth-authz-req+jwt")
-"""The values of `typ` that a request object may have; a client assertion's is not among them."""
+"""Accepted values of `typ`; that of a client assertion is not among them."""
 
 REQUEST = "request"
 REQUEST_URI = "request_uri"
@@ -22,17 +22,17 @@ REQUEST_URI = "request_uri"
 _LEEWAY = seconds(10)
 _DOTS = 2
 _ABOUT_ITSELF = frozenset({"iss", "sub", "aud", "exp", "nbf", "iat", "jti"})
-"""What a JWT says about itself (RFC 7519 section 4.1): no parameter of a request."""
+"""Claims about the JWT itself (RFC 7519 section 4.1), not parameters of the request."""
 
 
 def read_request_object(
     payload: bytes, client: Client, *, issuer: str, now: Instant, by_value: bool
 ) -> Claims:
-    """What a request object says whose signature is proven, or that needs none.
+    """Read a request object whose signature was verified, or that needs none.
 
-    `iss` and `aud` may be absent; `exp` only where the object was fetched from an address that the
-    client registered, and can take away: one sent by value could be replayed for ever. What is
-    there must be right. Refused with `invalid_request_object`.
+    `iss` and `aud` may be absent; `exp` only if the object was fetched from a registered address,
+    where the client can withdraw it: one sent by value could be replayed for ever. Present claims
+    must be right. Refused with `invalid_request_object`.
     """
     try:
         claims = jwt.read_claims(
@@ -42,7 +42,7 @@ def read_request_object(
         raise broken(refused.refusal) from None
     if by_value and "exp" not in claims:
         _refuse("it has no exp", "exp.missing")
-    # RFC 9101 section 10.8: what names its client as subject was made to prove who the client is.
+    # An object with its client as `sub` may be a client assertion (RFC 9101 section 10.8).
     if claims.get("sub") == client.id:
         _refuse("it names the app as its subject, as only an assertion does", "assertion")
     for name in (REQUEST, REQUEST_URI):
@@ -52,11 +52,11 @@ def read_request_object(
 
 
 def merged(parameters: Mapping[str, str], claims: Claims) -> dict[str, str]:
-    """The request: what the object says wins over what came beside it.
+    """Merge the object with the parameters sent beside it; the object wins.
 
-    Both must agree on `client_id` and `response_type` (OpenID Connect Core section 6.1). What is
-    not a string becomes the JSON text that the parameter would have been: `claims` its
-    object, `max_age` its digits. Refused with `invalid_request_object`.
+    Both must agree on `client_id` and `response_type` (OpenID Connect Core section 6.1). Non-string
+    values become the JSON text of the parameter, such as that of `claims` or `max_age`. Refused
+    with `invalid_request_object`.
     """
     inside = {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -73,11 +73,11 @@ def merged(parameters: Mapping[str, str], claims: Claims) -> dict[str, str]:
 
 
 def way_back(parameters: Mapping[str, str], token: str) -> dict[str, str]:
-    """The parameters that decide how the refusal of an object travels.
+    """Return the parameters that decide how the refusal of an object is delivered.
 
-    The object is not proven, so from inside comes only what anybody could have sent beside it:
-    `response_mode`, and where none is beside it the others. A redirect URI has to be registered,
-    wherever it stands.
+    The object is not verified, so only values that anyone could send beside it are used:
+    `response_mode`, and the others if they are not sent beside it. The redirect URI has to be
+    registered in either case.
     """
     parts = token.split(".", _DOTS) if len(token) <= jwt.LONGEST else []
     payload = from_base64url(parts[1]) if len(parts) > 1 else None
@@ -92,10 +92,10 @@ def way_back(parameters: Mapping[str, str], token: str) -> dict[str, str]:
 
 
 class ObjectRefused(Refused):
-    """A refusal of a request object that is there; `parameters` say how the refusal travels."""
+    """The refusal of a request object; `parameters` say how it is delivered."""
 
     def __init__(self, refusal: Refusal, parameters: Mapping[str, str]) -> None:
-        """Carry both."""
+        """Store both."""
         super().__init__(refusal)
         self.parameters = parameters
 
@@ -103,19 +103,19 @@ class ObjectRefused(Refused):
 def is_registered(uri: str, client: Client) -> bool:
     """Whether the client registered this `request_uri`.
 
-    The fragment does not count: it is the hash of what lies there, and changes with it.
+    The fragment is ignored: it is a hash of the content and changes with it.
     """
     place = without_fragment(uri)
     return any(place == without_fragment(known) for known in client.openid.request_uris)
 
 
 def without_fragment(uri: str) -> str:
-    """The address itself."""
+    """Return the address without its fragment."""
     return uri.partition("#")[0]
 
 
 def broken(problem: Refusal) -> Refused:
-    """The refusal of a request object that failed a rule of JWTs."""
+    """Return the refusal of a request object that broke a rule of JWTs."""
     return Refused(
         Refusal(
             ErrorCode.INVALID_REQUEST_OBJECT,

@@ -1,4 +1,4 @@
-"""What an authorization answer is made of, and how it travels (OAuth Multiple Response Types)."""
+"""Response types and response modes (OAuth 2.0 Multiple Response Types)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,7 +9,7 @@ _LONGEST = 40
 
 
 class ResponseType(StrEnum):
-    """What the client wants sent back, spelt as the registry spells it."""
+    """What the client wants in the response, in the registered spelling."""
 
     CODE = "code"
     TOKEN = "token"  # the implicit grant
@@ -21,37 +21,37 @@ class ResponseType(StrEnum):
 
     @property
     def words(self) -> frozenset[str]:
-        """What comes, one word each; their order says nothing (RFC 6749 section 3.1.1)."""
+        """Its components; their order has no meaning (RFC 6749 section 3.1.1)."""
         return frozenset(self.split(" "))
 
     @property
     def has_code(self) -> bool:
-        """Whether an authorization code comes."""
+        """Whether it includes an authorization code."""
         return "code" in self.words
 
     @property
     def has_token(self) -> bool:
-        """Whether an access token comes through the browser."""
+        """Whether it includes an access token."""
         return "token" in self.words
 
     @property
     def has_id_token(self) -> bool:
-        """Whether an ID token comes through the browser."""
+        """Whether it includes an ID token."""
         return "id_token" in self.words
 
     @property
     def needs(self) -> tuple[GrantTypeName, ...]:
-        """The grant types that a client must have for it (OpenID Connect Registration section 2).
+        """The grant types a client needs for it (OpenID Connect Registration section 2).
 
-        Whatever comes through the browser beside the code needs `implicit`.
+        Anything returned beside the code needs `implicit`.
         """
         code = (GrantTypeName.AUTHORIZATION_CODE,) if self.has_code else ()
         return code if self is ResponseType.CODE else (*code, GrantTypeName.IMPLICIT)
 
     @staticmethod
     def of(text: str) -> "ResponseType | None":
-        """The type that `text` names, whatever the order of its words; None for no such type."""
-        # Nothing that is longer can be one, and splitting it would cost.
+        """Return the type named by `text`, in any order of its words; None if there is none."""
+        # Bounds the work: nothing longer can be a response type.
         words = text[:_LONGEST].split(" ")
         found = _TYPES.get(frozenset(words))
         return found if found is not None and len(found) == len(text) else None
@@ -61,17 +61,17 @@ _TYPES: Mapping[frozenset[str], ResponseType] = {each.words: each for each in Re
 
 
 class ResponseMode(StrEnum):
-    """How the answer gets back (Multiple Response Types section 2.1, Form Post Response Mode)."""
+    """How the response is delivered (Multiple Response Types 2.1, Form Post Response Mode)."""
 
     QUERY = "query"
     FRAGMENT = "fragment"
     FORM_POST = "form_post"
 
     def fits(self, response_type: ResponseType) -> bool:
-        """Whether answers of that type may travel so.
+        """Whether responses of that type may be delivered this way.
 
-        Nothing but a code goes into a query, which is kept in histories and logs and sent to third
-        parties. The plain implicit grant knows the fragment alone (specification section 2).
+        Only codes may be put into a query, which ends up in histories and logs. The plain implicit
+        grant uses the fragment only.
         """
         if self is ResponseMode.QUERY:
             return response_type is ResponseType.CODE
@@ -79,15 +79,15 @@ class ResponseMode(StrEnum):
 
 
 def default_mode(response_type: ResponseType) -> ResponseMode:
-    """How an answer of that type travels when nobody says."""
+    """Return the default mode for a response type."""
     return ResponseMode.QUERY if response_type is ResponseType.CODE else ResponseMode.FRAGMENT
 
 
 def mode_of_answer(response_type: str, response_mode: str | None) -> ResponseMode:
-    """How the answer to such a request travels, even if it is that the request is wrong.
+    """Return the mode of the response to a request, including an error response.
 
-    What was asked for, wherever it may be given; else the default of the type, or of what its
-    words would bring through the browser.
+    The requested mode if it is allowed for the type, otherwise the default of the type or of what
+    its words would return.
     """
     found = ResponseType.of(response_type)
     if found is None:
@@ -102,7 +102,7 @@ def mode_of_answer(response_type: str, response_mode: str | None) -> ResponseMod
 
 
 def may_ask_for(client: Client, response_type: ResponseType) -> bool:
-    """Whether the client registered for it, has the grant types, and its profile permits them."""
+    """Whether the client registered for it, has its grant types, and its profile permits it."""
     registered = client.openid.response_types
     if registered and response_type not in {ResponseType.of(text) for text in registered}:
         return False

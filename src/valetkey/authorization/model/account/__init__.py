@@ -1,1 +1,1 @@
-"""People with an account and what it says about them."""
+"""Accounts of users."""

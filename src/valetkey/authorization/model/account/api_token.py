@@ -1,4 +1,4 @@
-"""API tokens: with each of them a program does a part of what its maker may do."""
+"""Admin API tokens: each lets a program do part of what its owner may do."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class ApiToken:
-    """One of them, without the token itself.
+    """An admin API token, without the token itself.
 
-    `permissions` are what its maker gave it; what it may do is never more than its maker may do
-    at that moment.
+    `permissions` are those it was issued with; it can never do more than its owner may do at that
+    moment.
     """
 
     id: str
@@ -24,5 +24,5 @@ class ApiToken:
     ended_at: Instant | None = None
 
     def is_live(self, now: Instant) -> bool:
-        """Whether it was neither ended nor is too old."""
+        """Whether it was neither revoked nor has expired."""
         return self.ended_at is None and self.expires_at > now

@@ -1,4 +1,4 @@
-"""What a person's record says about them: the standard claims (OpenID Connect Core section 5.1)."""
+"""The standard claims of a user's profile (OpenID Connect Core section 5.1)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A postal address (Core section 5.1.1); "" for what was not said."""
+    """A postal address (Core section 5.1.1); "" for absent parts."""
 
     formatted: str = ""
     street_address: str = ""
@@ -20,10 +20,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class StandardClaims:
-    """Everything beyond username, name and e-mail address; "" for what was not said.
+    """All claims beyond username, name and email; "" for absent ones.
 
     `birthdate` is YYYY-MM-DD, YYYY, or 0000-MM-DD; `zoneinfo` a name such as Europe/Berlin;
-    `locale` a language tag; `phone_number` in the form of E.164.
+    `locale` a language tag; `phone_number` in E.164 format.
     """
 
     NOTHING: ClassVar["StandardClaims"]
@@ -44,12 +44,12 @@ class StandardClaims:
     address: Address = Address()
 
     def encode(self) -> str:
-        """As it is stored."""
+        """Encode for storage."""
         return "{}" if self == StandardClaims.NOTHING else msgspec.json.encode(self).decode()
 
     @staticmethod
     def decode(text: str) -> "StandardClaims":
-        """What `encode` wrote, or an older version of it."""
+        """Decode what `encode` returned, in this or an older version."""
         if text == "{}":
             return StandardClaims.NOTHING
         return msgspec.json.decode(text, type=StandardClaims)

@@ -1,4 +1,4 @@
-"""What people prove with who they are, beside a password."""
+"""Credentials other than the password."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from valetkey.kernel.moment import Instant
 
 
 class FactorKind(StrEnum):
-    """The kinds of credentials, as they are stored."""
+    """The kinds of credentials, as stored."""
 
     PASSWORD = "password"
     PASSKEY = "passkey"
@@ -18,11 +18,11 @@ class FactorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Passkey:
-    """A key pair in a person's device, of which the public half is kept.
+    """The public half of a passkey.
 
-    `handle` is the credential id that the device chose, in base64url; `public` is what the
-    WebAuthn library wants back: that id and the key, in COSE. `synced` ones may be copied to other
-    devices of the same person. `counter` is the last that the device told, 0 where it has none.
+    `handle` is the credential id in base64url; `public` is what the WebAuthn library expects: that
+    id and the key in COSE. `synced` passkeys may be copied to other devices of the user. `counter`
+    is the last signature counter, 0 if the device has none.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Authenticator:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCodes:
-    """How many codes are left, and since when there are any."""
+    """How many recovery codes are left, and when they were issued."""
 
     left: int
     made_at: Instant | None
@@ -57,10 +57,10 @@ class RecoveryCodes:
 
 @dataclass(frozen=True, slots=True)
 class RememberedDevice:
-    """A browser in which the second factor is not asked for until `expires_at`.
+    """A browser in which the second factor is skipped until `expires_at`.
 
-    Its cookie changes with every use. `fingerprint` is of the present one, `previous` of the one
-    before it, which was exchanged at `changed_at`.
+    Its cookie changes with every use. `fingerprint` is that of the current one, `previous` that of
+    the one replaced at `changed_at`.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Identities: who a person is at another server, where they may sign in from there."""
+"""Linked accounts: the user's identity at an upstream provider."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One account at one issuer, connected to one account here.
+    """One account at an issuer, linked to one account here.
 
-    `shown` is what the person recognises it by: an address or a user name over there. It is never
-    looked for.
+    `shown` is displayed to the user: an address or a username at the issuer. It is never used for a
+    lookup.
     """
 
     issuer: str

@@ -1,4 +1,4 @@
-"""Letters: what this server writes to people, and the post that carries them."""
+"""Email messages to users, and their queue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant, days, minutes
 
 LEASE = minutes(2)
-"""So long one process has a letter to itself: longer than an attempt to send it may take."""
+"""How long one process may hold a message: longer than the longest attempt to send it."""
 
 LIFETIME = days(1)
-"""A letter that could not be sent for so long is given up."""
+"""How long delivery of a message is tried."""
 
 
 class LetterKind(StrEnum):
-    """What a letter is about; its words are in pages/mail/{asked,notices}/<kind>.txt."""
+    """The kinds of messages; their texts are in pages/mail/{asked,notices}/<kind>.txt."""
 
     SIGN_UP = "sign_up"
     SIGN_UP_TAKEN = "sign_up_taken"
@@ -41,10 +41,9 @@ class LetterKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A letter to one address: `language` is a tag (BCP 47), `values` are what its template says.
+    """A message to one address: `language` is a BCP 47 tag, `values` are those of its template.
 
-    No value is ever a heading or an address line, and none may be longer than a line: line breaks
-    in values become spaces.
+    No value is used in a subject or an address line. Line breaks in values become spaces.
     """
 
     kind: LetterKind
@@ -52,17 +51,17 @@ class Letter:
     language: str
     values: Mapping[str, str] = field(default_factory=dict[str, str])
     uid: Uid | None = None
-    #: When what it says is worth nothing any more, such as its link; it is not sent after that.
+    #: When its content becomes useless, such as an expired link; it is not sent after that.
     good_until: Instant | None = None
 
     def encode(self) -> bytes:
-        """What is sealed and stored."""
+        """Encode for sealing and storage."""
         content = {"to": self.to, "language": self.language, "values": dict(self.values)}
         return msgspec.json.encode(content)
 
     @staticmethod
     def decode(kind: LetterKind, uid: Uid | None, data: bytes) -> "Letter":
-        """What `encode` made."""
+        """Decode what `encode` returned."""
         content = msgspec.json.decode(data, type=_Content)
         return Letter(kind, content.to, content.language, content.values, uid)
 
@@ -75,10 +74,10 @@ class _Content(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A letter in the outbox, sealed.
+    """A sealed message in the outbox.
 
-    `attempts` is how many were begun; after `expires_at` nobody tries again. One without `due_at`
-    is not sent: it is kept for the mailbox page.
+    `attempts` counts those begun; there are none after `expires_at`. One without `due_at` is not
+    sent: it is kept for the mailbox page.
     """
 
     id: str

@@ -1,12 +1,12 @@
-"""Roles: what a person may do with this server beyond their own account (security 36)."""
+"""Roles: what a user may administer."""
 
 from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Each may do what is said of it; nobody has a role by default."""
+    """A role; users have none by default."""
 
-    OWNER = "owner"  # everything, roles included
-    ADMINISTRATOR = "administrator"  # everything but roles
-    SUPPORT = "support"  # read, and help people back into their accounts
+    OWNER = "owner"  # everything, including roles
+    ADMINISTRATOR = "administrator"  # everything except roles
+    SUPPORT = "support"  # read, and help users regain access
     AUDITOR = "auditor"  # read

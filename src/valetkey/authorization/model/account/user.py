@@ -1,4 +1,4 @@
-"""Users: people with an account, and the record that speaks for them."""
+"""Users and their records."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from valetkey.authorization.model.account.role import Role
 from valetkey.kernel.moment import Instant
 
 Uid = NewType("Uid", int)
-"""Identifies a person: positive, below 2^53, never given twice, not guessable in order."""
+"""Identifies a user: positive, below 2^53, never reused, not sequential."""
 
 LARGEST_UID = (1 << 53) - 1
 
@@ -29,19 +29,19 @@ class User:
     claims: StandardClaims = StandardClaims.NOTHING
     role: Role | None = None
     develops: bool = False
-    """Has an app, or was let register some: read with the account, kept elsewhere."""
+    """Whether the user has an app or may register one: read with the account, stored elsewhere."""
     generation: int = 0
-    """What was issued to them in an earlier one has ended."""
+    """What was issued in an earlier generation has ended."""
 
     @property
     def subject(self) -> str:
-        """The `sub` of this person's tokens."""
+        """The public `sub` of this user."""
         return str(self.uid)
 
 
 def fold(text: str) -> str:
-    """One key for all spellings of a username or an e-mail address.
+    """Return one key for all spellings of a username or an email address.
 
-    Computed once, here, because databases fold differently from Python and from each other.
+    Computed here only, because databases fold case differently from Python and each other.
     """
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.strip()).casefold())

@@ -1,1 +1,1 @@
-"""Clients and everything they registered."""
+"""Clients and what they registered."""

@@ -1,4 +1,4 @@
-"""Clients: applications that ask for access, and what their registration lets them do."""
+"""Clients: applications that request access, and what their registration permits."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,37 +13,37 @@ from valetkey.kernel.secret import Fingerprint
 from valetkey.kernel.url import matches_redirect_uri, origin
 
 RESOURCE_SERVER = "resource-server"
-"""The client id under which the shipped resource server is registered."""
+"""The client id of the resource server in this package."""
 
 CLIENT_SCOPE = Scope(("client:read", "client:write"))
-"""What a client may do to its own record; never a user's to give (specification S22)."""
+"""A client's access to its own record; no user can grant it."""
 
 
 class ClientType(StrEnum):
-    """RFC 6749 section 2.1: whether it can keep a secret."""
+    """Whether it can keep a secret (RFC 6749 section 2.1)."""
 
     CONFIDENTIAL = "confidential"
     PUBLIC = "public"
 
 
 class ApplicationType(StrEnum):
-    """OpenID Registration section 2: where it runs."""
+    """Where it runs (OpenID Connect Registration section 2)."""
 
     WEB = "web"
     NATIVE = "native"
 
 
 class AccessTokenFormat(StrEnum):
-    """By value (RFC 9068) or by reference."""
+    """JWT (RFC 9068) or reference."""
 
     JWT = "jwt"
     REFERENCE = "reference"
 
 
 class AuthenticationMethod(StrEnum):
-    """How a client proves who it is at the token endpoint (RFC 7591 section 2).
+    """How a client authenticates at the token endpoint (RFC 7591 section 2).
 
-    One member covers the secret wherever it travels: body, Basic, or query by profile.
+    One member covers the secret however it is sent: body, Basic, or query if the profile allows it.
     """
 
     CLIENT_SECRET = "client_secret"
@@ -53,7 +53,7 @@ class AuthenticationMethod(StrEnum):
 
 
 BY_SECRET = frozenset({AuthenticationMethod.CLIENT_SECRET, AuthenticationMethod.CLIENT_SECRET_JWT})
-"""The methods of a client that has secrets."""
+"""The methods of clients with secrets."""
 
 
 class GrantTypeName(StrEnum):
@@ -68,9 +68,9 @@ class GrantTypeName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClientSecret:
-    """One of a client's secrets, as its fingerprint; two may live side by side.
+    """The fingerprint of a client secret; a client has at most two.
 
-    `sealed` is the secret itself, for a client that signs with it; "" for every other.
+    `sealed` is the encrypted secret of a client that signs with it, otherwise "".
     """
 
     id: str
@@ -79,13 +79,13 @@ class ClientSecret:
     sealed: str = ""
 
     def is_live(self, now: Instant) -> bool:
-        """Whether it still authenticates."""
+        """Whether it can still be used."""
         return self.expires_at is None or self.expires_at > now
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One registered application (RFC 7591 section 2)."""
+    """A registered application (RFC 7591 section 2)."""
 
     id: str
     name: str
@@ -114,11 +114,11 @@ class Client:
     secrets: tuple[ClientSecret, ...] = ()
     openid: OpenIdRegistration = OpenIdRegistration.NOTHING
     self_registered: bool = False
-    #: Since when an administrator says that they know who is behind it.
+    #: When an administrator verified who runs it.
     verified_at: Instant | None = None
-    #: The name of our copy of its logo; "" while there is none.
+    #: The name of our copy of its logo; "" if there is none.
     logo: str = ""
-    #: What was issued to it in an earlier one has ended.
+    #: What was issued in an earlier generation has ended.
     generation: int = 0
 
     @property
@@ -133,17 +133,17 @@ class Client:
 
     @property
     def profile(self) -> Profile:
-        """What its one word allows and demands."""
+        """What its profile allows and requires."""
         return PROFILES[self.profile_name]
 
     @property
     def has_secret(self) -> bool:
-        """Whether it proves who it is by a secret, shown or signed with."""
+        """Whether it authenticates with a secret, sent or signed with."""
         return self.authentication_method in BY_SECRET
 
     @property
     def signs_with_secret(self) -> bool:
-        """Whether its secret is a key as well, and must be kept so that it can be read again."""
+        """Whether its secret is also an HMAC key and must be stored decryptably."""
         openid = self.openid
         return self.authentication_method is AuthenticationMethod.CLIENT_SECRET_JWT or (
             self.has_secret
@@ -158,20 +158,20 @@ class Client:
 
     @property
     def needs_pkce(self) -> bool:
-        """Whether an authorization request without a code challenge is refused (RFC 9700 2.1.1)."""
+        """Whether an authorization request needs a code challenge (RFC 9700 2.1.1)."""
         return self.is_public or self.requires_pkce or self.profile.pkce_for_everyone
 
     @property
     def may_show_logo(self) -> bool:
-        """Whether its logo is fetched and shown: not for one that nobody here has looked at."""
+        """Whether its logo is fetched and shown: not for an unreviewed self-registered app."""
         return not self.self_registered or self.verified_at is not None
 
     @property
     def appearance(self) -> str:
-        """What a person saw when consenting; a change of it asks again.
+        """What users saw when they consented; a change requires consent again.
 
-        Where the answers go is part of it: who only holds a client's secret may move its redirect
-        URIs (specification S22), and must not inherit what people allowed.
+        It includes the redirect URIs: whoever holds a client's secret can change them and must not
+        inherit the consents that users gave.
         """
         return _appearance(
             self.name, self.logo_uri, self.policy_uri, self.tos_uri, self.redirect_uris
@@ -184,7 +184,7 @@ class Client:
         return grant_type in self.grant_types
 
     def registered_redirect_uri(self, presented: str) -> bool:
-        """Whether it may be sent there: byte equality, loopback port free for native clients."""
+        """Whether the redirect URI is registered: byte equality, any loopback port if native."""
         return any(
             matches_redirect_uri(registered, presented, native=self.is_native)
             for registered in self.redirect_uris
@@ -192,7 +192,7 @@ class Client:
 
     @property
     def domain(self) -> str:
-        """Where its first redirect URI leads, for people to recognise."""
+        """The host of its first redirect URI, by which users recognise it."""
         if not self.redirect_uris:
             return ""
         return origin(self.redirect_uris[0]).partition("://")[2] or self.redirect_uris[0]
@@ -202,13 +202,13 @@ class Client:
 def _appearance(
     name: str, logo_uri: str, policy_uri: str, tos_uri: str, redirect_uris: tuple[str, ...]
 ) -> str:
-    # Asked for twice by every authorization; a client's looks hardly ever change.
+    # Needed twice by every authorization, and rarely changed.
     places = " ".join(sorted({origin(uri) for uri in redirect_uris}))
     return f"{name}\n{logo_uri}\n{policy_uri}\n{tos_uri}\n{places}"
 
 
 def client_without_rights(client_id: str, now: Instant) -> Client:
-    """A confidential client with no name, no grant type and no scope; say the rest by `replace`."""
+    """Return a confidential client without name, grant types and scopes."""
     return Client(
         id=client_id,
         name="",

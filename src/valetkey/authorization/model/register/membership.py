@@ -1,4 +1,4 @@
-"""Memberships: whose an app is."""
+"""Memberships: the team of an app."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,15 +8,15 @@ from valetkey.kernel.moment import Instant
 
 
 class TeamRole(StrEnum):
-    """What a person may do with an app."""
+    """What a member may do with an app."""
 
     OWNER = "owner"  # everything
-    MEMBER = "member"  # everything but the team, and deleting the app
+    MEMBER = "member"  # everything except the team and deleting the app
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """One person in the team of one app."""
+    """One user in the team of one app."""
 
     client_id: str
     uid: Uid
@@ -25,5 +25,5 @@ class Membership:
 
     @property
     def owns(self) -> bool:
-        """Whether they may change the team, and delete the app."""
+        """Whether they may change the team and delete the app."""
         return self.role is TeamRole.OWNER

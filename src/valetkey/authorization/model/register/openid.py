@@ -1,4 +1,4 @@
-"""What a client registered for OpenID Connect (OpenID Connect Registration section 2)."""
+"""The OpenID Connect part of a client (OpenID Connect Registration section 2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,12 +8,12 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class OpenIdRegistration:
-    """One client's choices; every default is what a client has that said nothing.
+    """A client's choices; the defaults apply to a client that made none.
 
-    No `response_types` means every one that its grant types allow. `sector` is the host under which
+    Empty `response_types` means all that its grant types allow. `sector` is the host under which
     pairwise subjects are made, `encryption_keys` the JWKS document of its encryption keys by value.
-    Encryption algorithms are "" where nothing is encrypted, `userinfo_signed_response_alg` and
-    `introspection_signed_response_alg` where the answer is plain JSON. Lifetimes are in seconds.
+    Encryption algorithms are "" if nothing is encrypted, `userinfo_signed_response_alg` and
+    `introspection_signed_response_alg` if the response is plain JSON. Lifetimes are in seconds.
     """
 
     NOTHING: ClassVar["OpenIdRegistration"]
@@ -49,21 +49,21 @@ class OpenIdRegistration:
 
     @property
     def is_pairwise(self) -> bool:
-        """Whether it knows people by names that no other sector knows (Core section 8.1)."""
+        """Whether it gets pairwise subjects (Core section 8.1)."""
         return self.subject_type == "pairwise"
 
     @property
     def is_encrypting(self) -> bool:
-        """Whether it wants any answer encrypted."""
+        """Whether it registered any encryption."""
         return bool(self.id_token_encrypted_response_alg or self.userinfo_encrypted_response_alg)
 
     def encode(self) -> str:
-        """As it is stored."""
+        """Encode for storage."""
         return "{}" if self == OpenIdRegistration.NOTHING else msgspec.json.encode(self).decode()
 
     @staticmethod
     def decode(text: str) -> "OpenIdRegistration":
-        """What `encode` wrote, or an older version of it."""
+        """Decode what `encode` returned, in this or an older version."""
         if text == "{}":
             return OpenIdRegistration.NOTHING
         return msgspec.json.decode(text, type=OpenIdRegistration)

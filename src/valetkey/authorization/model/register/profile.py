@@ -1,4 +1,4 @@
-"""Profiles: one word that says how strict a client's protocol is (specification section 9)."""
+"""Profiles: how strict the protocol is for a client."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ProfileName(StrEnum):
-    """The words a client may be registered with."""
+    """The profiles."""
 
     CLASSIC = "classic"
     MODERN = "modern"
@@ -14,7 +14,7 @@ class ProfileName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one word allows and demands."""
+    """What a profile allows and requires."""
 
     name: ProfileName
     token_parameters_in_query: bool

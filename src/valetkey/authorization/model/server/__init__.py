@@ -1,1 +1,1 @@
-"""What the server keeps of itself: its looks, its keys, why it refused."""
+"""Records of the server itself: brand, keys and decisions."""

@@ -1,10 +1,10 @@
-"""The parts of the brand that can be changed while the server runs."""
+"""The settings of the brand that can be changed at runtime."""
 
 from enum import StrEnum
 
 
 class BrandField(StrEnum):
-    """One of them, called as its setting under `brand`."""
+    """A setting under `brand`."""
 
     NAME = "name"
     ACCENT = "accent"

@@ -1,4 +1,4 @@
-"""Decision records: why a request was refused, kept for a week behind a reference."""
+"""Decision records: why a request was refused, kept for a week under a reference."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which check refused, what it expected and what it received; secrets never."""
+    """Which check refused, what it expected and what it received; never a secret."""
 
     reference: str
     at: Instant

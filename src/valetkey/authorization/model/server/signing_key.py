@@ -1,4 +1,4 @@
-"""Signing keys and their life: next (published), current, retiring, gone."""
+"""Signing keys and their states: next (published), current, retiring, gone."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from valetkey.kernel.moment import Instant
 
 
 class KeyState(StrEnum):
-    """Where a key stands in its life."""
+    """The state of a key."""
 
     NEXT = "next"
     CURRENT = "current"
@@ -17,7 +17,7 @@ class KeyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SigningKeyRecord:
-    """A key as it is stored: its public half in clear, its private half sealed."""
+    """A stored key: public half in clear, private half sealed."""
 
     kid: str
     purpose: str
@@ -31,7 +31,7 @@ class SigningKeyRecord:
     removed_at: Instant | None
 
     def state(self, now: Instant) -> KeyState:
-        """Published first, then signing, then only verifying, then gone."""
+        """Return its state: published, then signing, then only verifying, then gone."""
         if self.removed_at is not None and self.removed_at <= now:
             return KeyState.GONE
         if self.activates_at > now:

@@ -1,1 +1,1 @@
-"""The rules of registration."""
+"""Rules of client registration."""

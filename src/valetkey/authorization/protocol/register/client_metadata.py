@@ -1,4 +1,4 @@
-"""What a client may register, and the rules that every door applies (RFC 7591 section 2)."""
+"""Client metadata and the rules that apply however it is registered (RFC 7591 section 2)."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ _GRANT_TYPES = tuple(name.value for name in GrantTypeName)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with what was asked: which field, and what would be right."""
+    """An error in client metadata: the field and what would be valid."""
 
     field: str
     detail: str
@@ -47,11 +47,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata:
-    """Everything about a client that somebody chooses, as it was said, unchecked.
+    """The client metadata somebody chooses, unchecked.
 
-    `profile` may be "" for the server's default, `authentication_method` for what fits the type.
-    An `access_token_lifetime` of None is the server's. `key_set` is a JWKS document, with keys
-    that verify what the client signs and keys to encrypt to.
+    `profile` may be "" for the server's default, `authentication_method` for the one that fits the
+    type. An `access_token_lifetime` of None is the server's default. `key_set` is a JWKS document
+    with keys for verifying the client's signatures and for encrypting to it.
     """
 
     name: str
@@ -78,7 +78,7 @@ class ClientMetadata:
 
     @property
     def proof(self) -> str:
-        """How it authenticates: as said, or as its type suggests."""
+        """The authentication method: the chosen one, or the default of its type."""
         if self.authentication_method:
             return self.authentication_method
         if self.type == ClientType.PUBLIC:
@@ -91,7 +91,7 @@ class ClientMetadata:
 
     @property
     def completed(self) -> OpenIdRegistration:
-        """What is kept for OpenID Connect: what was said, and what follows from it."""
+        """The OpenID Connect part, with the values that follow from others filled in."""
         return completed(
             self.openid,
             redirect_uris=self.redirect_uris,
@@ -100,14 +100,14 @@ class ClientMetadata:
 
     @property
     def keys(self) -> RegisteredKeys:
-        """Its keys by value. Refused where `key_set` cannot be read."""
+        """The registered keys. Refused if `key_set` cannot be read."""
         return read_keys(self.key_set, encrypts=self.openid.is_encrypting)
 
 
 def fitted(metadata: ClientMetadata, said: Collection[str]) -> ClientMetadata:
-    """A changed registration whose way to prove itself follows from the fields that were `said`.
+    """Return a copy in which dependent fields are derived again after `said` were changed.
 
-    What these say stands; what they leave open and what no longer fits is chosen anew.
+    The fields in `said` are kept; those left open, and those that no longer fit, are derived.
     """
     method = metadata.openid.token_endpoint_auth_method
     if "authentication_method" not in said and _PROVING.intersection(said):
@@ -124,7 +124,7 @@ def fitted(metadata: ClientMetadata, said: Collection[str]) -> ClientMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClientRules:
-    """What the rules need to know of this server: its own addresses, its scopes, its default.
+    """What the rules need to know of this server: addresses, scopes, default profile.
 
     Of the scopes `own_scopes` are the client's own, which no person can be asked for.
     `signing_algorithms` are those it has keys for, `fetch_networks` those to which it may go by
@@ -139,7 +139,7 @@ class ClientRules:
     fetch_networks: Collection[Network] = ()
 
     def faults(self, metadata: ClientMetadata) -> tuple[Fault, ...]:
-        """Everything that is wrong, all at once; empty when the client may be registered so."""
+        """Return all errors at once; empty if the client may be registered."""
         return (
             *_text_faults(metadata),
             *_word_faults(metadata),
@@ -151,7 +151,7 @@ class ClientRules:
         )
 
     def profile_of(self, metadata: ClientMetadata) -> str:
-        """The profile it will have."""
+        """Return the profile it will have."""
         return metadata.profile or self.default_profile.value
 
     def _redirect_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
@@ -180,7 +180,7 @@ class ClientRules:
         try:
             keys = metadata.keys
         except Refused:
-            # Said about the key set itself; here it must not become a second complaint.
+            # Reported as an error of the key set; it must not be reported twice.
             keys = NO_KEYS
         rules = OpenIdRules(self.signing_algorithms, self.own_origins, self.fetch_networks)
         client = Registrant(
@@ -195,7 +195,7 @@ class ClientRules:
         return (Fault(field, detail) for field, detail in rules.wrongs(client))
 
     def _scope_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
-        # Every client has CLIENT_SCOPE; it is nobody's to register.
+        # Every client has CLIENT_SCOPE, so it cannot be registered.
         known = [name for name in self.scopes if name not in CLIENT_SCOPE]
         alone = GrantTypeName.CLIENT_CREDENTIALS in metadata.grant_types
         for number, name in enumerate(metadata.scopes):
@@ -277,5 +277,5 @@ def _proof_faults(metadata: ClientMetadata) -> Iterator[Fault]:
 
 
 def _is_plain(text: str) -> bool:
-    # isprintable refuses controls, separators, surrogates and the bidi controls that reorder text.
+    # isprintable() refuses controls, separators, surrogates and bidirectional overrides.
     return text.isprintable() and text.strip() == text

@@ -1,4 +1,4 @@
-"""The public keys that a client registers by value: to verify it by, and to encrypt to."""
+"""Public keys registered by value: for verifying the client and for encrypting to it."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from valetkey.kernel.jose.key import KeySet
 
 @dataclass(frozen=True, slots=True)
 class RegisteredKeys:
-    """One key set, taken apart by what its keys are for."""
+    """One key set, split by the use of its keys."""
 
     signing: KeySet
     encryption: EncryptionKeys
 
     @property
     def encryption_document(self) -> str:
-        """The keys to encrypt to as a JWKS document, "" for none."""
+        """The encryption keys as a JWKS document, "" if there are none."""
         return self.encryption.document().decode() if len(self.encryption) else ""
 
 
@@ -26,15 +26,15 @@ NO_KEYS = RegisteredKeys(KeySet(), EncryptionKeys())
 
 
 def read_keys(document: str, *, encrypts: bool) -> RegisteredKeys:
-    """The keys of a JWKS document, "" for none.
+    """Read a JWKS document; "" is an empty one.
 
-    A key that does not say what it is for is also one to encrypt to where the client `encrypts`.
-    Refused with `invalid_client_metadata` for a document, or a key for signatures, that cannot be
-    used, and where no key can.
+    A key without `use` is also an encryption key if the client `encrypts`. Refused with
+    `invalid_client_metadata` for a malformed document, for an unusable signing key, and if no key
+    is usable.
     """
     if not document:
         return NO_KEYS
-    # surrogatepass: half a character must end as a refusal of the reader, not as a fault.
+    # surrogatepass: an unpaired surrogate must become a refusal by the reader, not an exception.
     data = document.encode("utf-8", "surrogatepass")
     signing, encryption = KeySet.parse(data), EncryptionKeys.parse(data)
     if not encrypts:
@@ -47,7 +47,7 @@ def read_keys(document: str, *, encrypts: bool) -> RegisteredKeys:
 
 
 def as_document(signing: KeySet, encryption_document: str) -> str:
-    """Both kinds as the one document that `read_keys` reads again, "" for no key at all."""
+    """Return both kinds as one document that `read_keys` accepts, "" if there are none."""
     keys = [dict(key.jwk) for key in signing]
     if encryption_document:
         keys += [dict(key.jwk) for key in EncryptionKeys.parse(encryption_document.encode())]

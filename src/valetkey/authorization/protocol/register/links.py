@@ -1,4 +1,4 @@
-"""Addresses that a client registers beside its redirect URIs, and what each may be."""
+"""Addresses registered beside the redirect URIs, and what each of them may be."""
 
 import re
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from valetkey.kernel.url import LONGEST, check_redirect_uri, origin, take_apart
 
 Network = IPv4Network | IPv6Network
 
-# No quote, bracket, space or backslash: nothing that a page, a header or a browser reads otherwise.
+# No quote, bracket, space or backslash, which pages, headers and browsers read differently.
 _REST = r"(?:[A-Za-z0-9\-._~!$&()*+,;=:@/?#]|%[0-9A-Fa-f]{2})*"
 _LINK = re.compile(
     rf"https://[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{{1,5}})?([/?#]{_REST})?"
@@ -20,14 +20,14 @@ _PORT = re.compile(r":[0-9]+\Z")
 
 
 def is_link(uri: str) -> bool:
-    """Whether people may be offered it as a link, and browsers as a picture: https, plainly."""
+    """Whether pages may link to it or show it as an image: a plain https address."""
     return len(uri) <= LONGEST and _LINK.fullmatch(uri) is not None
 
 
 def return_fault(
     uri: str, *, native: bool, own_origins: Collection[str], answered_by: Collection[str]
 ) -> str:
-    """Why browsers may not be sent there, held to what holds for redirect URIs; "" if they may.
+    """Return why browsers may not be redirected there; "" if they may.
 
     `answered_by` are the parameters that they bring.
     """
@@ -39,11 +39,11 @@ def return_fault(
 
 
 def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = False) -> str:
-    """Why this server would not ask that address; "" if it would.
+    """Return why this server would not fetch that address; "" if it would.
 
-    https on port 443, and no address inside; http, other ports and inside only where the operator
-    lists networks to which it may go. Where a name leads is judged when it is asked. A `fragment`
-    may follow where the specification gives it a meaning.
+    https on port 443, and no private address; http, other ports and private addresses only in
+    networks the operator lists. What a name resolves to is checked when it is fetched. A `fragment`
+    is allowed where the specification gives it a meaning.
     """
     bare = uri.partition("#")[0] if fragment else uri
     web = take_apart(bare) if len(uri) <= LONGEST and uri.isascii() and uri.isprintable() else None
@@ -52,7 +52,7 @@ def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = Fals
     host = web.host.strip("[]")
     address = read_address(host)
     if address is None:
-        # A name: where it leads is known when it is looked up.
+        # A host name: what it resolves to is checked when it is fetched.
         inside, listed = host == "localhost" or host.endswith(".localhost"), bool(allowed)
     else:
         inside, listed = not may_be_reached(address), is_in(address, allowed)
@@ -68,7 +68,7 @@ def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = Fals
 
 
 def host_of(uri: str) -> str:
-    """The host of a web address without its port; "" for an address that has none."""
+    """Return the host of a web address without its port; "" if it has none."""
     try:
         _, separator, place = origin(uri).partition("://")
     except Refused:

@@ -1,11 +1,11 @@
 # ruff: noqa: RUF001 - these letters are here because they look like others
-"""Which letters look like which others, so that a name can be compared as people see it."""
+"""Confusable letters: compare names as people see them (Unicode UTS 39)."""
 
 import re
 import unicodedata
 
-# Lower-case letters that look like a Latin one, from the data of Unicode UTS 39: of the scripts in
-# which a name for a Latin word can be spelled, and no others.
+# Lower-case letters that look like a Latin one, from the data of Unicode UTS 39, limited to scripts
+# in which a Latin name can be imitated.
 _LETTERS = {
     "a": "ɑαаᎪꓮᴀ",
     "b": "ƅβвьᏏᏴꓐꞵʙ",
@@ -35,7 +35,7 @@ _LETTERS = {
 }
 _FOLDED = str.maketrans({other: letter for letter, others in _LETTERS.items() for other in others})
 
-# Before capitals become small: these look like another letter than their small ones do.
+# Applied before lower-casing: these resemble another letter than their lower-case forms do.
 _CAPITALS = str.maketrans(
     {"I": "l", "|": "l", "1": "l", "0": "o", "\u0397": "h", "\u039d": "n", "\u03a5": "y"}
 )
@@ -52,19 +52,19 @@ _PAIRS = (("rn", "m"), ("vv", "w"))
 
 
 def has_blank(text: str) -> bool:
-    """Whether one of its characters is shown as nothing, although Unicode has it as a letter."""
+    """Whether it contains an invisible character that Unicode classifies as a letter."""
     return any(character in text for character in _BLANK)
 
 
 def letters_of(text: str) -> str:
-    """The letters and digits of a text, whatever their case, accents, width and style."""
+    """Return the letters and digits of a text without case, accents, width and style."""
     plain = unicodedata.normalize("NFKD", text.translate(_MARKS)).casefold()
     styled = "".join(map(_without_style, plain))
     return "".join(letter for letter in styled if letter.isalnum() and letter not in _BLANK)
 
 
 def shape_of(text: str) -> str:
-    """What people see of a text: the same for two that look alike, whatever their script."""
+    """Return the visual skeleton of a text: equal for texts that look alike."""
     plain = unicodedata.normalize("NFKD", text.translate(_MARKS)).translate(_CAPITALS)
     shape = letters_of(plain.translate(_SIGNS)).translate(_FOLDED)
     for pair, letter in _PAIRS:
@@ -73,7 +73,7 @@ def shape_of(text: str) -> str:
 
 
 def _without_style(letter: str) -> str:
-    """The Latin letter whose strokes, hooks or frame NFKD leaves in place; else itself."""
+    """Return the Latin letter under a stroke, hook or frame that NFKD keeps; else itself."""
     if letter.isascii():
         return letter
     found = _STYLED.fullmatch(unicodedata.name(letter, ""))

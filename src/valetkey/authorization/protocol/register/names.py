@@ -1,4 +1,4 @@
-"""Names that nobody looked at before people read them: no look-alikes, nothing that is reserved."""
+"""Rules for names of unreviewed apps: no look-alikes, no reserved words."""
 
 import unicodedata
 from collections.abc import Collection
@@ -6,15 +6,14 @@ from collections.abc import Collection
 from valetkey.authorization.protocol.register.look_alikes import has_blank, letters_of, shape_of
 
 RESERVED = ("valetkey", "administrator", "system", "security", "support", "verified")
-"""Words by which people would take an application for this server or for who runs it, or for one
-that is verified."""
+"""Words that would make people take an app for this server, its operator, or a verified app."""
 
 _MIXING = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
-"""Scripts with letters that look like those of another one of them."""
+"""Scripts with letters that resemble those of another one."""
 
 
 def name_fault(name: str, reserved: Collection[str]) -> str:
-    """Why an application may not give itself this name; "" if it may."""
+    """Return why an app may not register itself with this name; "" if it may."""
     for word in name.split():
         if len({_script(letter) for letter in word} - {""}) > 1:
             return "each word in one script: letters of different scripts look alike"
@@ -30,7 +29,7 @@ def name_fault(name: str, reserved: Collection[str]) -> str:
 
 
 def alike(name: str, others: Collection[str]) -> bool:
-    """Whether people would take one of these names for this one: same letters, or same shapes."""
+    """Whether people would take one of these names for this one: same letters or same shapes."""
     letters, shape = letters_of(name), shape_of(name)
     return bool(letters) and any(
         letters == letters_of(other) or shape == shape_of(other) for other in others

@@ -1,4 +1,4 @@
-"""The rules for what a client registers for OpenID Connect (OpenID Registration section 2)."""
+"""Rules for the OpenID Connect part of a registration (OpenID Connect Registration section 2)."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -36,17 +36,17 @@ GRANT_TYPES_OF: Mapping[str, frozenset[str]] = MappingProxyType(
         "code id_token token": frozenset({_CODE, _IMPLICIT}),
     }
 )
-"""Response types, and the grant types that a client must have for each of them."""
+"""Response types, and the grant types that each of them requires."""
 
 SHARED_ALGORITHM = "HS256"
-"""Signs with the client's own secret, so only where there is one."""
+"""Signs with the client's own secret, so it requires one."""
 
 UNSIGNED = "none"
 VERIFIED_ALGORITHMS = tuple(algorithm.value for algorithm in Algorithm)
-"""What a client may sign with."""
+"""Algorithms that clients may sign with."""
 
 DEFAULT_CONTENT_ENCRYPTION = "A128GCM"
-"""For a client that names only the algorithm: what the specification would take is not offered."""
+"""Used if only the algorithm is named: the default of the specification is not offered."""
 
 AUTHENTICATION_METHODS: Mapping[str, AuthenticationMethod] = MappingProxyType(
     {
@@ -57,7 +57,7 @@ AUTHENTICATION_METHODS: Mapping[str, AuthenticationMethod] = MappingProxyType(
         "none": AuthenticationMethod.NONE,
     }
 )
-"""The names of RFC 7591 section 2, and what each is to this server."""
+"""The names of RFC 7591 section 2, mapped to the methods of this server."""
 
 MOST_ADDRESSES = 20
 _MOST_CONTACTS = 10
@@ -68,12 +68,12 @@ _SIGNED = ("id_token_signed_response_alg", "userinfo_signed_response_alg")
 _ENCRYPTED = ("id_token", "userinfo")
 
 Wrong = tuple[str, str]
-"""A field, and what would be right."""
+"""A field, and what would be valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registrant:
-    """What these rules need to know of the rest of a registration.
+    """What these rules need to know about the rest of a registration.
 
     `encrypts` are the algorithms for which a key was given by value.
     """
@@ -88,25 +88,25 @@ class Registrant:
 
     @property
     def has_secret(self) -> bool:
-        """Whether it shares a secret with this server."""
+        """Whether it has a client secret."""
         return self.proof in BY_SECRET
 
     @property
     def signs(self) -> bool:
-        """Whether it says where the keys are that verify it."""
+        """Whether it names the keys for verifying its signatures."""
         return self.has_signing_keys or bool(self.openid.jwks_uri)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIdRules:
-    """What this server offers: its algorithms, its addresses, where it may ask by http."""
+    """What this server offers: algorithms, addresses, networks reachable over http."""
 
     signing_algorithms: Collection[str]
     own_origins: Collection[str]
     fetch_networks: Collection[Network] = ()
 
     def wrongs(self, client: Registrant) -> Iterator[Wrong]:
-        """Everything that is wrong."""
+        """Return all errors."""
         return chain(
             _response_types(client),
             _authentication(client),
@@ -145,7 +145,7 @@ class OpenIdRules:
         openid = client.openid
         yield from self._returns(client, "post_logout_redirect_uris")
         if uri := openid.frontchannel_logout_uri:
-            # Without own origins: to be on one of the client's own origins is stricter.
+            # Without own origins: this field must be on an origin of the client, which is stricter.
             own = {origin_of(redirect) for redirect in client.redirect_uris}
             if fault := return_fault(uri, native=False, own_origins=(), answered_by=("iss", "sid")):
                 yield "frontchannel_logout_uri", fault
@@ -199,7 +199,7 @@ class OpenIdRules:
 def completed(
     openid: OpenIdRegistration, *, redirect_uris: tuple[str, ...], encryption_keys: str
 ) -> OpenIdRegistration:
-    """What is stored of what was said: with the defaults that depend on other fields."""
+    """Return what is stored: what was given, with defaults that depend on other fields."""
     changes: dict[str, str] = {}
     if encryption_keys != openid.encryption_keys:
         changes["encryption_keys"] = encryption_keys
@@ -214,19 +214,19 @@ def completed(
         sector = _only_host(redirect_uris) or ""
     if sector != openid.sector:
         changes["sector"] = sector
-    # A fresh object for nothing would end the identity that says "nothing registered".
+    # Return the same object if nothing was registered, so that identity still says so.
     return replace(openid, **changes) if changes else openid  # type: ignore[arg-type]
 
 
 def sector_of(client: Registrant) -> str | None:
-    """The host under which its pairwise subjects are made; None if that is not clear."""
+    """Return the host under which pairwise subjects are made; None if it is ambiguous."""
     if uri := client.openid.sector_identifier_uri:
         return host_of(uri)
     return _only_host(client.redirect_uris)
 
 
 def origin_of(uri: str) -> str:
-    """Its origin, "" for what is no address."""
+    """Return the origin, "" if it is not an address."""
     try:
         return origin(uri)
     except Refused:
@@ -236,7 +236,7 @@ def origin_of(uri: str) -> str:
 def _only_host(redirect_uris: tuple[str, ...]) -> str | None:
     hosts = {host_of(uri) for uri in redirect_uris}
     if not hosts:
-        # Nobody signs in there, so nobody has a name there.
+        # No user signs in there, so no subject exists.
         return ""
     (host, *others) = hosts
     return host if host and not others else None

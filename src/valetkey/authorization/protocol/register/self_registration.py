@@ -1,4 +1,4 @@
-"""What an application says when it registers itself (RFC 7591 section 2, OpenID Registration)."""
+"""Metadata of dynamic client registration (RFC 7591 section 2, OpenID Connect Registration)."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -36,19 +36,18 @@ _MEMBERS: Mapping[str, str] = MappingProxyType(
         "type": "token_endpoint_auth_method",
     }
 )
-"""What RFC 7591 calls the fields that are called otherwise here."""
+"""RFC 7591 members whose fields have other names here."""
 
 
 class _Wrong(Exception):
-    """What would be right."""
+    """A member has an invalid value; the text says what would be valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfRules:
-    """What an application may have that nobody has looked at.
+    """What a self-registered app may have.
 
-    `scopes` in the order in which it gets them; `id_token_algorithm` is what is registered for one
-    that does not say.
+    `scopes` in the order in which it gets them; `id_token_algorithm` is the default.
     """
 
     grant_types: Collection[str]
@@ -57,7 +56,7 @@ class SelfRules:
     reserved_names: Collection[str] = ()
 
     def widened(self, before: ClientMetadata) -> "SelfRules":
-        """The same for a registration that is replaced: what an operator gave it may stay."""
+        """Return the rules for replacing a registration: what an operator added may stay."""
         added = tuple(name for name in before.scopes if name not in self.scopes)
         return replace(
             self,
@@ -66,11 +65,10 @@ class SelfRules:
         )
 
     def read(self, said: Mapping[str, object], before: ClientMetadata) -> ClientMetadata:
-        """What is to be registered; `before` has what an application cannot say about itself.
+        """Return the metadata to register; `before` has what an app cannot set itself.
 
-        Members that nobody knows are ignored, and so are names and addresses in other languages;
-        null says nothing (RFC 7592 section 2.2). Refused with everything that cannot be understood
-        or may not be.
+        Unknown members are ignored, and so are names and addresses in other languages; null omits a
+        member (RFC 7592 section 2.2). Refused with a list of all errors.
         """
         _refuse_statement(said)
         reading = _Reading(said)
@@ -112,7 +110,7 @@ class SelfRules:
         return metadata
 
     def _types(self, reading: "_Reading") -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Response types and grant types, each made to fit the other where only one was said."""
+        """Return response types and grant types, deriving one from the other."""
         said_types = reading.texts("response_types")
         response_types = tuple(" ".join(sorted(name.split(" "))) for name in said_types)
         grant_types = reading.texts("grant_types")
@@ -145,7 +143,7 @@ class SelfRules:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The members as values of their kind; what is of another kind is a fault."""
+    """Reads members by type; a value of another type is an error."""
 
     said: Mapping[str, object]
     faults: list[Fault] = field(default_factory=list[Fault])
@@ -187,7 +185,7 @@ class _Reading:
 
 
 def refuse_registration(faults: Sequence[Fault]) -> NoReturn:
-    """Raise Refused with what is wrong, by the names that the application uses (section 3.2.2)."""
+    """Raise Refused with the errors, under the member names of RFC 7591 (section 3.2.2)."""
     told = [Fault(_member(fault.field), fault.detail) for fault in faults]
     about_redirects = all(fault.field.startswith("redirect_uris") for fault in told)
     code = ErrorCode.INVALID_REDIRECT_URI if about_redirects else ErrorCode.INVALID_CLIENT_METADATA
@@ -226,7 +224,7 @@ def _refuse_statement(said: Mapping[str, object]) -> None:
 
 
 def _plain_redirects(redirect_uris: tuple[str, ...]) -> Iterator[Fault]:
-    """What OpenID Registration section 2 asks of web apps that use the implicit grant."""
+    """Rules of OpenID Connect Registration section 2 for web apps with the implicit grant."""
     for number, uri in enumerate(redirect_uris):
         if uri.startswith("http:") or host_of(uri) == "localhost":
             detail = "https and not localhost, for a web app with the implicit grant"
@@ -276,7 +274,7 @@ _KINDS: Mapping[type, Callable[[object], object]] = MappingProxyType(
 
 
 def members(metadata: ClientMetadata) -> Iterator[tuple[str, object]]:
-    """A registration as its members, every default among them."""
+    """Return a registration as its members, with all defaults."""
     openid = metadata.openid
     possible = [n for n, needed in GRANT_TYPES_OF.items() if needed <= set(metadata.grant_types)]
     yield "client_name", metadata.name
@@ -292,6 +290,6 @@ def members(metadata: ClientMetadata) -> Iterator[tuple[str, object]]:
         yield "jwks", msgspec.json.decode(metadata.key_set)
     for each in fields(OpenIdRegistration):
         value = getattr(openid, each.name)
-        # An empty string is how this server writes that nothing was chosen.
+        # This server stores "" where nothing was chosen.
         if each.name not in _OWN and value not in ("", (), None):
             yield each.name, value
