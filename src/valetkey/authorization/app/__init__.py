@@ -1,1 +1,1 @@
-"""The composition root: everything of the authorization server is wired here, and only here."""
+"""Composition root: the authorization server is wired here and only here."""

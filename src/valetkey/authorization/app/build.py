@@ -1,4 +1,4 @@
-"""Everything of the authorization server, wired together."""
+"""Assembly of the authorization server."""
 
 import contextlib
 import os
@@ -76,9 +76,9 @@ _UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey)
 
 
 async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> App:
-    """The server. `prepare` ran before, here or in another process.
+    """Build the server. `prepare` has run before, in this process or another.
 
-    Raises Mistake where the keyring does not open what the database keeps sealed.
+    Raises Mistake if the keyring cannot decrypt what the database keeps sealed.
     """
     foundation = lay_foundation(settings, runtime, scopes, begins=False)
     store, keyring = foundation.store, foundation.keyring
@@ -86,7 +86,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     refuse = ClientRefusal(foundation.issuer, decisions)
     directory = ClientDirectory(store)
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
-    # A thread of its own: no sign-in waits behind an image.
+    # A thread of its own, so that no sign-in waits for an image.
     images = Offload(1, LOGOS_AT_ONCE)
     uses = SecretUses()
     door = make_door(foundation, directory, uses)

@@ -1,4 +1,4 @@
-"""The routes at which clients and resource servers speak to this server."""
+"""Routes for clients and resource servers."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ def client_routes(
     minter: Minter,
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
-    """Tokens, their introspection and revocation, and the keys."""
+    """Return the routes of tokens, introspection, revocation and keys."""
     key = foundation.keyring.fingerprint_key
 
     def token(kinds: tuple[GrantType, ...], elsewhere: str = "") -> TokenEndpoint:
@@ -88,7 +88,7 @@ def metadata_routes(
     languages: Sequence[Language],
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
-    """The discovery document under both its addresses, made from the routes there are."""
+    """Return the routes of the discovery document, which is derived from the other routes."""
     known = (*Algorithm, mac.ALGORITHM)
     ours = tuple(each.value for each in foundation.keys.algorithms)
     brand, registration = foundation.settings.brand, foundation.settings.registration
@@ -128,7 +128,7 @@ def userinfo_route(
     minter: Minter,
     refuse: ClientRefusal,
 ) -> Route:
-    """What an app may read of a person (OpenID Connect Core section 5.3)."""
+    """Return the userinfo route (OpenID Connect Core section 5.3)."""
     id_tokens = minter.id_tokens
     endpoint = UserInfoEndpoint(
         foundation.store,
@@ -149,7 +149,7 @@ def userinfo_route(
 def resource_server_routes(
     foundation: Foundation, door: Door, reader: AccessTokenReader, refuse: ClientRefusal
 ) -> tuple[Route, ...]:
-    """What resource servers ask."""
+    """Return the routes for resource servers."""
     gate = ResourceServerGate(door)
     feed = RevocationsEndpoint(foundation.store, gate, refuse, foundation.runtime.now)
     identity = IdentityEndpoint(
@@ -168,7 +168,7 @@ def resource_server_routes(
 
 
 def health_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
-    """Whether the server lives and can work."""
+    """Return the health check routes."""
     readiness = Readiness(foundation.store.engine, foundation.runtime.random)
     ready = HealthEndpoint(readiness, foundation.keys)
     return (

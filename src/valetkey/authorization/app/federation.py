@@ -1,4 +1,4 @@
-"""Signing in from other servers, where the settings name any."""
+"""Sign-in through upstream providers, if any are configured."""
 
 from valetkey.authorization.deeds.account.identities import Newcomers
 from valetkey.authorization.deeds.foundation import Foundation
@@ -12,7 +12,7 @@ from valetkey.config.sections.accounts import SignUp
 
 
 def make_federation(foundation: Foundation, site: Site, elsewhere: Providers) -> Federation:
-    """What the pages about other servers share."""
+    """Build what the federation pages share."""
     keyring, random = foundation.keyring, foundation.runtime.random
     return Federation(
         site,

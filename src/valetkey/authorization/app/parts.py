@@ -1,4 +1,4 @@
-"""The parts of the server that more than one family of routes needs."""
+"""Parts of the server that several families of routes share."""
 
 from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
@@ -29,7 +29,7 @@ from valetkey.web.offload import Offload
 
 
 def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolicy:
-    """How long things work, for which API, and what of it is a client's own."""
+    """Return the token policy of the settings: lifetimes, audience and clients' own scopes."""
     tokens = settings.tokens
     return TokenPolicy(
         audience=settings.resource.url,
@@ -52,7 +52,7 @@ def _signer(foundation: Foundation) -> ClientSigner:
 
 
 def make_minter(foundation: Foundation) -> Minter:
-    """What turns what was granted into strings."""
+    """Build the minter of token responses."""
     id_tokens = IdTokens(
         foundation.issuer,
         _signer(foundation),
@@ -63,7 +63,7 @@ def make_minter(foundation: Foundation) -> Minter:
 
 
 def make_courier(foundation: Foundation) -> Courier:
-    """Who tells apps that a session has ended."""
+    """Build the delivery of logout notifications to apps."""
     tokens = LogoutTokens(
         foundation.issuer,
         _signer(foundation),
@@ -73,7 +73,7 @@ def make_courier(foundation: Foundation) -> Courier:
 
 
 def make_logo_fetcher(foundation: Foundation, offload: Offload) -> LogoFetcher:
-    """Who fetches apps' logos; `offload` decodes them."""
+    """Build the fetcher of apps' logos; `offload` decodes them."""
 
     async def get(url: str) -> Fetched:
         return await foundation.outgoing.get(url, accept=ANYTHING)
@@ -82,7 +82,7 @@ def make_logo_fetcher(foundation: Foundation, offload: Offload) -> LogoFetcher:
 
 
 def make_watch(foundation: Foundation) -> Watch:
-    """What notices that the database is gone, was replaced, or went back in time."""
+    """Build the check that notices a database that is missing, replaced or older than before."""
     settings, server = foundation.settings, foundation.settings.authorization
     return Watch(
         foundation.store.engine,
@@ -94,7 +94,7 @@ def make_watch(foundation: Foundation) -> Watch:
 
 
 def make_reader(foundation: Foundation) -> AccessTokenReader:
-    """What access tokens say, and whether they still hold."""
+    """Build the reader of access tokens."""
     return AccessTokenReader(
         issuer=foundation.issuer,
         audience=foundation.settings.resource.url,
@@ -104,7 +104,7 @@ def make_reader(foundation: Foundation) -> AccessTokenReader:
 
 
 def make_door(foundation: Foundation, directory: ClientDirectory, uses: SecretUses) -> Door:
-    """Who clients are, for every endpoint that asks."""
+    """Build the client authentication of the endpoints."""
     issuer = foundation.issuer
     return Door(
         foundation.store,

@@ -1,4 +1,4 @@
-"""The site, and everything on it that people visit."""
+"""The site: the pages that people visit."""
 
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
@@ -18,7 +18,7 @@ from valetkey.web import log
 
 
 def make_site(foundation: Foundation, directory: ClientDirectory, decisions: DecisionQueue) -> Site:
-    """What every page needs. Raises Mistake for a theme that cannot be shown."""
+    """Build what every page needs. Raises Mistake for an invalid theme."""
     settings = foundation.settings
     brand = brand_of(settings)
     if brand.logo_url and not own_path(brand.logo_url):
@@ -53,7 +53,7 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
 
 
 def brand_of(settings: Settings) -> Brand:
-    """The brand that the settings describe. Raises Mistake for a theme that cannot be shown."""
+    """Return the configured brand. Raises Mistake for an invalid theme."""
     said = settings.brand
     theme = read_theme(settings.source.directory / said.theme) if said.theme else None
     brand = Brand(said.name, said.logo_url, said.accent, said.terms_url, said.privacy_url, theme)

@@ -1,4 +1,4 @@
-"""Letters: who sends them, and everything that a link in one finishes."""
+"""Outgoing email, and the pages its links lead to."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -17,7 +17,7 @@ from valetkey.authorization.upkeep.smtp import MailServer
 def make_post(
     foundation: Foundation, site: Site
 ) -> tuple[Callable[[], Coroutine[object, object, None]], ...]:
-    """What runs beside the requests to send letters; nothing where none are sent."""
+    """Build the background jobs that send email; none if email is disabled."""
     mailroom = foundation.mailroom
     if not mailroom.is_on or mailroom.settings.is_mailbox:
         return ()
@@ -27,7 +27,7 @@ def make_post(
 
 
 def make_mailed(foundation: Foundation, passwords: PasswordSignIn) -> Mailed:
-    """Sign-up, another password, another address."""
+    """Build the pages for sign-up, password reset and change of email address."""
     links, mailroom, accounts = foundation.links, foundation.mailroom, foundation.accounts()
     settings = foundation.settings
     here = replace(passwords, door="mailed")

@@ -65,7 +65,7 @@ UNSUPPORTED: Mapping[str, ErrorCode] = MappingProxyType(
 
 UI_LOCALES = "ui_locales"
 _LONGEST_WISH = 200
-"""Maximum length of `ui_locales` that is read; longer ones are cut, never refused."""
+"""Maximum length of `ui_locales`; a longer value is ignored, never refused."""
 
 LONGEST_NONCE = 512
 _LONGEST_HINT = 320

@@ -1,1 +1,1 @@
-"""What clients call: token, revocation, introspection, metadata."""
+"""Endpoints for clients: token, revocation, introspection and metadata."""

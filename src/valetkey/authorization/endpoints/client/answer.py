@@ -1,4 +1,4 @@
-"""How the endpoints for clients say no (RFC 6749 section 5.2), and whom they believe."""
+"""Error responses of the endpoints for clients (RFC 6749 section 5.2), and CORS."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,15 +9,14 @@ from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
 
 ANY_ORIGIN: Pairs = (("access-control-allow-origin", "*"),)
-"""Pages of every origin may read the answer: it is worth a code, a token or a secret, and
-cookies are never looked at."""
+"""Any origin may read the response: it takes a credential, and cookies are ignored."""
 
 NOT_STORED: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"))
-"""Nobody keeps it, also who knows HTTP/1.0 alone (RFC 6749 section 5.1)."""
+"""Not to be cached, also by HTTP/1.0 caches (RFC 6749 section 5.1)."""
 
 
 def preflight(methods: Iterable[str]) -> Endpoint:
-    """What a browser is told that asks before a page of another origin may call (Fetch)."""
+    """Answer a CORS preflight request (Fetch standard)."""
     allowed = ", ".join(sorted({*methods, "OPTIONS"}))
     headers = (
         ("allow", allowed),
@@ -35,10 +34,9 @@ def preflight(methods: Iterable[str]) -> Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ClientRefusal:
-    """A refusal as JSON: code, description, the page that explains it, and a reference.
+    """A refusal as JSON: error code, description, `error_uri` and reference.
 
-    `keeps_path` is False where paths are refused that no route knows: what a stranger typed there
-    may be a secret.
+    `keeps_path` is False for requests to unknown paths: what was typed there may be a secret.
     """
 
     issuer: str
@@ -48,7 +46,7 @@ class ClientRefusal:
     def __call__(
         self, request: Request, refusal: Refusal, client_id: str | None = None
     ) -> Response:
-        """The answer; its reason is kept behind the reference. `client_id` is who proved to ask."""
+        """Return the response and record the reason. `client_id` is authenticated."""
         endpoint = request.path if self.keeps_path else ""
         reference = self.decisions.put(
             refusal,

@@ -1,4 +1,4 @@
-"""The door of every endpoint for clients: read the parameters, prove who sent them."""
+"""Client authentication of an endpoint: read the parameters, authenticate the sender."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +18,12 @@ from valetkey.web.client_address import neighbourhood
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_form, read_query
 
-# Judged by whoever knows them: a password may hold what a name may not.
+# Checked later: a password may contain characters that a name may not.
 _OPAQUE = ("grant_type", "username", "password", "code_verifier")
 
 
 class Asked(Struct, frozen=True):
-    """A request for a client endpoint, and whether its parameters came in the URL."""
+    """A request to a client endpoint, and whether its parameters came in the URL."""
 
     parameters: Form
     in_query: bool
@@ -31,14 +31,14 @@ class Asked(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Lets proven clients in. `audiences` are the names by which an assertion may call us."""
+    """Authenticates clients. `audiences` are the accepted `aud` values of assertions."""
 
     store: Store
     authentication: ClientAuthentication
     audiences: tuple[str, ...]
 
     def read(self, request: Request) -> Asked:
-        """The parameters, from the body or from the query string, never from both."""
+        """Return the parameters, from the body or from the query string, never from both."""
         body = read_form(request.body, opaque=_OPAQUE)
         if not request.hidden_query:
             return Asked(body, in_query=False)
@@ -56,10 +56,10 @@ class Door:
         return Asked(query, in_query=True)
 
     async def prove(self, request: Request, asked: Asked) -> Authenticated:
-        """The client that sent it; Refused otherwise.
+        """Return the authenticated client; Refused otherwise.
 
-        Its assertion is spent then, and its secret counted as seen in a URL, whatever comes of the
-        request: both are on disk when this returns.
+        Its assertion is then spent and the use of its secret in a URL recorded, whatever the
+        outcome of the request: both are committed when this returns.
         """
         presented = Presented(
             parameters=asked.parameters,
@@ -83,9 +83,9 @@ def _note(proven: Authenticated, asked: Asked, now: Instant, tx: Transaction) ->
 
 
 def require_query_allowed(asked: Asked, proven: Authenticated) -> None:
-    """Refuse parameters in the URL unless the client's profile allows them (security 10).
+    """Refuse parameters in the URL unless the client's profile allows them.
 
-    No profile allows a user's password there: it is not the client's to expose.
+    A user's password is refused there for every profile.
     """
     if asked.in_query and "password" in asked.parameters:
         raise Refused(
@@ -111,7 +111,7 @@ def require_query_allowed(asked: Asked, proven: Authenticated) -> None:
 
 
 def the_token(asked: Asked) -> str:
-    """The parameter `token`. Refused with `invalid_request` when it is missing or empty."""
+    """Return the parameter `token`. Refused with `invalid_request` if missing or empty."""
     token = asked.parameters.get("token")
     if token:
         return token

@@ -1,7 +1,7 @@
-"""POST /oauth/introspect: what a token is worth, to those who may know (RFC 7662).
+"""POST /oauth/introspect: token introspection (RFC 7662).
 
-To those who accept `application/token-introspection+jwt`, or are registered with an algorithm for
-it, signed (RFC 9701): evidence that can be kept and shown to others.
+Signed (RFC 9701) for callers that accept `application/token-introspection+jwt`, or are registered
+with an algorithm for it: evidence that can be stored and shown to others.
 """
 
 import re
@@ -33,7 +33,7 @@ from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
 SIGNED = "application/token-introspection+jwt"
-"""The media type of a signed answer."""
+"""The media type of a signed response."""
 
 _TYP = "token-introspection+jwt"
 _JSON = "application/json"
@@ -44,9 +44,9 @@ _INACTIVE: Mapping[str, object] = MappingProxyType({"active": False})
 
 @dataclass(frozen=True, slots=True)
 class IntrospectionEndpoint:
-    """The resource server may ask about every token, other confidential clients about their own.
+    """The resource server may introspect every token, other confidential clients their own.
 
-    Anything else, also a code or an expired token, is exactly `{"active":false}`.
+    Anything else, including codes and expired tokens, is exactly `{"active":false}`.
     """
 
     store: Store
@@ -59,7 +59,7 @@ class IntrospectionEndpoint:
     known: Remembered[Found] = field(default_factory=Remembered[Found], repr=False)
 
     async def __call__(self, request: Request) -> Response:
-        """What RFC 7662 section 2.2 says, and `grant_id` for our own resource servers."""
+        """Return the members of RFC 7662 section 2.2, and `grant_id` for resource servers."""
         client_id = None
         try:
             asked = self.door.read(request)
@@ -79,7 +79,7 @@ class IntrospectionEndpoint:
     async def _said(self, proven: Authenticated, token: str, now: Instant) -> Mapping[str, object]:
         mark = self.store.engine.mark()
         known = self.known.find(token, mark)
-        # Who knows people by other names has to look the person up.
+        # A client with pairwise subjects needs the user's name for its sector.
         if known is not None and not proven.client.openid.is_pairwise:
             if known.read.expires_at <= now:
                 return _INACTIVE
@@ -94,7 +94,8 @@ class IntrospectionEndpoint:
         self, said: Mapping[str, object], client_id: str, now: Instant, algorithm: Algorithm
     ) -> Response:
         await self.reader.keys.refresh(now)
-        # No `sub` and no `exp` at the top: this must not pass for a token (RFC 9701 section 5).
+        # No top-level `sub` and `exp`: it must not be usable as an access token (RFC 9701 section
+        # 5).
         claims = {
             "iss": self.issuer,
             "aud": client_id,
@@ -137,7 +138,7 @@ class IntrospectionEndpoint:
         return said
 
     def _subject(self, tx: Transaction, proven: Authenticated, uid: int | None) -> str:
-        """The name under which who asks knows the person; "" where that is the uid."""
+        """Return the subject by which the caller knows the user; "" if that is the uid."""
         if uid is None or not proven.client.openid.is_pairwise:
             return ""
         user = tx.users.find(Uid(uid))
@@ -157,7 +158,7 @@ class IntrospectionEndpoint:
             return _INACTIVE
         if grant.refresh_expires_at is None or grant.refresh_expires_at <= now:
             return _INACTIVE
-        # No token_type: that member tells how an access token is presented.
+        # No token_type: that member says how an access token is presented.
         return {
             "active": True,
             "scope": str(grant.scope),
@@ -170,7 +171,7 @@ class IntrospectionEndpoint:
 
 
 def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:
-    """Who names neither of the two gets what the client is registered for."""
+    """Without a preference in Accept, the client's registration decides."""
     if not any(SIGNED in each.lower() for each in accept) and not registered:
         return False
     named: dict[str, bool] = {}

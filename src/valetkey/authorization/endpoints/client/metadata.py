@@ -1,4 +1,4 @@
-"""The documents anyone may read: discovery (RFC 8414) and the key set (RFC 7517)."""
+"""Public documents: discovery (RFC 8414) and the key set (RFC 7517)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -33,9 +33,9 @@ class _Rendered:
 
 @dataclass(frozen=True, slots=True)
 class MetadataEndpoint:
-    """The server's description of itself, rendered again only after the register changed.
+    """The server's metadata, rendered again only after clients changed.
 
-    `facts` say `implicit` where clients that register themselves may have that grant.
+    `facts` have `implicit` set if self-registered clients may use that grant.
     """
 
     store: Store
@@ -43,7 +43,7 @@ class MetadataEndpoint:
     rendered: _Rendered = field(default_factory=_Rendered)
 
     async def __call__(self, request: Request) -> Response:
-        """The document, at most a second behind the register."""
+        """Return the document, at most a second old."""
         changed = self.store.engine.changed()
         if changed != self.rendered.changed:
             await self._render(changed)
@@ -68,24 +68,24 @@ class MetadataEndpoint:
 
 
 class Together:
-    """One look for all who wait: each is served by one that began after they had come.
+    """Coalesces concurrent refreshes: each caller is served by one that began after it arrived.
 
-    So nobody is told what was true before they asked, and no more than two looks are under way or
-    waiting, however many ask.
+    So no caller gets a result older than its request, and at most two refreshes are running or
+    waiting.
     """
 
     __slots__ = ("_next", "_running")
 
     def __init__(self) -> None:
-        """Nobody looks yet."""
+        """Start idle."""
         self._running: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
     async def run(self, look: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Return when a look that began from now on has ended; raise what it raised."""
+        """Return when a refresh that began after this call has ended; raise what it raised."""
         if self._next is None:
             self._next = asyncio.create_task(self._turn(self._running, look))
-        # Shielded: who goes away must not take the look from the others.
+        # Shielded: cancelling one caller must not cancel the shared refresh.
         await asyncio.shield(self._next)
 
     async def _turn(
@@ -107,8 +107,8 @@ class KeysEndpoint:
     together: Together = field(default_factory=Together, repr=False, compare=False)
 
     async def __call__(self, request: Request) -> Response:
-        """The key set; it may be kept for five minutes."""
-        # Whoever asks has met a key that it does not know, or keeps the answer for minutes.
+        """Return the key set; it may be cached for five minutes."""
+        # The caller has met an unknown key, or caches the response for minutes.
         if self.keys.must_ask:
             await self.together.run(lambda: self.keys.refresh(request.at, surely=True))
         else:

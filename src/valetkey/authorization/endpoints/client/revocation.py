@@ -1,4 +1,4 @@
-"""POST /oauth/revoke: a client gives a token back (RFC 7009)."""
+"""POST /oauth/revoke: token revocation (RFC 7009)."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from valetkey.web.exchange import Request, Response
 
 @dataclass(frozen=True, slots=True)
 class RevocationEndpoint:
-    """Answers 200 whatever the token was: who asks learns nothing about other clients' tokens."""
+    """Answers 200 for every token: a caller learns nothing about tokens of others."""
 
     store: Store
     door: Door
@@ -27,7 +27,7 @@ class RevocationEndpoint:
     refuse: ClientRefusal
 
     async def __call__(self, request: Request) -> Response:
-        """200 with nothing in it, after the token has ended on disk."""
+        """Return 200 with an empty body after the revocation is committed."""
         client_id = None
         try:
             asked = self.door.read(request)
@@ -48,7 +48,7 @@ class RevocationEndpoint:
     def _end(
         self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant
     ) -> None:
-        # The hint of RFC 7009 section 2.1 is not needed: each kind of token shows what it is.
+        # The hint of RFC 7009 section 2.1 is not needed: the format of a token shows its kind.
         if (parts := take_apart(token)) is not None:
             self._end_family(tx, proven, parts, now)
             return

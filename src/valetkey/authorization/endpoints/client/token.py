@@ -1,4 +1,4 @@
-"""POST /oauth/token and POST /token: grants in, tokens out (RFC 6749 sections 3.2 and 5)."""
+"""POST /oauth/token and POST /token: the token endpoint (RFC 6749 sections 3.2 and 5)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,16 +18,16 @@ from valetkey.kernel.secret import FingerprintKey
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
 _FORBIDDEN_SINCE = "@1349049600"
-"""October 2012, when RFC 6749 section 2.3.1 said that credentials do not belong in the URL."""
+"""October 2012, when RFC 6749 section 2.3.1 forbade credentials in the URL."""
 
 _NO_STORE: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"), *ANY_ORIGIN)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
-    """One path at which these grant types are served.
+    """One path that serves these grant types.
 
-    `elsewhere` is the path that serves the others, to say so.
+    `elsewhere` is the path that serves the others, for the error description.
     """
 
     store: Store
@@ -42,7 +42,7 @@ class TokenEndpoint:
     uses: Uses = field(default_factory=Uses)
 
     async def __call__(self, request: Request) -> Response:
-        """The token response, after everything it says is on disk."""
+        """Return the token response after everything it depends on is committed."""
         client_id = None
         try:
             asked = self.door.read(request)
@@ -71,12 +71,12 @@ class TokenEndpoint:
         await self.minter.keys.refresh_each_second(request.at)
         if grant_type.prepare is not None:
             token_request = await grant_type.prepare(token_request)
-        # Loaded before the transaction: without a key nothing is spent.
+        # Loaded before the transaction: nothing is spent if there is no signing key.
         self.minter.keys.current(request.at)
 
         def work(tx: Transaction) -> Granted | Refusal:
-            # Other processes hear of a client that was switched off a moment later, and a password
-            # takes a while to judge: what counts is the register at the moment of issuing.
+            # The client may have been disabled since authentication: other processes hear of it
+            # later, and judging a password takes a while. What counts is the moment of issuing.
             if not self.door.authentication.is_on(tx, client):
                 return not_proven("disabled", "a client that is switched on", "a disabled one")
             granted = grant_type.redeem(tx, token_request)

@@ -1,1 +1,1 @@
-"""What OpenID Connect adds: userinfo, and how people leave (Core section 5.3, the logout specs)."""
+"""OpenID Connect: userinfo (Core section 5.3) and the logout endpoints."""

@@ -1,4 +1,4 @@
-"""Access tokens that come to this server itself: where they may stand, and the no (RFC 6750)."""
+"""Access tokens presented to this server: where they may be sent, and refusals (RFC 6750)."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ NO_TOKEN = Refusal(
     "this needs an access token in the Authorization header: Bearer, a space, the token",
     "bearer.missing",
 )
-"""Nobody showed a token: the challenge then names no error (RFC 6750 section 3.1)."""
+"""There was no token: the challenge names no error then (RFC 6750 section 3.1)."""
 
 _TOLD = frozenset(
     {ErrorCode.INVALID_TOKEN, ErrorCode.INSUFFICIENT_SCOPE, ErrorCode.INVALID_REQUEST}
@@ -28,10 +28,10 @@ _TOLD = frozenset(
 
 
 def read_token(request: Request) -> str:
-    """The token from the Authorization header or from a POSTed form, which must be one place.
+    """Return the token from the Authorization header or a POSTed form.
 
-    Raises Refused: `NO_TOKEN` where there is none, `invalid_token` for what can be none, and
-    `invalid_request` for two, and for one in the address, where it is written to logs.
+    Raises Refused: `NO_TOKEN` if there is none, `invalid_token` if it is malformed, and
+    `invalid_request` if it was sent in both places or in the address, which is written to logs.
     """
     if _PARAMETER in read_query(request.hidden_query or request.query, opaque=(_PARAMETER,)):
         _refuse(
@@ -40,7 +40,7 @@ def read_token(request: Request) -> str:
             "query",
         )
     field = request.headers.get("authorization")
-    # Only a method that gives its body a meaning may carry it there (RFC 6750 section 2.2).
+    # Only methods that define a body may carry it there (RFC 6750 section 2.2).
     body = request.body if request.method == "POST" else b""
     posted = read_form(body, opaque=(_PARAMETER,)).get(_PARAMETER)
     in_header = field is not None and _SCHEME.match(field) is not None
@@ -65,9 +65,9 @@ def read_token(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BearerRefusal:
-    """A refusal in JSON that also says it in WWW-Authenticate (RFC 6750 section 3).
+    """A refusal as JSON with a WWW-Authenticate challenge (RFC 6750 section 3).
 
-    `scope` is what would be enough, `headers` go along with every answer, each of them once.
+    `scope` is what would suffice; `headers` are added to every response, without duplicates.
     """
 
     refuse: ClientRefusal
@@ -75,7 +75,7 @@ class BearerRefusal:
     headers: Pairs = ()
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
-        """The answer; its reason is kept behind the reference."""
+        """Return the response; the reason is kept in a decision record."""
         response = self.refuse(request, refusal)
         parts = [f'realm="{self.refuse.issuer}"']
         if refusal != NO_TOKEN:
@@ -91,7 +91,7 @@ class BearerRefusal:
 
 
 def _quoted(text: str) -> str:
-    """`text` with nothing left that could end the quotes or the header line."""
+    """Remove characters that could end the quoted string or the header line."""
     return "".join(char for char in text if " " <= char <= "~" and char not in '"\\')
 
 

@@ -1,4 +1,4 @@
-"""GET /oauth/check-session: the frame that apps ask about the session (Session Management 1.0)."""
+"""GET /oauth/check-session: the session iframe for apps (Session Management 1.0)."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,16 @@ from valetkey.web.exchange import Request, Response, html_response
 
 CHECK_SESSION = "/oauth/check-session"
 
-# An app's page may be isolated from others, and must still be able to hold this one.
+# Lets cross-origin isolated pages embed this frame.
 _FRAMEABLE = (("x-frame-options", ""), ("cross-origin-resource-policy", "cross-origin"))
 
 
 @dataclass(frozen=True, slots=True)
 class CheckSessionEndpoint:
-    """The same for everybody: what it compares, it reads from the browser itself."""
+    """Serves the same frame to everyone: it reads what it compares from the browser."""
 
     frame: CheckSessionFrame
 
     async def get(self, request: Request) -> Response:
-        """The frame."""
+        """Return the frame."""
         return html_response(self.frame.body, 200, self.frame.policy, _FRAMEABLE)

@@ -1,4 +1,4 @@
-"""GET and POST /oauth/logout: an app asks to sign its person out (RP-Initiated Logout 1.0)."""
+"""GET and POST /oauth/logout: sign-out requested by an app (RP-Initiated Logout 1.0)."""
 
 from dataclasses import dataclass
 
@@ -32,20 +32,20 @@ _WRONG = {
 
 @dataclass(frozen=True, slots=True)
 class LogoutEndpoint:
-    """The end session endpoint. It asks the person, whatever the app sent."""
+    """The end session endpoint. It asks the user, whatever the app sent."""
 
     site: Site
     sign_out: SignOutEndpoint
 
     async def get(self, request: Request) -> Response:
-        """The question whether to sign out; where nobody is signed in, the way back."""
+        """Ask whether to sign out; if no user is signed in, redirect back to the app."""
         return await self._ask(request, read_query(request.query, opaque=PARAMETERS))
 
     async def post(self, request: Request) -> Response:
-        """The same request in a form.
+        """Accept the same request as a form.
 
-        Browsers keep our cookies back from another site's form: who seems to be nobody is sent on
-        to GET, with which they come.
+        Browsers do not send our cookies with a form of another site, so a visitor without a session
+        is redirected to GET, with which they are sent.
         """
         form = read_form(request.body, opaque=PARAMETERS)
         if self.site.cookies.session(request):

@@ -1,4 +1,4 @@
-"""The routes of sessions towards apps: which address is whose."""
+"""Routes of the session and logout endpoints."""
 
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.openid.check_session import (
@@ -15,7 +15,7 @@ from valetkey.web.router import Body, Route
 
 
 def routes(site: Site, deed: SignOut, refuse: Refuse) -> tuple[Route, ...]:
-    """Every way in and out between this server and its apps, but the authorization endpoint."""
+    """Return the routes between this server and apps, except the authorization endpoint."""
     sign_out = SignOutEndpoint(site, deed)
     logout = LogoutEndpoint(site, sign_out)
     frame = CheckSessionEndpoint(check_session_frame(site.cookies.state_name))

@@ -1,4 +1,4 @@
-"""GET /oauth/start: a sign-in that begins here and goes on at the app (OpenID Connect Core 4)."""
+"""GET /oauth/start: a sign-in initiated here (OpenID Connect Core section 4)."""
 
 from dataclasses import dataclass
 
@@ -11,15 +11,14 @@ from valetkey.web.form import read_query
 
 @dataclass(frozen=True, slots=True)
 class StartEndpoint:
-    """Leads to where an app registered that its sign-in begins."""
+    """Redirects to the address where an app starts its sign-in."""
 
     site: Site
 
     async def get(self, request: Request) -> Response:
-        """On to the app, which is told who sends it and nothing of the person.
+        """Redirect to the app with the issuer; nothing about the user is sent.
 
-        Refused with `not_found` for an app that is not registered, is switched off, or has
-        registered no such address.
+        Refused with `not_found` for an app that is unknown or disabled, or has no such address.
         """
         client_id = read_query(request.query).get("client_id") or ""
         client = await self.site.directory.find(client_id) if client_id else None
@@ -32,6 +31,6 @@ class StartEndpoint:
                     "a client with an initiate_login_uri",
                 )
             )
-        # No login_hint: an app that was never allowed anything would learn who comes.
+        # No login_hint: it would reveal the user to an app without consent.
         issuer = (("iss", self.site.issuer),)
         return self.site.goes_to(append_query(client.openid.initiate_login_uri, issuer))

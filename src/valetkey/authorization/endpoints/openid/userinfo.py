@@ -1,4 +1,4 @@
-"""GET and POST /oauth/userinfo: claims about the person behind a token (Core section 5.3)."""
+"""GET and POST /oauth/userinfo: claims about the user of a token (Core section 5.3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ ANY_ORIGIN: Pairs = (
     ("access-control-allow-origin", "*"),
     ("access-control-expose-headers", "www-authenticate"),
 )
-"""Pages of every origin may read the answer: it is worth a token, and never looks at cookies."""
+"""Any origin may read the response: it requires a token and ignores cookies."""
 
 _NO_STORE: Pairs = (("cache-control", "no-store"), *ANY_ORIGIN)
 _JWT = ("content-type", "application/jwt")
@@ -25,7 +25,7 @@ _JWT = ("content-type", "application/jwt")
 
 @dataclass(frozen=True, slots=True)
 class UserInfoEndpoint:
-    """Answers in JSON, or as the JWT that the client registered for."""
+    """Answers with JSON, or with a JWT if the client registered for one."""
 
     store: Store
     directory: ClientDirectory
@@ -35,7 +35,7 @@ class UserInfoEndpoint:
     known: Remembered[Told] = field(default_factory=Remembered[Told], repr=False)
 
     async def __call__(self, request: Request) -> Response:
-        """The claims. Raises Refused."""
+        """Return the claims. Raises Refused."""
         told = await self._told(read_token(request), request.at)
         client = await self.directory.find(told.client_id)
         if client is None:

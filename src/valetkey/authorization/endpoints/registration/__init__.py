@@ -1,1 +1,1 @@
-"""Endpoints at which applications register themselves."""
+"""Dynamic client registration."""

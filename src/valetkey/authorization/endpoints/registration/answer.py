@@ -1,4 +1,4 @@
-"""What registration answers, and that scripts of any page may read it (RFC 7591 section 3.2)."""
+"""Responses of client registration, readable by scripts of any origin (RFC 7591 section 3.2)."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -20,13 +20,13 @@ _BEARER = "bearer "
 
 @dataclass(frozen=True, slots=True)
 class RegistrationAnswers:
-    """The record as it is stored, and refusals; nothing is kept by anybody in between."""
+    """Registration responses and refusals; never cached."""
 
     issuer: str
     refusal: ClientRefusal
 
     def told(self, registered: Registered, token: str, status: int) -> Response:
-        """Everything that is stored, every default, and what only its owner may know."""
+        """Return the stored record with all defaults, and secrets for its owner."""
         client = registered.client
         record: dict[str, object] = {
             "client_id": client.id,
@@ -43,22 +43,22 @@ class RegistrationAnswers:
         return json_response(record, status, headers)
 
     def gone(self) -> Response:
-        """Nothing is left to be told."""
+        """Return the response to a deletion."""
         return Response(204, b"", (("cache-control", "no-store"), *ANY_ORIGIN))
 
     def refuse(self, request: Request, refusal: Refusal, client_id: str | None = None) -> Response:
-        """No, and why."""
+        """Return the refusal."""
         return self.refusal(request, refusal, client_id)
 
 
 def bearer(request: Request) -> str:
-    """The token of the Authorization header, "" for none (RFC 6750 section 2.1)."""
+    """Return the token of the Authorization header, "" for none (RFC 6750 section 2.1)."""
     sent = request.headers.get("authorization") or ""
     return sent[len(_BEARER) :].strip(" ") if sent[: len(_BEARER)].lower() == _BEARER else ""
 
 
 def read_members(request: Request) -> dict[str, object]:
-    """The members of the body; Refused unless it is a JSON object."""
+    """Return the members of the body; Refused unless it is a JSON object."""
     try:
         value = read_json(request.body)
     except Refused as refused:

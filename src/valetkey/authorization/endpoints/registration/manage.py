@@ -1,4 +1,4 @@
-"""GET, PUT and DELETE of a registration by the application itself (RFC 7592 section 2)."""
+"""GET, PUT and DELETE of a registration by the client (RFC 7592 section 2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from valetkey.web.rate_limit import Buckets
 
 @dataclass(frozen=True, slots=True)
 class ManageEndpoint:
-    """For whoever holds the registration access token of just this client."""
+    """For the holder of this client's registration access token."""
 
     store: Store
     registrar: SelfRegistrar
@@ -33,7 +33,7 @@ class ManageEndpoint:
     random: Callable[[int], bytes]
 
     async def read(self, request: Request) -> Response:
-        """GET: the record as it is."""
+        """GET: return the registration."""
         try:
             token = _token(request)
             client = await self._find(request, token)
@@ -42,14 +42,14 @@ class ManageEndpoint:
         return self.answers.told(Registered(client, None), token, 200)
 
     async def replace(self, request: Request) -> Response:
-        """PUT: the record as it is now."""
+        """PUT: replace the registration."""
         try:
             return await self._replace(request, _token(request))
         except Refused as refused:
             return self.answers.refuse(request, refused.refusal)
 
     async def remove(self, request: Request) -> Response:
-        """DELETE: 204, and nothing that the client holds works any more."""
+        """DELETE: 204; everything the client was issued ends."""
         client_id = request.arguments["client_id"]
         try:
             token = _token(request)
@@ -67,10 +67,11 @@ class ManageEndpoint:
         client_id, now = request.arguments["client_id"], request.at
         client = await self._find(request, token)
         said = read_members(request)
-        # What other servers must be asked cannot wait for a transaction.
+        # Fetched before the transaction, which must not wait for other servers.
         metadata = self.registrar.read(said, client)
         if metadata.openid.sector_identifier_uri:
-            # It makes us ask another server: that is worth as much as to register anew.
+            # It makes this server fetch from another, so it counts against the limit of
+            # registrations.
             take_turn(self.tries, request)
         if faults := await self.sectors.faults(metadata):
             refuse_registration(faults)

@@ -1,4 +1,4 @@
-"""POST /oauth/register: an application registers itself (RFC 7591 section 3)."""
+"""POST /oauth/register: dynamic client registration (RFC 7591 section 3)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from valetkey.web.rate_limit import Buckets
 
 @dataclass(frozen=True, slots=True)
 class RegisterEndpoint:
-    """Lets in whom the operator lets in, as often as the operator lets them."""
+    """Registers clients as the operator's registration mode and rate limits allow."""
 
     store: Store
     registrar: SelfRegistrar
@@ -46,7 +46,7 @@ class RegisterEndpoint:
     random: Callable[[int], bytes]
 
     async def __call__(self, request: Request) -> Response:
-        """201 with the record, once it is on disk."""
+        """Return 201 with the registration once it is committed."""
         try:
             return await self._register(request)
         except Refused as refused:
@@ -70,21 +70,21 @@ class RegisterEndpoint:
         return self.answers.told(registered, fresh.token.reveal(), 201)
 
     async def _invitation(self, request: Request) -> Fingerprint | None:
-        """The token to spend; None where anybody may register."""
+        """Return the initial access token to spend; None if registration is open."""
         if self.mode == RegistrationMode.OPEN:
             return None
         token = bearer(request)
         if self.mode != RegistrationMode.TOKEN or not well_formed(Prefix.INVITATION, token):
             refuse_token("registration.closed", "an initial access token")
         print_ = invitation_print(self.registrar.fingerprints, token)
-        # Strangers learn nothing about their metadata, and make nobody ask other servers.
+        # Unauthorized callers learn nothing about their metadata and cause no fetches.
         if not await self.store.read(lambda tx: tx.invitations.is_live(print_, request.at)):
             refuse_token("registration.unknown", "an initial access token with a use left")
         return print_
 
 
 def take_turn(tries: Buckets, request: Request) -> None:
-    """Count a try; refused with `slow_down` after too many from one address."""
+    """Count an attempt; refused with `slow_down` after too many from one address."""
     if wait := tries.take(neighbourhood(request.address), request.at):
         raise Refused(
             Refusal(
@@ -97,7 +97,7 @@ def take_turn(tries: Buckets, request: Request) -> None:
 
 
 def draw(random: Callable[[int], bytes]) -> FreshRegistration:
-    """What chance gives one registration."""
+    """Generate the random values of one registration."""
     return FreshRegistration(
         fresh_id("client", random),
         fresh_secret(Prefix.CLIENT_SECRET, random),

@@ -1,4 +1,4 @@
-"""The paths of registration (RFC 7591, RFC 7592); there in every mode, announced in two."""
+"""Paths of registration (RFC 7591, RFC 7592): served in every mode, announced in two of them."""
 
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.deeds.sectors import Sectors
@@ -12,7 +12,7 @@ from valetkey.web.router import Body, Route
 
 
 def routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
-    """Both paths. Raises Mistake where the settings name a scope that nobody can be asked for."""
+    """Return both routes. Raises Mistake if the settings name a scope that no user can grant."""
     settings = foundation.settings.registration
     registrar, store = foundation.self_registrar(), foundation.store
     answers = RegistrationAnswers(foundation.issuer, refuse)

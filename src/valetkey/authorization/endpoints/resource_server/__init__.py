@@ -1,1 +1,1 @@
-"""What resource servers call: what was revoked, and whose record a token opens."""
+"""Endpoints for resource servers: revocations, and records stored here."""

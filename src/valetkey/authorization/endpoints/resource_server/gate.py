@@ -1,4 +1,4 @@
-"""Only the resource server may ask here; it proves itself by HTTP Basic."""
+"""Authentication of the resource server by HTTP Basic."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from valetkey.web.form import Form
 
 @dataclass(frozen=True, slots=True)
 class ResourceServerGate:
-    """Lets the resource server in, and nobody else."""
+    """Admits only the resource server."""
 
     door: Door
 
     async def require(self, request: Request) -> None:
-        """Refused with `invalid_client` unless the resource server sent it."""
+        """Refused with `invalid_client` unless the resource server sent the request."""
         proven = await self.door.prove(request, Asked(Form({}), in_query=False))
         if proven.client.id != RESOURCE_SERVER:
             raise Refused(not_proven("resource_server", RESOURCE_SERVER, "another client"))

@@ -1,7 +1,7 @@
-"""POST /oauth/identity: the records that live here, asked for with the token that opens them.
+"""POST /oauth/identity: records stored at the authorization server, read with a user's token.
 
-The resource server passes on a caller's access token and says what the caller wants. Whether the
-token is live and wide enough is judged here, on every call.
+The resource server forwards a caller's access token and the request. The token's liveness and scope
+are checked here, on every call.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ _Work = Callable[[Transaction], _Said]
 
 @dataclass(frozen=True, slots=True)
 class IdentityEndpoint:
-    """`account`, `client` and `authorizations`, for the resource server alone."""
+    """`account`, `client` and `authorizations`, for the resource server only."""
 
     store: Store
     gate: ResourceServerGate
@@ -36,7 +36,7 @@ class IdentityEndpoint:
     refuse: ClientRefusal
 
     async def __call__(self, request: Request) -> Response:
-        """`{"record": …}` or `{"records": […]}`; a refusal says which field was wrong."""
+        """Return `{"record": …}` or `{"records": […]}`; a refusal names the invalid field."""
         try:
             await self.gate.require(request)
             asked = _parse(request.body)
@@ -57,7 +57,7 @@ class IdentityEndpoint:
     def _running(self, verb: str) -> Callable[[_Work], Awaitable[_Said]]:
         if verb == "read":
             return self.store.read
-        # A list may be long, and must not hold up who waits behind it.
+        # A list may be long; it must not delay other requests.
         return self.store.scan if verb == "list" else self.store.write
 
     def _answer(self, tx: Transaction, asked: Wanted, read: Read | None, now: Instant) -> _Said:

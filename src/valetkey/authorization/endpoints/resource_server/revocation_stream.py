@@ -1,7 +1,7 @@
-"""The feed of revocations as server-sent events: told within a second, from any cursor on.
+"""The revocation feed as server-sent events, delivered within a second from any cursor on.
 
-Each event is a page of the feed with its cursor as `id`. Between them comes a sign of life each
-second, so that whoever hears nothing knows that the stream is dead.
+Each event is a page of the feed with its cursor as `id`. A heartbeat each second shows followers
+that the stream is alive.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from valetkey.web.exchange import Response
 EVENT_STREAM = "text/event-stream"
 
 MOST = 64
-"""Streams at a time in one process; who comes later may poll."""
+"""Maximum number of streams in one process; further followers poll."""
 
-_EVERY = 0.5  # seconds between two looks at the table, whoever wrote to it
-_BEAT = 2  # looks between two signs of life
-_LOOKS = 600  # then the follower comes again, and shows its credential again
+_EVERY = 0.5  # seconds between two reads of the table, whichever process wrote to it
+_BEAT = 2  # reads between two heartbeats
+_LOOKS = 600  # then the follower reconnects and authenticates again
 _HEADERS = (
     ("content-type", EVENT_STREAM),
     ("cache-control", "no-store, no-transform"),
-    # nginx would keep events until a buffer is full.
+    # nginx would otherwise buffer events.
     ("x-accel-buffering", "no"),
 )
 _FULL = Refusal(
@@ -42,32 +42,32 @@ _FULL = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What came after a cursor, the next cursor, and whether more waits behind it."""
+    """What came after a cursor, the next cursor, and whether there is more."""
 
     cursor: str
     revocations: Sequence[RevocationRecord]
     more: bool
     at: Instant
-    """From when on entries may be told again."""
+    """From when on entries may be repeated."""
 
 
 Look = Callable[[str], Awaitable[Page]]
-"""Reads the page after a cursor. Raises Refused for what is no cursor."""
+"""Reads the page after a cursor. Raises Refused for an invalid cursor."""
 
 
 class RevocationStreams:
     """The streams of one process."""
 
     def __init__(self, look: Look) -> None:
-        """Read pages by `look`."""
+        """Read pages with `look`."""
         self._look = look
         self._open = 0
 
     async def open(self, cursor: str) -> Response:
-        """A stream from `cursor` on. Raises Refused (503 when there are too many)."""
+        """Open a stream at `cursor`. Raises Refused (503 if there are too many)."""
         if self._open >= MOST:
             raise Refused(_FULL)
-        # Looked at before anything is promised: what is no cursor is refused.
+        # Read before the response starts, so that an invalid cursor is refused.
         return Response(200, b"", _HEADERS, self._events(await self._look(cursor)))
 
     async def _events(self, page: Page) -> AsyncGenerator[bytes]:
@@ -79,7 +79,7 @@ class RevocationStreams:
                 if not page.more:
                     await asyncio.sleep(_EVERY)
                 page = await self._look(page.cursor)
-                # The overlap repeats itself each time; on a stream once is enough.
+                # The overlap is repeated by every page; a stream sends it once.
                 news = [e for e in page.revocations if told.get((e.kind, e.id)) != e.revoked_at]
                 told |= {(each.kind, each.id): each.revoked_at for each in news}
                 told = {key: at for key, at in told.items() if at >= page.at}
@@ -95,5 +95,5 @@ class RevocationStreams:
 
 def _event(cursor: str, revocations: Sequence[RevocationRecord]) -> bytes:
     body = msgspec.json.encode({"cursor": cursor, "revocations": revocations})
-    # JSON has no line break of its own, so that one data line holds it.
+    # JSON contains no raw line break, so one data line holds it.
     return b"event: revocations\nid: %b\ndata: %b\n\n" % (cursor.encode(), body)

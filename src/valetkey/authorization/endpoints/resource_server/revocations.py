@@ -1,8 +1,8 @@
-"""GET /oauth/revocations: what a resource server must refuse although its signature is good.
+"""GET /oauth/revocations: what a resource server must refuse although its signature is valid.
 
-Entries come in the order of time. A follower asks again with the cursor it got last. The newest
-minute and a half is told again each time: a slow transaction may have been overtaken, and servers
-whose clocks differ write into each other's past.
+Entries are in order of time. A follower continues with the cursor it received. The newest minute
+and a half is repeated every time, because a slow transaction may commit late and servers whose
+clocks differ write out of order.
 """
 
 import re
@@ -22,17 +22,16 @@ from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.form import read_query
 
 PAGE = 1_000
-"""Entries in one answer."""
+"""Entries in one response."""
 
 OVERLAP = 90
-"""Seconds that are told again: by 60 clocks may differ (specification S30), 30 a transaction may
-take."""
+"""Seconds that are repeated: clocks may differ by 60, and a transaction may take 30."""
 
 _CURSOR = re.compile(r"([0-9]{1,12})(?:\.([a-z]{1,10})\.([\x21-\x7e]{1,120}))?")
 
 
 class RevocationsEndpoint:
-    """The feed, for the resource server alone: a page at a time, or as a stream of events."""
+    """The feed for the resource server: one page, or a stream of events."""
 
     def __init__(
         self,
@@ -41,7 +40,7 @@ class RevocationsEndpoint:
         refuse: ClientRefusal,
         now: Callable[[], Instant],
     ) -> None:
-        """Let in by `gate` who may read what `store` keeps."""
+        """Authenticate with `gate`, read from `store`."""
         self._store = store
         self._gate = gate
         self._refuse = refuse
@@ -49,10 +48,10 @@ class RevocationsEndpoint:
         self._streams = RevocationStreams(self._look)
 
     async def __call__(self, request: Request) -> Response:
-        """A page of at most 1,000 entries and the cursor with which the next one is asked.
+        """Return a page of at most 1,000 entries and the cursor of the next one.
 
-        To those who accept `text/event-stream`, page after page as there is news; they may say in
-        `Last-Event-ID` where they stopped.
+        Callers that accept `text/event-stream` receive pages as they come; `Last-Event-ID` says
+        where to continue.
         """
         try:
             await self._gate.require(request)
@@ -68,7 +67,7 @@ class RevocationsEndpoint:
 
     async def _look(self, cursor: str) -> Page:
         at, kind, subject = _parse(cursor)
-        # Before the table is read: what is written meanwhile belongs to the next page.
+        # Taken before the table is read: later entries belong to the next page.
         now = self._now()
         records = await self._store.read(
             lambda tx: tuple(tx.revocations.page(at, kind, subject, PAGE))

@@ -1,4 +1,4 @@
-"""POST /oauth/uses: what apps really used of what they may, as a resource server saw it."""
+"""POST /oauth/uses: which granted scopes apps used, as reported by a resource server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from valetkey.web.exchange import Request, Response
 from valetkey.web.json_body import read_json
 
 MOST = 500
-"""Uses in one report."""
+"""Maximum number of uses in one report."""
 
 _MOST_WATCHED = 1_000
-_BATCH = 50  # in one transaction: nobody waits long behind it
+_BATCH = 50  # Uses per transaction, which bounds how long others wait for it.
 _OLDEST = days(1)
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+\Z")]
@@ -33,7 +33,7 @@ class _Use(msgspec.Struct):
 
 
 class _Report(msgspec.Struct):
-    """The scopes whose use this server sees, and which of them was used with which grant."""
+    """The scopes whose use this server observes, and which of them was used with which grant."""
 
     watches: Annotated[list[_Name], msgspec.Meta(max_length=_MOST_WATCHED)] = []
     uses: Annotated[list[_Use], msgspec.Meta(max_length=MOST)] = []
@@ -41,14 +41,14 @@ class _Report(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class UsesEndpoint:
-    """Reports of use, from the resource server alone."""
+    """Reports of use, from the resource server only."""
 
     store: Store
     gate: ResourceServerGate
     refuse: ClientRefusal
 
     async def __call__(self, request: Request) -> Response:
-        """204. What no live grant allows is left out in silence: it may have ended meanwhile."""
+        """Return 204. Scopes without a live grant are ignored: it may have just ended."""
         try:
             await self.gate.require(request)
             report = _parse(request.body)
@@ -68,7 +68,7 @@ def _note(uses: Sequence[ScopeUse], tx: Transaction) -> None:
 
 
 def _within(at: int, now: Instant) -> Instant:
-    # Clocks differ: nothing was used in the future, and no report is older than a day.
+    # Clocks differ: future times are replaced, and nothing is older than a day.
     return Instant(max(now - _OLDEST, min(at, now)))
 
 
