@@ -17,8 +17,8 @@ from valetkey.authorization.deeds.admin.permissions import MAY, PERMISSIONS, Per
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
-from valetkey.authorization.pages.errors.text import Remedy
-from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.authorization.site.errors.text import Remedy
+from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.cli.main import valetkey
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
 from valetkey.kernel.refusal import STATUS, ErrorCode

@@ -35,13 +35,11 @@ GROUNDS, NEAR, FAR = 6, 8, 30
 
 NOTICE = "<!-- Written by `make screenshots`. -->"
 AREAS = {
-    "visitor": "Signing in, and what apps ask for",
-    "account": "A person's own account",
+    "visitor": "Sign-in, sign-up, consent and sign-out",
+    "account": "The account of a user",
     "developer": "The developer portal",
     "admin": "Administration",
-    "errors": "What went wrong, and how to mend it",
-    "mail": "New accounts, ways back into one, and the mailbox",
-    "notices": "Notices",
+    "errors": "Errors, and how to fix them",
 }
 """What the areas are called, in the order of the gallery; others come after them."""
 

@@ -17,10 +17,10 @@ from babel.messages.pofile import read_po, write_po
 
 from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
 from valetkey.authorization.layout.render import TREES
-from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
 from valetkey.authorization.pages.developer.insight.failures.advice import ADVICE
-from valetkey.authorization.pages.errors.texts import TEXTS
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
+from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.resource.scopes import SCOPES
 
@@ -42,7 +42,6 @@ _REFUSING = (
     "authorization/endpoints/account",
     "authorization/endpoints/admin",
     "authorization/endpoints/developer",
-    "authorization/endpoints/visitor",
     "authorization/endpoints/authorize/pending.py",
     "authorization/site",
     "authorization/protocol/csrf.py",
@@ -90,7 +89,7 @@ def _refusals() -> Iterator[Found]:
 
 def _sentences() -> Iterator[Found]:
     """Texts that the code keeps as values."""
-    errors = "authorization/pages/errors/texts.py"
+    errors = "authorization/site/errors/texts.py"
     for code in ErrorCode:
         text = TEXTS[code]
         for sentence in (text.meaning, *text.causes, *(r.advice for r in text.remedies)):
@@ -100,7 +99,7 @@ def _sentences() -> Iterator[Found]:
         yield advice.looked_at, "authorization/pages/developer/insight/failures/advice.py", []
         yield advice.mend, "authorization/pages/developer/insight/failures/advice.py", []
     for word in CLAIM_WORDS.values():
-        yield word, "authorization/pages/authorize/claim_words.py", ["It wants to …"]
+        yield word, "authorization/site/consent/claim_words.py", ["It wants to …"]
     for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):
         if sentence:
             yield sentence, "resource/scopes.py", ["It wants to …"]

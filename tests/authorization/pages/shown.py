@@ -29,8 +29,9 @@ SHOWN = tuple(
 
 
 def area_of(page: PageContext) -> str:
-    """In which folder its template is: account, developer, visitor and so on."""
-    return page.template.partition("/")[0]
+    """Return account, developer, admin or errors by the folder of its template, else visitor."""
+    folder = page.template.partition("/")[0]
+    return folder if folder in {"account", "developer", "admin", "errors"} else "visitor"
 
 
 def viewer_of(page: PageContext, language: Language = ENGLISH) -> Viewer:

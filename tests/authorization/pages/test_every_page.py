@@ -52,8 +52,8 @@ def _templates() -> list[str]:
         str(file.relative_to(root / tree))
         for tree in TREES[""]
         for file in sorted((root / tree).rglob("*.html"))
-        if file.name not in {"parts.html", "frame.html"}
-        and file.parent.name not in {"mail", "authorize", "notices"}
+        if file.name not in {"parts.html", "frame.html", "factors.html"}
+        and file.parent.name != "mail"
     ]
 
 

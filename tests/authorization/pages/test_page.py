@@ -16,8 +16,9 @@ from valetkey.authorization.layout.render import (
     initial,
     render,
 )
-from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
-from valetkey.authorization.pages.visitor.consent import ScopeLine
+from valetkey.authorization.site.consent.consent import ScopeLine
+from valetkey.authorization.site.errors.refuse import ProblemPage
+from valetkey.authorization.site.errors.text import Mender
 from valetkey.kernel.refusal import ErrorCode
 
 
@@ -25,7 +26,7 @@ from valetkey.kernel.refusal import ErrorCode
 class Forgetful:
     """A page that does not say what its template asks for."""
 
-    template: ClassVar[str] = "visitor/sign_out/sign_out.html"
+    template: ClassVar[str] = "sign_out/sign_out.html"
 
     csrf: str = ""
 

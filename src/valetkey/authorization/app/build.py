@@ -40,24 +40,24 @@ from valetkey.authorization.endpoints.developer.insight.routes import (
     routes as insight_routes,
 )
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
-from valetkey.authorization.endpoints.mailed.routes import mailed_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
-from valetkey.authorization.endpoints.visitor.federation.routes import (
-    routes as federation_routes,
-)
-from valetkey.authorization.endpoints.visitor.refuse import (
-    RefuseWhereNobodyAnswers,
-    RefuseWithPage,
-    is_page,
-)
-from valetkey.authorization.endpoints.visitor.routes import routes as visitor_routes
 from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.federation.registry import providers
 from valetkey.authorization.site.account.pages import account_pages
+from valetkey.authorization.site.emailed_link.routes import mailed_routes
+from valetkey.authorization.site.errors.refuse import (
+    RefuseWhereNobodyAnswers,
+    RefuseWithPage,
+    is_page,
+)
+from valetkey.authorization.site.federation.routes import (
+    routes as federation_routes,
+)
 from valetkey.authorization.site.page import routes as page_routes
+from valetkey.authorization.site.routes import routes as visitor_routes
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.upkeep.answer_times import AnswerClock

@@ -2,12 +2,12 @@
 
 from valetkey.authorization.deeds.account.identities import Newcomers
 from valetkey.authorization.deeds.foundation import Foundation
-from valetkey.authorization.endpoints.visitor.federation.federation import (
-    Federation,
-)
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.sign_in.federation.registry import Providers
 from valetkey.authorization.sign_in.federation.trip import Trips
+from valetkey.authorization.site.federation.federation import (
+    Federation,
+)
+from valetkey.authorization.site.site import Site
 from valetkey.config.sections.accounts import SignUp
 
 

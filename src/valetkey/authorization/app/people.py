@@ -4,13 +4,13 @@ from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.render import own_path
 from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
 from valetkey.authorization.layout.viewer import configuration_of
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.config.settings import Settings

@@ -7,9 +7,9 @@ from valetkey.authorization.deeds.account.mailed.email import EmailChange
 from valetkey.authorization.deeds.account.mailed.password_reset import PasswordReset
 from valetkey.authorization.deeds.account.mailed.sign_up import SignUp
 from valetkey.authorization.deeds.foundation import Foundation
-from valetkey.authorization.endpoints.mailed.routes import Mailed
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.authorization.site.emailed_link.routes import Mailed
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.upkeep.post import PostOffice
 from valetkey.authorization.upkeep.smtp import MailServer
 

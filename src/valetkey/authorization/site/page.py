@@ -12,13 +12,13 @@ from typing import Generic, Protocol, TypeVar
 
 from valetkey.authorization.endpoints.account.step_up import confirmation_needed
 from valetkey.authorization.endpoints.account.visit import PURPOSE
-from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
 from valetkey.authorization.layout.render import PageContext as Context
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import DoneBy, by_user
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.authorization.site.site import SIGN_IN, Site
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Endpoint, Pairs, Refuse, Request, Response
 from valetkey.web.form import Form, read_form, read_query

@@ -25,9 +25,6 @@ from valetkey.authorization.endpoints.authorize.request_object import RequestObj
 from valetkey.authorization.endpoints.developer.insight.routes import routes as insight_routes
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
-from valetkey.authorization.endpoints.visitor.refuse import RefuseWithPage
-from valetkey.authorization.endpoints.visitor.routes import routes
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.model.account.user import Uid, User
@@ -46,7 +43,10 @@ from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.site.account.pages import account_pages
+from valetkey.authorization.site.errors.refuse import RefuseWithPage
 from valetkey.authorization.site.page import routes as page_routes
+from valetkey.authorization.site.routes import routes
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys

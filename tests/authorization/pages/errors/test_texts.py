@@ -2,8 +2,8 @@
 
 import pytest
 
-from valetkey.authorization.pages.errors.text import ErrorText
-from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.authorization.site.errors.text import ErrorText
+from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.kernel.refusal import ErrorCode
 
 every_text = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())

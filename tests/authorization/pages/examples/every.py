@@ -14,19 +14,23 @@ from tests.authorization.pages.examples.things import things_examples
 from tests.authorization.pages.examples.trial import trial_examples
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.errors.explanation import error_index, explanation_of
-from valetkey.authorization.pages.errors.problem import Mender, ProblemPage
-from valetkey.authorization.pages.notices.query_string import QueryStringPage
-from valetkey.authorization.pages.visitor.consent import (
+from valetkey.authorization.site.consent.consent import (
     Change,
     ChangedPart,
     ClaimLine,
     ConsentPage,
     ScopeLine,
 )
-from valetkey.authorization.pages.visitor.home import HomePage
-from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
-from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage, SignOutPage
+from valetkey.authorization.site.errors.explanation import (
+    QueryStringPage,
+    error_index,
+    explanation_of,
+)
+from valetkey.authorization.site.errors.refuse import ProblemPage
+from valetkey.authorization.site.errors.text import Mender
+from valetkey.authorization.site.home import HomePage
+from valetkey.authorization.site.sign_in.sign_in import SignInPage
+from valetkey.authorization.site.sign_out.sign_out import SignedOutPage, SignOutPage
 from valetkey.kernel.refusal import ErrorCode
 
 ADA = SignedInPerson("ada", "Ada Lovelace", "ada@example.com")

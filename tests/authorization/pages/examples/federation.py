@@ -5,14 +5,13 @@ from dataclasses import replace
 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.visitor.federation.arrived import ArrivedPage
-from valetkey.authorization.pages.visitor.federation.button import ProviderButton
-from valetkey.authorization.pages.visitor.federation.connections import (
+from valetkey.authorization.site.federation.arrived import ArrivedPage
+from valetkey.authorization.site.federation.callback import FailedPage
+from valetkey.authorization.site.federation.connections import (
     Connection,
     ConnectionsPage,
 )
-from valetkey.authorization.pages.visitor.federation.failed import FailedPage
-from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
+from valetkey.authorization.site.sign_in.sign_in import ProviderButton, SignInPage
 from valetkey.kernel.moment import Instant
 
 NOW = Instant(1_800_000_000)

@@ -22,7 +22,7 @@ from valetkey.authorization.pages.developer.insight.health import (
 )
 from valetkey.authorization.pages.developer.insight.people import PeoplePage, PersonLine
 from valetkey.authorization.pages.developer.insight.usage import Series, UsageDay, UsagePage
-from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import STATUS, ErrorCode
 

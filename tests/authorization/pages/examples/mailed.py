@@ -5,16 +5,20 @@ from collections.abc import Mapping
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.mail.email.email import EmailDonePage, EmailLinkPage, EmailPage
-from valetkey.authorization.pages.mail.mailbox.mailbox import LetterPage, ListedLetter, MailboxPage
 from valetkey.authorization.pages.mail.message import Paragraph
-from valetkey.authorization.pages.mail.outcome.outcome import DeadLinkPage, LookIntoMailPage, Matter
-from valetkey.authorization.pages.mail.recovery.recovery import (
+from valetkey.authorization.site.account.email import EmailDonePage, EmailLinkPage, EmailPage
+from valetkey.authorization.site.emailed_link.emailed_link import (
+    CheckEmailPage,
+    DeadLinkPage,
+    Matter,
+)
+from valetkey.authorization.site.mailbox.mailbox import LetterPage, ListedLetter, MailboxPage
+from valetkey.authorization.site.password_reset.password_reset import (
     ForgottenPage,
     ResetDonePage,
     ResetPage,
 )
-from valetkey.authorization.pages.mail.sign_up.sign_up import (
+from valetkey.authorization.site.sign_up.sign_up import (
     FinishSignUpPage,
     SignUpClosedPage,
     SignUpPage,
@@ -70,8 +74,8 @@ def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
         ),
         "sign-up-closed": SignUpClosedPage(_IN, by_invitation=False),
         "sign-up-by-invitation": SignUpClosedPage(_IN, by_invitation=True),
-        "sign-up-sent": LookIntoMailPage(Matter.SIGN_UP, _GRACE, _NEW, _IN),
-        "sign-up-sent-demo": LookIntoMailPage(Matter.SIGN_UP, _GRACE, _NEW, _IN, "/mailbox"),
+        "sign-up-sent": CheckEmailPage(Matter.SIGN_UP, _GRACE, _NEW, _IN),
+        "sign-up-sent-demo": CheckEmailPage(Matter.SIGN_UP, _GRACE, _NEW, _IN, "/mailbox"),
         "sign-up-finish": FinishSignUpPage(
             _NEW, "csrf-value", "vk", "grace", _GRACE, asks_password=False
         ),
@@ -91,7 +95,7 @@ def _recovery() -> Mapping[str, PageContext]:
         "forgotten-empty": ForgottenPage(where, "csrf-value", _IN, sends_mail=True, empty=True),
         "forgotten-wait": ForgottenPage(where, "csrf-value", _IN, True, "grace", wait=40),
         "forgotten-no-mail": ForgottenPage(where, "csrf-value", _IN, sends_mail=False),
-        "forgotten-sent": LookIntoMailPage(Matter.PASSWORD, _HOSTILE, where),
+        "forgotten-sent": CheckEmailPage(Matter.PASSWORD, _HOSTILE, where),
         "reset": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8),
         "reset-wrong": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8, "common"),
         "reset-done": ResetDonePage(_IN),

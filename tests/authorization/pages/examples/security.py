@@ -7,8 +7,6 @@ from dataclasses import replace
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.visitor.sign_in.second_factor import SecondFactorPage
-from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
 from valetkey.authorization.site.account.security.authenticator import NewAuthenticatorPage, qr_code
 from valetkey.authorization.site.account.security.confirm import ConfirmPage
 from valetkey.authorization.site.account.security.overview import (
@@ -26,6 +24,8 @@ from valetkey.authorization.site.account.security.recovery_codes import (
     RecoveryPage,
 )
 from valetkey.authorization.site.account.security.remove import Removed, RemovePage
+from valetkey.authorization.site.sign_in.second_factor import SecondFactorPage
+from valetkey.authorization.site.sign_in.sign_in import SignInPage
 
 _SIGN_IN, _SECOND, _CONFIRM = "/oauth/sign-in", "/oauth/second-factor", "/account/confirm"
 _SECURITY = "/account/security"

@@ -8,7 +8,7 @@ from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent, 
 from tests.authorization.pages.reading import Element, Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.pages.visitor.consent import Change, ChangedPart, ConsentPage
+from valetkey.authorization.site.consent.consent import Change, ChangedPart, ConsentPage
 
 
 def _read(page: ConsentPage) -> Reading:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import msgspec
 
 from valetkey.authorization.endpoints.account.visit import visit
-from valetkey.authorization.endpoints.visitor.site import ACTIVITY, Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import is_somebody_else
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage, Kind
 from valetkey.authorization.sign_in.user_agent import browser_of
+from valetkey.authorization.site.site import ACTIVITY, Site
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from valetkey.authorization.deeds.account.connected_apps import ConnectedApp, find_connected
 from valetkey.authorization.endpoints.account.apps import line_of, possible
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, visit
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.pages.account.apps.apps import AppPage, Connection
 from valetkey.authorization.sign_in.user_agent import browser_of
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Request, Response

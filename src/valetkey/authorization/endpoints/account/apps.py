@@ -13,7 +13,6 @@ from valetkey.authorization.deeds.account.connected_apps import (
     find_connected,
 )
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
-from valetkey.authorization.endpoints.visitor.site import APPS, END_APP, END_APPS, Site, logo_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.account.apps.apps import (
@@ -24,8 +23,9 @@ from valetkey.authorization.pages.account.apps.apps import (
     PermissionLine,
     Used,
 )
-from valetkey.authorization.pages.authorize.claim_words import CLAIM_WORDS
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
+from valetkey.authorization.site.site import APPS, END_APP, END_APPS, Site, logo_of
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_query

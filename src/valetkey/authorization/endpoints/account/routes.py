@@ -4,7 +4,7 @@ from valetkey.authorization.endpoints.account.activity import ActivityEndpoint
 from valetkey.authorization.endpoints.account.addresses import APP
 from valetkey.authorization.endpoints.account.app import AppEndpoint
 from valetkey.authorization.endpoints.account.apps import AppsEndpoint
-from valetkey.authorization.endpoints.visitor.site import ACTIVITY, APPS, END_APP, END_APPS, Site
+from valetkey.authorization.site.site import ACTIVITY, APPS, END_APP, END_APPS, Site
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route
 

@@ -1,9 +1,9 @@
 """When users have to prove again who they are, before something that matters."""
 
 from valetkey.authorization.endpoints.account.visit import Visit
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.authorization.site.site import Site
 from valetkey.web.exchange import Request, Response
 
 CONFIRM = "/account/confirm"

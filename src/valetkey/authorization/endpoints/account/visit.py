@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.authorization.site.site import SIGN_IN, Site
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Pairs, Request, Response
 from valetkey.web.form import Form, read_form

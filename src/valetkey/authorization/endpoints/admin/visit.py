@@ -6,7 +6,6 @@ from dataclasses import replace
 from valetkey.authorization.deeds.admin.permissions import Permission, Person, powers_of
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import PURPOSE, Visit, visit
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.sign_in.administration import (
     AdministrationCookie,
@@ -15,6 +14,7 @@ from valetkey.authorization.sign_in.administration import (
     fresh_entry,
     is_stale,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_form

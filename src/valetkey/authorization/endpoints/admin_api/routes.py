@@ -9,7 +9,7 @@ from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Desk, Operation
 from valetkey.authorization.endpoints.admin_api.problem import Problems
 from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
-from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Endpoint, Request, Response, json_response

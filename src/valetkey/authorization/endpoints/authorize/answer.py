@@ -11,7 +11,6 @@ from functools import cached_property
 from msgspec import Struct
 
 from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.consent import Consent
@@ -42,6 +41,7 @@ from valetkey.authorization.protocol.interaction import (
 )
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.sign_in.session import Present, SignedIn, find_still_present
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Draw, Granted, Issuing, issue_access_token

@@ -16,7 +16,6 @@ from valetkey.authorization.endpoints.authorize.pending import (
     judge,
     open_interaction,
 )
-from valetkey.authorization.endpoints.visitor.site import CONSENT, SIGN_IN, Site
 from valetkey.authorization.layout.language_choice import asked
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
@@ -36,6 +35,7 @@ from valetkey.authorization.protocol.interaction import (
 from valetkey.authorization.protocol.logout import session_state
 from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI, ObjectRefused
 from valetkey.authorization.protocol.response_type import ResponseType
+from valetkey.authorization.site.site import CONSENT, SIGN_IN, Site
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import fresh_id, to_base64url

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.developer.trial import catcher_of
-from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
@@ -23,6 +22,7 @@ from valetkey.authorization.protocol.interaction import (
     what_is_known,
 )
 from valetkey.authorization.sign_in.session import Present, SignedIn
+from valetkey.authorization.site.site import AUTHORIZE, Site
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response

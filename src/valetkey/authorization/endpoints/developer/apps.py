@@ -10,11 +10,11 @@ from valetkey.authorization.deeds.developer.wish import kind_of
 from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.developer.invitations import INVITATIONS
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.pages.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
 from valetkey.authorization.pages.developer.overview import OverviewPage
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Request, Response

@@ -7,9 +7,9 @@ from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.member import head_of, require_owner
-from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.developer.settings.pages import DeleteAppPage
+from valetkey.authorization.site.site import DEVELOPER, Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.web.exchange import Request, Response
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from valetkey.authorization.deeds.developer.team import Teams
 from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
-from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.team.pages import InvitationPage
+from valetkey.authorization.site.site import DEVELOPER, Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response

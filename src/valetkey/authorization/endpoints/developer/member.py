@@ -4,9 +4,9 @@ from urllib.parse import unquote
 
 from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there
-from valetkey.authorization.endpoints.visitor.site import Site, logo_of
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.developer.head import AppHead
+from valetkey.authorization.site.site import Site, logo_of
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request
 

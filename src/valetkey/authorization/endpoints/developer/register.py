@@ -10,7 +10,6 @@ from valetkey.authorization.deeds.developer.wish import AppKind, AppWish
 from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.endpoints.developer.app_form import AppForms, about_uris
 from valetkey.authorization.endpoints.developer.member import head_of
-from valetkey.authorization.endpoints.visitor.site import NEW_APP, Site
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.developer.head import AppHead
@@ -20,6 +19,7 @@ from valetkey.authorization.pages.developer.settings.pages import (
     NewAppPage,
     RegisteredPage,
 )
+from valetkey.authorization.site.site import NEW_APP, Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, fresh_secret, same
 from valetkey.web.exchange import Request, Response

@@ -16,7 +16,7 @@ from valetkey.authorization.endpoints.developer.register import RegisterEndpoint
 from valetkey.authorization.endpoints.developer.secrets import SecretsEndpoint
 from valetkey.authorization.endpoints.developer.settings import SettingsEndpoint
 from valetkey.authorization.endpoints.developer.team import TeamEndpoint
-from valetkey.authorization.endpoints.visitor.site import DEVELOPER, NEW_APP, Site
+from valetkey.authorization.site.site import DEVELOPER, NEW_APP, Site
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route
 

@@ -14,7 +14,6 @@ from valetkey.authorization.deeds.developer.secrets import (
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.developer.secrets.pages import (
@@ -23,6 +22,7 @@ from valetkey.authorization.pages.developer.secrets.pages import (
     SecretLine,
     SecretsPage,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.secrets import KnownSecret
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Prefix, fresh_secret

@@ -11,7 +11,6 @@ from valetkey.authorization.deeds.developer.wish import AppKind, kind_of, wish_o
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.app_form import AppForms, about_uris
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.pages.developer.settings.form import AppForm
@@ -20,6 +19,7 @@ from valetkey.authorization.pages.developer.settings.pages import (
     LegacySwitch,
     SettingsPage,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 from valetkey.web.exchange import Request, Response

@@ -9,7 +9,6 @@ from valetkey.authorization.deeds.developer.team import FreshInvitation, Teams, 
 from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app, require_owner
-from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.viewer import viewer_of
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
@@ -21,6 +20,7 @@ from valetkey.authorization.pages.developer.team.pages import (
     RemoveMemberPage,
     TeamPage,
 )
+from valetkey.authorization.site.site import DEVELOPER, Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret

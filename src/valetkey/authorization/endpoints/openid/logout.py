@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.visitor.sign_out import SignOutEndpoint, WayOut
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.logout import (
     PARAMETERS,
@@ -12,6 +10,8 @@ from valetkey.authorization.protocol.logout import (
     Unreturned,
     judge,
 )
+from valetkey.authorization.site.sign_out.sign_out import SignOutEndpoint, WayOut
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import encode_pairs

@@ -4,12 +4,12 @@ from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.openid.check_session import (
     CHECK_SESSION,
     CheckSessionEndpoint,
+    check_session_frame,
 )
 from valetkey.authorization.endpoints.openid.logout import LOGOUT, LogoutEndpoint
 from valetkey.authorization.endpoints.openid.start import StartEndpoint
-from valetkey.authorization.endpoints.visitor.sign_out import SignOutEndpoint
-from valetkey.authorization.endpoints.visitor.site import SIGN_OUT, START, Site
-from valetkey.authorization.pages.authorize.check_session import check_session_frame
+from valetkey.authorization.site.sign_out.sign_out import SignOutEndpoint
+from valetkey.authorization.site.site import SIGN_OUT, START, Site
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route
 

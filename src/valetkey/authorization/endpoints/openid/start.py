@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import append_query
 from valetkey.web.exchange import Request, Response

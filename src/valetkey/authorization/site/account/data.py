@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from valetkey.authorization.deeds.account.export import Origin, export
 from valetkey.authorization.endpoints.account.step_up import confirmation_needed
-from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site
 from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.site.page import (
     Act,
@@ -18,6 +17,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     signed_in,
 )
+from valetkey.authorization.site.site import SIGN_IN, Site
 from valetkey.authorization.storage.transaction import Transaction
 
 DATA = "/account/data"

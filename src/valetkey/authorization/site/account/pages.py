@@ -5,7 +5,6 @@ from dataclasses import replace
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.logout import SignOut
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.site.account.data import Data
 from valetkey.authorization.site.account.profile import Profile
 from valetkey.authorization.site.account.removal import RemoveAccount
@@ -17,6 +16,7 @@ from valetkey.authorization.site.account.security.password import Password
 from valetkey.authorization.site.account.security.recovery_codes import RecoveryCodes
 from valetkey.authorization.site.account.sessions import Sessions
 from valetkey.authorization.site.page import Page, SignedInRequest
+from valetkey.authorization.site.site import Site
 
 
 def account_pages(

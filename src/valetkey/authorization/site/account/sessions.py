@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.visit import nothing_there
-from valetkey.authorization.endpoints.visitor.site import SESSIONS, Site
 from valetkey.authorization.layout.contexts import Proof, SessionLine, When
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
@@ -20,6 +19,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
+from valetkey.authorization.site.site import SESSIONS, Site
 from valetkey.kernel.moment import later
 
 _SHOWN = 100

@@ -112,7 +112,7 @@ def test_xs_07_a_stylesheet_that_loads_from_elsewhere_is_refused(
         ({"logo.svg": "<html>"}, "no SVG image"),
         ({"logo.png": "GIF89a"}, "no PNG image"),
         ({"logo.svg": SVG + " " * LARGEST_LOGO}, "more than"),
-        ({"templates/visitor/home.php": ""}, "a template is"),
+        ({"templates/home.php": ""}, "a template is"),
         ({"translations/fr.json": ""}, "TAG.mo"),
         ({"translations/../../x.mo": ""}, "not a directory"),
         ({"translations/languages.toml": "fr = 1"}, "cannot be read"),
@@ -147,7 +147,7 @@ def test_a_broken_template_is_told_with_its_file_and_line(
     tmp_path: Path, text: str, line: int, says: str
 ) -> None:
     start = '{% extends "layout/page.html" %}' if "block" in text else ""
-    brand = _theme(tmp_path, {"templates/visitor/home.html": start + text})
+    brand = _theme(tmp_path, {"templates/home.html": start + text})
 
     with pytest.raises(Mistake) as caught:
         check_theme(brand)
@@ -157,7 +157,7 @@ def test_a_broken_template_is_told_with_its_file_and_line(
 
 
 def test_what_a_template_shows_is_escaped_as_in_ours(tmp_path: Path) -> None:
-    brand = _theme(tmp_path, {"templates/visitor/home.html": "<h1>{{ brand.name }}</h1>"})
+    brand = _theme(tmp_path, {"templates/home.html": "<h1>{{ brand.name }}</h1>"})
     named = Brand("<script>\u202e", theme=brand.theme)
 
     assert render(EXAMPLES["home_nobody"], brand=named) == b"<h1>&lt;script&gt;</h1>"

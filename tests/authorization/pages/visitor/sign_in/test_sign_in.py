@@ -6,7 +6,7 @@ from tests.authorization.pages.examples.every import SIGN_IN
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.pages.visitor.sign_in.sign_in import SignInPage
+from valetkey.authorization.site.sign_in.sign_in import SignInPage
 
 
 def _read(page: SignInPage) -> Reading:

@@ -6,8 +6,8 @@ from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.pages.visitor.sign_out.sign_out import SignedOutPage
 from valetkey.authorization.protocol.logout import Unreturned
+from valetkey.authorization.site.sign_out.sign_out import SignedOutPage
 
 
 def _read(name: str) -> Reading:

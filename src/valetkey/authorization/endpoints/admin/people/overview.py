@@ -8,7 +8,6 @@ from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.overview import Amount, overview
 from valetkey.authorization.deeds.developer.usage import Day
 from valetkey.authorization.endpoints.admin.visit import actor_of, administered
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.pages.admin.people.overview import (
     DayLine,
     Figure,
@@ -16,6 +15,7 @@ from valetkey.authorization.pages.admin.people.overview import (
     HourLine,
     OverviewPage,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.usage import start_of
 from valetkey.web.exchange import Request, Response
 

@@ -15,7 +15,6 @@ from valetkey.authorization.endpoints.account.step_up import stepped_up
 from valetkey.authorization.endpoints.account.visit import posted, visit
 from valetkey.authorization.endpoints.admin.people.addresses import OWNER, OWNER_ACCOUNT
 from valetkey.authorization.endpoints.admin.visit import ADMIN, nothing_here
-from valetkey.authorization.endpoints.visitor.site import SIGN_IN, Site, shown_person
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import ANONYMOUS, by_user
 from valetkey.authorization.pages.admin.people.owner import (
@@ -26,6 +25,7 @@ from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import SHORTEST, hash_prepared, prepare
 from valetkey.authorization.sign_in.session import NewSession, start_session
+from valetkey.authorization.site.site import SIGN_IN, Site, shown_person
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.kernel.words import translatable

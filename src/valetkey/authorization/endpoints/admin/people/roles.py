@@ -11,12 +11,12 @@ from valetkey.authorization.endpoints.account.visit import Visit
 from valetkey.authorization.endpoints.admin.people.addresses import ROLES, user_address
 from valetkey.authorization.endpoints.admin.people.users import line_of
 from valetkey.authorization.endpoints.admin.visit import actor_of, administered, administered_form
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.pages.admin.people.roles import HolderLine, RolesPage
 from valetkey.authorization.pages.admin.people.user import Act
 from valetkey.authorization.pages.admin.people.users import ROLE_WORDS
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -20,8 +20,8 @@ from valetkey.authorization.endpoints.admin.people.roles import RolesEndpoint
 from valetkey.authorization.endpoints.admin.people.user import UserEndpoint
 from valetkey.authorization.endpoints.admin.people.users import UsersEndpoint
 from valetkey.authorization.endpoints.admin.visit import ADMIN
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.authorization.site.site import Site
 from valetkey.config.sections.portal import Registrants
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route

@@ -27,7 +27,6 @@ from valetkey.authorization.endpoints.admin.visit import (
     administered_form,
     nothing_here,
 )
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
@@ -42,6 +41,7 @@ from valetkey.authorization.pages.admin.people.user import (
 )
 from valetkey.authorization.pages.admin.people.users import ROLE_WORDS
 from valetkey.authorization.sign_in.user_agent import browser_of
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

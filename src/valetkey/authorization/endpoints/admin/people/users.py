@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 from valetkey.authorization.deeds.admin.search import find_people
 from valetkey.authorization.endpoints.admin.people.addresses import USERS, user_address
 from valetkey.authorization.endpoints.admin.visit import actor_of, administered
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
 from valetkey.authorization.pages.admin.people.users import ROLE_WORDS, PersonLine, UsersPage
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.administration.people import Filter
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.web.exchange import Request, Response

@@ -23,7 +23,6 @@ from valetkey.authorization.endpoints.admin.visit import (
     administered_form,
     nothing_here,
 )
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, GrantTypeName
 from valetkey.authorization.model.register.membership import Membership
@@ -38,6 +37,7 @@ from valetkey.authorization.pages.admin.things.register.client import (
 )
 from valetkey.authorization.pages.admin.things.register.clients import ClientRow
 from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.secret import Prefix, fresh_secret

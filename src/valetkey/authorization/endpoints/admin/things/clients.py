@@ -10,9 +10,9 @@ from valetkey.authorization.endpoints.admin.things.addresses import (
 )
 from valetkey.authorization.endpoints.admin.visit import actor_of, administered
 from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.admin.things.register.clients import ClientRow, ClientsPage
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.administration.client_search import ClientFilter, ClientLine
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Request, Response

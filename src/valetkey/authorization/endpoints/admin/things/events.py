@@ -27,7 +27,6 @@ from valetkey.authorization.endpoints.admin.visit import (
     nothing_here,
 )
 from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.event.registry import EVENTS as KINDS
@@ -37,6 +36,7 @@ from valetkey.authorization.pages.admin.things.log.events import (
     EventsPage,
     ExportPage,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.administration.client_search import Place
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord

@@ -15,7 +15,6 @@ from valetkey.authorization.endpoints.admin.visit import (
     administered_form,
     nothing_here,
 )
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.authorization.pages.admin.things.server.keys import (
@@ -24,6 +23,7 @@ from valetkey.authorization.pages.admin.things.server.keys import (
     KeysOfAlgorithm,
     KeysPage,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.config.settings import TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm

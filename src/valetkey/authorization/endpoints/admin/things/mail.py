@@ -15,9 +15,9 @@ from valetkey.authorization.endpoints.admin.visit import (
     administered,
     administered_form,
 )
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.admin.things.server.mail import MailPage, PostLine
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Request, Response

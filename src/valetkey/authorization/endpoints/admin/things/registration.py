@@ -20,13 +20,13 @@ from valetkey.authorization.endpoints.admin.visit import (
     administered,
     administered_form,
 )
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.admin.things.server.registration import (
     InvitationLine,
     InvitationPage,
     RegistrationPage,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant, Lifetime, days

@@ -10,7 +10,7 @@ from valetkey.authorization.endpoints.admin.things.mail import MailEndpoint
 from valetkey.authorization.endpoints.admin.things.registration import RegistrationEndpoint
 from valetkey.authorization.endpoints.admin.things.settings import SettingsEndpoint
 from valetkey.authorization.endpoints.admin.things.tokens import TokensEndpoint
-from valetkey.authorization.endpoints.visitor.site import Site
+from valetkey.authorization.site.site import Site
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route
 

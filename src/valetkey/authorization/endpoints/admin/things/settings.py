@@ -11,7 +11,6 @@ from valetkey.authorization.endpoints.admin.visit import (
     administered,
     administered_form,
 )
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.pages.admin.things.server.settings import (
     BrandFormPage,
@@ -19,6 +18,7 @@ from valetkey.authorization.pages.admin.things.server.settings import (
     SettingSection,
     SettingsPage,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.config.explain import Explained, explain
 from valetkey.config.settings import Settings
 from valetkey.web.exchange import Request, Response

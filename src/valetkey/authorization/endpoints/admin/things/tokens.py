@@ -23,7 +23,6 @@ from valetkey.authorization.endpoints.admin.visit import (
 )
 from valetkey.authorization.endpoints.admin_api.operation import PREFIX
 from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import User
@@ -35,6 +34,7 @@ from valetkey.authorization.pages.admin.things.programs.tokens import (
     TokenMadePage,
     TokensPage,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.administration.client_search import Place
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days

@@ -17,7 +17,6 @@ from valetkey.authorization.deeds.developer.failures import (
 )
 from valetkey.authorization.endpoints.account.visit import nothing_there, visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.pages.developer.head import AppHead
@@ -27,7 +26,8 @@ from valetkey.authorization.pages.developer.insight.failures.pages import (
     FailurePage,
     FailuresPage,
 )
-from valetkey.authorization.pages.errors.texts import TEXTS
+from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response

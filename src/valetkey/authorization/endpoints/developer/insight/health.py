@@ -8,7 +8,6 @@ from valetkey.authorization.deeds.developer.ownership import find_own
 from valetkey.authorization.endpoints.account.visit import nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.insight.failures import WAYS
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.pages.developer.insight.health import (
@@ -16,6 +15,7 @@ from valetkey.authorization.pages.developer.insight.health import (
     HealthPage,
     MendPage,
 )
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.connections import Connections
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -9,9 +9,9 @@ from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.developer.insight.failures import not_ours
 from valetkey.authorization.endpoints.developer.insight.usage import ACTIVE_DAYS
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.developer.insight.people import PeoplePage, PersonLine
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.usage import day_of
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Request, Response

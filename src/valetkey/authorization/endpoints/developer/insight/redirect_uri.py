@@ -12,10 +12,10 @@ from valetkey.authorization.deeds.developer.failures import (
 from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.pages.developer.insight.failures.pages import AddRedirectUriPage
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import origin

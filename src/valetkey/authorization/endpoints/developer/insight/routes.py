@@ -9,7 +9,7 @@ from valetkey.authorization.endpoints.developer.insight.redirect_uri import AddR
 from valetkey.authorization.endpoints.developer.insight.start import StartEndpoint
 from valetkey.authorization.endpoints.developer.insight.trial import TryEndpoint
 from valetkey.authorization.endpoints.developer.insight.usage import UsageEndpoint
-from valetkey.authorization.endpoints.visitor.site import DEVELOPER, Site
+from valetkey.authorization.site.site import DEVELOPER, Site
 from valetkey.kernel.refusal import Refused
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response
 from valetkey.web.router import Body, Route

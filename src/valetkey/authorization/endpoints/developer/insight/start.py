@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from valetkey.authorization.deeds.developer.snippets import snippets_of
 from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.pages.developer.trial.start import SnippetText, StartPage
+from valetkey.authorization.site.site import AUTHORIZE, Site
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import read_query
 

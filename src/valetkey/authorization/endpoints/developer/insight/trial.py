@@ -22,7 +22,6 @@ from valetkey.authorization.deeds.developer.trial import (
 )
 from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import AUTHORIZE, Site
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.trial.pages import (
@@ -34,6 +33,7 @@ from valetkey.authorization.pages.developer.trial.pages import (
     TryTokensPage,
     TryUserInfoPage,
 )
+from valetkey.authorization.site.site import AUTHORIZE, Site
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 from valetkey.web.exchange import Endpoint, Headers, Request, Response

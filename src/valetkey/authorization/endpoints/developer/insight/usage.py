@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from valetkey.authorization.deeds.developer.usage import LAG, Day, usage_of
 from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.developer.member import head_of, own_app
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.developer.insight.usage import Series, UsageDay, UsagePage
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.usage import day_of, start_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -9,7 +9,6 @@ from valetkey.authorization.deeds.account.factors import (
     remove_authenticator,
 )
 from valetkey.authorization.deeds.account.notices import WayIn
-from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.factors import totp
@@ -29,6 +28,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     confirmed,
 )
+from valetkey.authorization.site.site import SECURITY, Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.runtime import lazily

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.endpoints.account.step_up import CONFIRM
-from valetkey.authorization.endpoints.visitor.sign_in.doorway import Doorway
-from valetkey.authorization.endpoints.visitor.site import HOME, Site, shown_person
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
@@ -23,6 +21,8 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
+from valetkey.authorization.site.sign_in.flow import SignInFlow
+from valetkey.authorization.site.site import HOME, Site, shown_person
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refusal
 
@@ -92,7 +92,7 @@ class Confirm:
             lambda tx, who: noted.append(
                 who.uid == user.uid and proof.note(tx, (Method.PASSWORD.value,))
             ),
-            Doorway(site).familiar(request.request).mark,
+            SignInFlow(site).familiar(request.request).mark,
         )
         if isinstance(judged, Refusal):
             return await self._form(request, "password", judged.retry_after)
@@ -113,7 +113,7 @@ class Confirm:
                 site.store, shown.credential, PURPOSE, bound, now, user.uid
             )
         recent = RecentProof.of(site, request)
-        familiar = Doorway(site).familiar(request.request).mark(user.uid)
+        familiar = SignInFlow(site).familiar(request.request).mark(user.uid)
 
         def judge(tx: Transaction) -> bool | Unproved:
             proof = site.factors.prove(tx, user, shown, looked, familiar, "confirm", now)

@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import ClassVar
 
 from valetkey.authorization.endpoints.account.visit import nothing_there
-from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.sign_in.factors.device import forget_device, forget_devices
 from valetkey.authorization.sign_in.user_agent import browser_of
@@ -20,6 +19,7 @@ from valetkey.authorization.site.page import (
     confirmed_before,
     signed_in,
 )
+from valetkey.authorization.site.site import SECURITY, Site
 from valetkey.authorization.storage.transaction import Transaction
 
 DEVICES = "/account/security/devices"

@@ -13,7 +13,6 @@ from valetkey.authorization.deeds.account.factors import (
 )
 from valetkey.authorization.deeds.account.notices import WayIn
 from valetkey.authorization.endpoints.account.visit import nothing_there
-from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.protocol.claims import Method
@@ -33,6 +32,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     confirmed,
 )
+from valetkey.authorization.site.site import SECURITY, Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import fresh_id
 

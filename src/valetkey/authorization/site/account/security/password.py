@@ -9,7 +9,6 @@ from valetkey.authorization.deeds.account.password_change import (
     NewPasswordFault,
     PasswordChange,
 )
-from valetkey.authorization.endpoints.visitor.site import SECURITY, Site
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import FactorKind
 from valetkey.authorization.sign_in.password import SHORTEST
@@ -26,6 +25,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     confirmed_if_guarded,
 )
+from valetkey.authorization.site.site import SECURITY, Site
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import Refusal
 

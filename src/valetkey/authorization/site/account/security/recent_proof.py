@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.endpoints.visitor.site import Site
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.sign_in.session import (
     NewSession,
@@ -10,6 +9,7 @@ from valetkey.authorization.sign_in.session import (
     prove,
 )
 from valetkey.authorization.site.page import SignedInRequest
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Pairs

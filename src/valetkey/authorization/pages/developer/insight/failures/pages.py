@@ -7,7 +7,7 @@ from typing import ClassVar
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.pages.developer.head import AppHead
 from valetkey.authorization.pages.developer.insight.failures.advice import Advice
-from valetkey.authorization.pages.errors.text import ErrorText
+from valetkey.authorization.site.errors.text import ErrorText
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""How a person signs in, page by page."""

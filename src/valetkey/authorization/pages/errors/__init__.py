@@ -1,1 +1,0 @@
-"""Pages about errors: the problem at hand, and what each code means."""

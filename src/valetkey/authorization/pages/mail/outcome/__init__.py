@@ -1,1 +1,0 @@
-"""How it stands with a link in a letter."""

@@ -1,1 +1,0 @@
-"""How somebody comes to an account of their own."""

@@ -1,1 +1,0 @@
-"""Pages that answers link to when something works and should still be changed."""

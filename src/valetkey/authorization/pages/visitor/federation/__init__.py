@@ -1,1 +1,0 @@
-"""The pages of who signs in from another server."""

@@ -1,1 +1,0 @@
-"""Who is it? The pages on which a person signs in."""

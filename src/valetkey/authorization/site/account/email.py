@@ -1,0 +1,208 @@
+"""/account/email: the address of an account, and the links that are sent to it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.account.mailed.email import EmailChange, EmailFault
+from valetkey.authorization.deeds.account.mailed.links import (
+    EMAIL,
+    EMAIL_CONFIRM,
+    EMAIL_UNDO,
+    EMAIL_VERIFY,
+    RESET,
+)
+from valetkey.authorization.endpoints.account.step_up import stepped_up
+from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
+from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.site.emailed_link.emailed_link import (
+    BAD_REQUEST,
+    GONE,
+    TOO_MANY,
+    DeadLinkPage,
+    Matter,
+    link_in,
+    read,
+    shown,
+)
+from valetkey.authorization.site.site import HOME, Site
+from valetkey.web.exchange import Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class EmailPage:
+    """Show the address, and ask for another one.
+
+    Posts `csrf`, and `email` to change it or `verify` to have it proven.
+    """
+
+    template: ClassVar[str] = "account/email.html"
+
+    action: str
+    csrf: str
+    address_now: str
+    verified: bool
+    #: Whether letters can be sent at all.
+    sends_mail: bool
+    typed: str = ""
+    #: "wrong", "same" or "held"; "" for nothing.
+    fault: str = ""
+    wait: int = 0
+    #: Where a link was just sent; "" for nowhere.
+    sent_to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EmailLinkPage:
+    """What a link would do, with the button that does it. Posts `csrf` and `link`.
+
+    `what` is "change", "verify" or "undo".
+    """
+
+    template: ClassVar[str] = "account/email_link.html"
+
+    action: str
+    csrf: str
+    link: str
+    what: str
+    username: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmailDonePage:
+    """The address is theirs."""
+
+    template: ClassVar[str] = "account/email_changed.html"
+
+    email: str
+    on_url: str
+
+
+PURPOSE = "email"
+"""The purpose of the links' forms."""
+
+_LONGEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class EmailEndpoint:
+    """The page in the account."""
+
+    site: Site
+    deed: EmailChange
+
+    async def get(self, request: Request) -> Response:
+        """The address, and the form for another one."""
+        seen = await visit(self.site, request)
+        if isinstance(seen, Response):
+            return seen
+        asked = await stepped_up(self.site, request, seen)
+        return self._page(request, seen) if asked is None else asked
+
+    async def post(self, request: Request) -> Response:
+        """Send a link to the new address, or to the one there is."""
+        found = await posted(self.site, request)
+        if isinstance(found, Response):
+            return found
+        seen, form = found
+        asked = await stepped_up(self.site, request, seen)
+        if asked is not None:
+            return asked
+        if not self.deed.mailroom.is_on:
+            return self._page(request, seen)
+        user, now = seen.signed_in.user, request.at
+        if form.get("verify") is not None:
+            if user.email_verified_at is not None:
+                return self.site.goes_to(EMAIL)
+            wait = await self.deed.ask_to_verify(user, now)
+            return self._page(request, seen, wait=wait, sent_to="" if wait else user.email)
+        typed = (form.get("email") or "").strip()
+        done = await self.deed.ask(seen.signed_in, typed, now)
+        if isinstance(done, EmailFault):
+            return self._page(request, seen, typed, done.value)
+        return self._page(request, seen, wait=done, sent_to="" if done else typed)
+
+    def _page(
+        self,
+        request: Request,
+        seen: Visit,
+        typed: str = "",
+        fault: str = "",
+        *,
+        wait: int = 0,
+        sent_to: str = "",
+    ) -> Response:
+        user = seen.signed_in.user
+        page = EmailPage(
+            action=EMAIL,
+            csrf=seen.csrf,
+            address_now=user.email,
+            verified=user.email_verified_at is not None,
+            sends_mail=self.deed.mailroom.is_on,
+            typed=typed[:_LONGEST],
+            fault=fault,
+            wait=wait,
+            sent_to=sent_to,
+        )
+        headers = (*seen.headers, ("retry-after", str(wait))) if wait else seen.headers
+        status = TOO_MANY if wait else BAD_REQUEST if fault else 200
+        return self.site.page(request, page, status, user=user, headers=headers)
+
+
+@dataclass(frozen=True, slots=True)
+class EmailLinkEndpoint:
+    """The page of one kind of link."""
+
+    site: Site
+    deed: EmailChange
+    kind: VoucherKind
+
+    async def look(self, request: Request) -> Response:
+        """What it would do: nothing changes before its button is pressed."""
+        link = link_in(request)
+        change = await self.deed.look(self.kind, link, request.at)
+        if change is None:
+            return self._dead(request)
+        seen = shown(self.site, request, PURPOSE, self.kind)
+        page = EmailLinkPage(
+            action=_PATHS[self.kind],
+            csrf=seen.csrf,
+            link=link,
+            what=_WORDS[self.kind],
+            username=change.user.username,
+            email=change.email,
+        )
+        return self.site.page(request, page, headers=seen.headers)
+
+    async def act(self, request: Request) -> Response:
+        """Do it."""
+        form = read(self.site, request, PURPOSE, self.kind)
+        link, now = form.get("link") or "", request.at
+        if self.kind is VoucherKind.EMAIL_UNDO:
+            reset = await self.deed.undo(link, now)
+            if reset is None:
+                return self._dead(request)
+            # Whoever has the link in the letter may have this one as well.
+            return self.site.goes_to(f"{RESET}?link={reset.reveal()}", *self.site.cookies.end())
+        does = self.deed.verify if self.kind is VoucherKind.EMAIL_VERIFY else self.deed.confirm
+        change = await does(link, now)
+        if change is None:
+            return self._dead(request)
+        return self.site.page(request, EmailDonePage(change.email, HOME))
+
+    def _dead(self, request: Request) -> Response:
+        undo = self.kind is VoucherKind.EMAIL_UNDO
+        page = DeadLinkPage(Matter(self.kind.value), HOME if undo else EMAIL)
+        return self.site.page(request, page, GONE)
+
+
+_PATHS = {
+    VoucherKind.EMAIL_CHANGE: EMAIL_CONFIRM,
+    VoucherKind.EMAIL_VERIFY: EMAIL_VERIFY,
+    VoucherKind.EMAIL_UNDO: EMAIL_UNDO,
+}
+_WORDS = {
+    VoucherKind.EMAIL_CHANGE: "change",
+    VoucherKind.EMAIL_VERIFY: "verify",
+    VoucherKind.EMAIL_UNDO: "undo",
+}

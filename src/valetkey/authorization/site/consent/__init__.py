@@ -1,0 +1,1 @@
+"""Ask a user whether an app may have what it requests."""

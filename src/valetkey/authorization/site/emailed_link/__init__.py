@@ -1,0 +1,1 @@
+"""What the pages behind emailed links share."""

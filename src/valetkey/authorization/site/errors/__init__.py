@@ -1,0 +1,1 @@
+"""Error pages: the refusal of one request, and what each error code means."""

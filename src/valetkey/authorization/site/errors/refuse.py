@@ -1,0 +1,104 @@
+"""How the pages say no: a page that says what is wrong, who can mend it, and a reference."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.render import content_security_policy, render
+from valetkey.authorization.layout.viewer import spoken, viewer_of
+from valetkey.authorization.site.errors.text import Mender
+from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.web.elsewhere import WRONG_HOST
+from valetkey.web.exchange import Request, Response, html_response
+from valetkey.web.router import NO_ROUTE
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemPage:
+    """Tell the person what it means for them, and whoever can mend it what exactly was wrong.
+
+    `sentence` names the parameter at fault ("redirect_uri is not registered for this client") and
+    holds nothing that the request held; it is "" where the heading says it all.
+    """
+
+    template: ClassVar[str] = "errors/problem.html"
+
+    code: ErrorCode
+    sentence: str
+    mender: Mender
+    #: "VK-7F3K-9QXM-2RTD": what `valetkey explain` takes; empty when no record was kept.
+    reference: str = ""
+    #: An app's request was refused, and its team can read the record.
+    of_app: bool = False
+    #: The Host for which this server does not answer; it answers for that of `issuer`.
+    wrong_host: str = ""
+    issuer: str = ""
+
+
+# Addresses that look like ours may be written down; any other could hold what is nobody's business.
+_OURS = re.compile(r"(?:/[a-z-]{1,20}){1,3}/?")
+_OWN_PAGES = ("/account", "/admin", "/developer", "/language", "/mailbox")
+_PAGES = ("/account", "/developer", "/admin", "/errors", "/notices")
+_BY_VISITOR = ("interaction.", "csrf.", "consent.")
+
+
+def is_page(path: str) -> bool:
+    """Whether people read what is at this path: no endpoint of a protocol, and no API."""
+    return path == "/" or (path.startswith(_PAGES) and not path.startswith("/admin/api"))
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseWithPage:
+    """Refuse for routes that people visit. `keeps_path` is as in ClientRefusal."""
+
+    decisions: DecisionQueue
+    brands: BrandBook
+    issuer: str
+    keeps_path: bool = True
+
+    def __call__(self, request: Request, refusal: Refusal) -> Response:
+        """The problem page, with a reference to the record of what exactly was wrong."""
+        endpoint = request.path if self.keeps_path and _OURS.fullmatch(request.path) else ""
+        reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
+        page = ProblemPage(
+            refusal.code,
+            "" if refusal.check == NO_ROUTE else refusal.description,
+            _mender(request, refusal),
+            reference,
+            bool(refusal.about),
+            wrong_host=refusal.received if refusal.check == WRONG_HOST else "",
+            issuer=self.issuer,
+        )
+        brand = self.brands.current
+        policy = content_security_policy()
+        # Its own address is no place to come back to, and may hold what somebody else wrote.
+        viewer = replace(viewer_of(request, languages=brand.languages), here="/")
+        body = render(page, brand=brand, viewer=viewer)
+        return html_response(body, STATUS[refusal.code], policy, spoken(viewer))
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseWhereNobodyAnswers:
+    """Refuse for addresses that no route has: a page for people, JSON for programs."""
+
+    page: RefuseWithPage
+    programs: ClientRefusal
+
+    def __call__(self, request: Request, refusal: Refusal) -> Response:
+        """The page for who asks with a browser: it says of itself that it reads HTML."""
+        if request.method == "GET" and "text/html" in (request.headers.get("accept") or ""):
+            return self.page(request, refusal)
+        return self.programs(request, refusal)
+
+
+def _mender(request: Request, refusal: Refusal) -> Mender:
+    if refusal.code is ErrorCode.NOT_FOUND or refusal.check.startswith(_BY_VISITOR):
+        return Mender.VISITOR
+    mender = TEXTS[refusal.code].remedies[0].mender
+    # No app sends people to our own pages.
+    no_app = mender is Mender.DEVELOPER and request.path.startswith(_OWN_PAGES)
+    return Mender.VISITOR if no_app else mender

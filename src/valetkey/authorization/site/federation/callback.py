@@ -1,0 +1,172 @@
+"""GET /oauth/sign-in/with/<provider>/callback: back from another server, and who came."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import urlencode
+
+from valetkey.authorization.deeds.account.identities import connect, whose
+from valetkey.authorization.deeds.account.notices import WayIn
+from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.sign_in.federation.provider import (
+    FEDERATED,
+    Claimed,
+    Provider,
+    unusable,
+)
+from valetkey.authorization.sign_in.federation.trip import Arrival, Errand, Trip
+from valetkey.authorization.sign_in.session import (
+    SignedIn,
+    find_still_signed_in,
+)
+from valetkey.authorization.site.federation.federation import (
+    ARRIVED,
+    CONNECTIONS,
+    WITH,
+    Federation,
+    with_place,
+)
+from valetkey.authorization.site.sign_in.flow import (
+    Entered,
+    SignInFlow,
+    Wanted,
+    Way,
+)
+from valetkey.authorization.site.site import SIGN_IN
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import Form, read_query
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPage:
+    """Say that nothing happened, and lead back."""
+
+    template: ClassVar[str] = "federation/failed.html"
+
+    provider: str
+    #: Where to try again, or another way.
+    back: str
+    #: Names the record that says more; empty where nothing was wrong.
+    reference: str = ""
+    #: The person said no over there.
+    declined: bool = False
+
+
+_PARAMETERS = ("code", "error", "iss")
+
+
+@dataclass(frozen=True, slots=True)
+class ArriveEndpoint:
+    """Reads the answer of a provider, once, in the browser that left."""
+
+    federation: Federation
+
+    async def get(self, request: Request) -> Response:
+        """Go on where the trip began."""
+        provider, site = self.federation.provider(request), self.federation.site
+        query = read_query(request.hidden_query)
+        state, now = query.get("state") or "", request.at
+        browser = site.cookies.browser_print(site.cookies.browser(request))
+        trips = self.federation.trips
+        trip = await site.store.write(lambda tx: trips.take(tx, state, browser, now))
+        if trip is None or trip.provider != provider.settings.id:
+            raise Refused(
+                Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "this sign-in is over, or it began in another browser; begin again",
+                    "interaction.trip",
+                )
+            )
+        journey = trip.journey(state, self.federation.callback(provider))
+        try:
+            claimed = await provider.read(_answer(query), journey, now)
+        except Refused as refused:
+            return self._failed(request, provider, trip, refused.refusal)
+        if trip.errand is Errand.SIGN_IN:
+            return await self._sign_in(request, provider, trip, claimed)
+        seen = await site.signed_in(request)
+        if seen is None or seen.session.id != trip.session_id:
+            return site.goes_to(SIGN_IN)
+        return await self._connect(request, seen, provider, claimed)
+
+    async def _sign_in(
+        self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
+    ) -> Response:
+        site, now = self.federation.site, request.at
+        way = await self._way(request, trip)
+        if isinstance(way, Response):
+            return way
+        doorway = SignInFlow(site)
+        fresh, by = doorway.fresh(request), (FEDERATED,)
+
+        def work(tx: Transaction) -> Entered | Wanted | User | None:
+            user = whose(tx, claimed, now)
+            if user is None or user.disabled_at is not None:
+                return user
+            return doorway.admit(tx, request, way, fresh, user, by)
+
+        met = await site.store.write(work)
+        if met is None:
+            return self._arrived(request, provider, trip, claimed)
+        if isinstance(met, User):
+            refusal = unusable(provider.settings, "disabled").refusal
+            return self._failed(request, provider, trip, refusal)
+        if isinstance(met, Wanted):
+            return doorway.asks_for_more(request, way, met, by)
+        return doorway.goes_on(request, way, fresh, met)
+
+    async def _way(self, request: Request, trip: Trip) -> Way | Response:
+        if not trip.interaction:
+            return Way("", trip.to)
+        site = self.federation.site
+        pending = await judge(site, request, open_interaction(site, request, trip.interaction))
+        return pending if isinstance(pending, Response) else Way(trip.interaction, "", pending)
+
+    def _arrived(
+        self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
+    ) -> Response:
+        arrival = Arrival(provider.settings.id, claimed, trip.browser, request.at)
+        return self.federation.site.goes_to(
+            with_place(ARRIVED, trip.interaction, trip.to), self.federation.remember(arrival)
+        )
+
+    async def _connect(
+        self, request: Request, seen: SignedIn, provider: Provider, claimed: Claimed
+    ) -> Response:
+        site, now = self.federation.site, request.at
+
+        def work(tx: Transaction) -> bool:
+            asking = find_still_signed_in(tx, seen.session.id, site.sessions, now)
+            if asking is None or not connect(tx, asking.user, claimed, now):
+                return False
+            if site.notices is not None:
+                site.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
+            return True
+
+        done = "connected" if await site.store.write(work) else "taken"
+        return site.goes_to(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
+
+    def _failed(
+        self, request: Request, provider: Provider, trip: Trip, refusal: Refusal
+    ) -> Response:
+        site = self.federation.site
+        declined = refusal.check == "federation.declined"
+        reference = ""
+        if not declined:
+            endpoint = f"{WITH}/{provider.settings.id}/callback"
+            reference = site.decisions.put(refusal, endpoint=endpoint, at=request.at)
+        back = (
+            CONNECTIONS
+            if trip.errand is Errand.CONNECT
+            else with_place(SIGN_IN, trip.interaction, trip.to)
+        )
+        page = FailedPage(provider.settings.name, back, reference, declined=declined)
+        return site.page(request, page, 200 if declined else STATUS[refusal.code])
+
+
+def _answer(query: Form) -> Mapping[str, str]:
+    found = {name: query.get(name) for name in _PARAMETERS}
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,146 @@
+"""What the pages about other servers share: providers, trips, the cookie of who has arrived."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from valetkey.authorization.deeds.account.identities import Newcomers
+from valetkey.authorization.sign_in.federation.provider import Provider
+from valetkey.authorization.sign_in.federation.registry import Providers
+from valetkey.authorization.sign_in.federation.trip import (
+    LIFETIME,
+    Arrival,
+    Errand,
+    Trip,
+    Trips,
+)
+from valetkey.authorization.site.sign_in.sign_in import ProviderButton
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import minutes
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.client_address import neighbourhood
+from valetkey.web.exchange import Request, Response
+
+WITH = "/oauth/sign-in/with"
+ARRIVED = "/oauth/sign-in/arrived"
+CONNECTIONS = "/account/connections"
+
+LEAVE = "federation"
+"""The purpose of the token of the links that lead away."""
+
+_DEPARTURES = Limit(60, minutes(15))
+"""So many trips begin in one neighbourhood: each is a row until it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Federation:
+    """Everything shared. `sign_up` says whether newcomers may make an account."""
+
+    site: Site
+    providers: Providers
+    trips: Trips
+    newcomers: Newcomers
+    sign_up: bool
+
+    def provider(self, request: Request) -> Provider:
+        """The one that the address names; Refused (not_found) for any other."""
+        found = self.providers.find(request.arguments["provider"])
+        if found is None:
+            raise Refused(
+                Refusal(
+                    ErrorCode.NOT_FOUND,
+                    "this server knows no such provider",
+                    "federation.provider",
+                )
+            )
+        return found
+
+    def callback(self, provider: Provider) -> str:
+        """Where that provider sends people back."""
+        return f"{self.site.issuer}{WITH}/{provider.settings.id}/callback"
+
+    def buttons(
+        self, browser: str, errand: Errand, about: str, *, sealed: str = "", to: str = ""
+    ) -> tuple[ProviderButton, ...]:
+        """A link for each provider, keeping where the person was going.
+
+        Links, not forms: browsers hold a form's policy against every redirect after it, and
+        nobody knows where a provider sends people on their way.
+        """
+        more = {"interaction": sealed, "to": to}
+        token = self.site.csrf(browser, LEAVE, errand, about)
+        said = {"errand": errand.value, "csrf": token, **more}
+        query = urlencode({name: value for name, value in said.items() if value})
+        return tuple(
+            ProviderButton(
+                each.settings.id, each.settings.name, f"{WITH}/{each.settings.id}?{query}"
+            )
+            for each in self.providers
+        )
+
+    def sign_in_buttons(
+        self, browser: str, about: str, sealed: str, to: str
+    ) -> tuple[ProviderButton, ...]:
+        """Those of the sign-in page."""
+        return self.buttons(browser, Errand.SIGN_IN, about, sealed=sealed, to=to)
+
+    async def depart(
+        self, request: Request, provider: Provider, trip: Trip, state: str
+    ) -> Response:
+        """Remember the trip and send the browser away."""
+        journey = trip.journey(state, self.callback(provider))
+        target = await provider.leave_for(journey)
+        voucher, now = self.trips.voucher(trip, state, request.at), request.at
+        print_ = self.site.keyring.fingerprint_key.of("federation", neighbourhood(request.address))
+        bucket = f"federation:{print_}"
+
+        def work(tx: Transaction) -> int:
+            wait = tx.throttles.take(bucket, _DEPARTURES, now)
+            if not wait:
+                tx.vouchers.issue(voucher)
+            return wait
+
+        if wait := await self.site.store.write(work):
+            raise Refused(
+                Refusal(
+                    ErrorCode.SLOW_DOWN,
+                    "many sign-ins began from here; try again later",
+                    "federation.throttled",
+                    "",
+                    "",
+                    wait,
+                )
+            )
+        return self.site.goes_to(target)
+
+    def arrival(self, request: Request) -> Arrival | None:
+        """Who has just arrived in this browser and is nobody here yet."""
+        site = self.site
+        sealed = request.cookie(self._cookie) or ""
+        print_ = site.cookies.browser_print(site.cookies.browser(request))
+        return Arrival.open(sealed, site.keyring.sealer, print_, request.at)
+
+    def remember(self, arrival: Arrival) -> tuple[str, str]:
+        """The header that keeps it for a quarter of an hour."""
+        sealed = arrival.seal(self.site.keyring.sealer, self.site.random)
+        return self._set(sealed, LIFETIME)
+
+    def forget(self) -> tuple[str, str]:
+        """The header that drops it."""
+        return self._set("", 0)
+
+    @property
+    def _cookie(self) -> str:
+        return "__Host-arrival" if self.site.cookies.secure else "valetkey-arrival"
+
+    def _set(self, value: str, age: int) -> tuple[str, str]:
+        secure = "; Secure" if self.site.cookies.secure else ""
+        text = f"{self._cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
+        return "set-cookie", text
+
+
+def with_place(path: str, sealed: str, to: str) -> str:
+    """The page at `path`, keeping where the person was going: to an app, or to a page of ours."""
+    said = {"interaction": sealed} if sealed else {"to": to} if to else {}
+    return f"{path}?{urlencode(said)}" if said else path

@@ -1,0 +1,1 @@
+"""The emails of a demo, shown instead of sent."""

@@ -1,0 +1,1 @@
+"""Sign in with a password or a passkey, and the second factor."""

@@ -1,0 +1,207 @@
+"""GET and POST /oauth/sign-in: who is it? A name and a password, or a passkey."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from valetkey.authorization.deeds.account.mailed.links import FORGOTTEN, SIGN_UP
+from valetkey.authorization.endpoints.authorize.pending import decides_again
+from valetkey.authorization.layout.contexts import AskingApp
+from valetkey.authorization.model.event.sessions import SignInFailed
+from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.sign_in.authenticate import PasswordSignIn
+from valetkey.authorization.sign_in.factors.proof import Unproved
+from valetkey.authorization.site.sign_in.flow import (
+    Entered,
+    SignInFlow,
+    Wanted,
+    Way,
+    return_target_of,
+)
+from valetkey.authorization.site.site import HOME, SIGN_IN, Site, asking_app
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.accounts import SignUp
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.web.exchange import Pairs, Request, Response
+from valetkey.web.form import read_form
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderButton:
+    """What it is called, and where it leads: an address of this server."""
+
+    id: str
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignInPage:
+    """Ask for a user name and a password; `failed` and `wait` say how the last attempt went.
+
+    Posts `username`, `password` and `csrf`, or `credential` and `csrf` with a passkey, or
+    `decision=deny` when the visitor turns back.
+    """
+
+    template: ClassVar[str] = "sign_in/sign_in.html"
+    scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
+
+    action: str
+    csrf: str
+    #: None when nobody sent the visitor here: then there is nobody to go back to.
+    app: AskingApp | None = None
+    #: Kept from the last attempt, or suggested by the app.
+    username: str = ""
+    #: For who forgot their password; "" where nothing can be done here.
+    forgotten_url: str = ""
+    #: For who has no account; "" where nobody makes one here.
+    sign_up_url: str = ""
+    failed: bool = False
+    #: Seconds until another attempt is looked at; 0 when none has to be waited for.
+    wait: int = 0
+    #: What the browser needs to use a passkey, as JSON; "" where there can be none.
+    passkey: str = ""
+    passkey_failed: bool = False
+    #: Other servers at which the visitor may sign in.
+    providers: tuple[ProviderButton, ...] = ()
+
+
+PURPOSE = "sign-in"
+"""The purpose of the form's token."""
+
+_OPAQUE = ("username", "password", "credential")
+_LONGEST_NAME = 320
+_UNAUTHORIZED = 401
+_TOO_MANY = 429
+
+
+Buttons = Callable[[str, str, str, str], tuple[ProviderButton, ...]]
+"""Links to other servers, for a browser, what its page is about, and where it was going: a sealed
+request, or a page of ours."""
+
+
+def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[ProviderButton, ...]:
+    """Where people sign in here alone."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class SignInEndpoint:
+    """The sign-in page, on the way from an app or by itself."""
+
+    site: Site
+    password: PasswordSignIn
+    buttons: Buttons = no_buttons
+
+    async def get(self, request: Request) -> Response:
+        """The page. Whoever is signed in and comes by themselves is sent on or home."""
+        way = await return_target_of(self.site, request)
+        if isinstance(way, Response):
+            return way
+        if way.pending is not None:
+            browser = self.site.cookies.browser(request)
+            return self._page(request, browser, way, way.pending.asked.login_hint)
+        if await self.site.signed_in(request) is not None:
+            return self.site.goes_to(way.to or HOME)
+        browser, headers = self.site.browser(request)
+        return self._page(request, browser, way, "", headers=headers)
+
+    async def post(self, request: Request) -> Response:
+        """Sign in and go on, or show what went wrong beside the form."""
+        self.site.check_origin(request)
+        form = read_form(request.body, opaque=_OPAQUE)
+        way = await return_target_of(self.site, request)
+        if isinstance(way, Response):
+            return way
+        browser = self.site.cookies.browser(request)
+        self.site.check_form(request, form, browser, PURPOSE, way.about)
+        if way.pending is not None and form.get("decision") == "deny":
+            denied = replace(way.pending.interaction, denied=True)
+            return self.site.goes_to(decides_again(self.site, denied))
+        if "credential" in form:
+            return await self._by_passkey(request, browser, way, form.get("credential") or "")
+        username = form.get("username") or ""
+        doorway = SignInFlow(self.site)
+        fresh, by = doorway.fresh(request), (Method.PASSWORD.value,)
+        met: list[Entered | Wanted] = []
+        user = await self.password.authenticate(
+            username,
+            form.get("password") or "",
+            request.address,
+            request.at,
+            lambda tx, user: met.append(doorway.admit(tx, request, way, fresh, user, by)),
+            doorway.familiar(request).mark,
+        )
+        if isinstance(user, Refusal):
+            return self._page(request, browser, way, username[:_LONGEST_NAME], user)
+        # The transaction may have run twice; the last run is the one that counts.
+        last = met[-1]
+        if isinstance(last, Wanted):
+            return doorway.asks_for_more(request, way, last, by)
+        return doorway.goes_on(request, way, fresh, last)
+
+    async def _by_passkey(
+        self, request: Request, browser: str, way: Way, credential: str
+    ) -> Response:
+        site, now, doorway = self.site, request.at, SignInFlow(self.site)
+        bound = site.cookies.browser_print(browser) or ""
+        looked = await site.factors.look(site.store, credential, PURPOSE, bound, now)
+        if looked is None:
+            return self._page(request, browser, way, "", _NO_PASSKEY)
+        found, fresh = looked, doorway.fresh(request)
+
+        def work(tx: Transaction) -> Entered | None:
+            user = tx.users.find_to_change(found.passkey.uid)
+            if user is None or user.disabled_at is not None:
+                return None
+            proof = site.factors.prove_by_passkey(tx, found, now)
+            if isinstance(proof, Unproved):
+                tx.events.add(SignInFailed(user.uid, "passkey"), now)
+                return None
+            return doorway.enter(tx, request, fresh, user, proof.methods)
+
+        entered = await site.store.write(work)
+        if entered is None:
+            return self._page(request, browser, way, "", _NO_PASSKEY)
+        return doorway.goes_on(request, way, fresh, entered)
+
+    def _page(
+        self,
+        request: Request,
+        browser: str,
+        way: Way,
+        username: str,
+        refusal: Refusal | None = None,
+        headers: Pairs = (),
+    ) -> Response:
+        pending, site = way.pending, self.site
+        app = (
+            None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
+        )
+        passkeys, bound = site.factors.passkeys, site.cookies.browser_print(browser) or ""
+        wait = 0 if refusal is None else refusal.retry_after
+        page = SignInPage(
+            action=way.leads(SIGN_IN),
+            csrf=site.csrf(browser, PURPOSE, way.about),
+            app=app,
+            username=username,
+            failed=refusal is not None and not wait and refusal is not _NO_PASSKEY,
+            passkey_failed=refusal is _NO_PASSKEY,
+            passkey=passkeys.ask(PURPOSE, bound, request.at) if passkeys.domain else "",
+            wait=wait,
+            forgotten_url=FORGOTTEN,
+            sign_up_url=way.leads(SIGN_UP) if site.accounts.sign_up is SignUp.OPEN else "",
+            providers=self.buttons(browser, way.about, way.sealed, way.to),
+        )
+        status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED
+        if wait:
+            headers = (*headers, ("retry-after", str(wait)))
+        returns_to = "" if pending is None else pending.asked.returns.redirect_uri
+        return site.page(request, page, status, returns_to=returns_to, headers=headers)
+
+
+_NO_PASSKEY = Refusal(
+    ErrorCode.INVALID_GRANT,
+    "this passkey opens no account here, or the page was open for too long",
+    "passkey.wrong",
+)

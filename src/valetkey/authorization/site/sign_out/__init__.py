@@ -1,0 +1,1 @@
+"""Sign out of this browser, and tell the apps of the session."""

@@ -1,0 +1,1 @@
+"""Create an account, confirmed by a link sent to its address."""
