@@ -40,7 +40,6 @@ _MARKS = {"translatable": None}
 # Those whose refusals people read on a page; all others are read by programs and their makers.
 _REFUSING = (
     "authorization/endpoints/account",
-    "authorization/endpoints/admin",
     "authorization/endpoints/developer",
     "authorization/endpoints/authorize/pending.py",
     "authorization/site",

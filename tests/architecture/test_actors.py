@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from tests.architecture.tree import Source, sources
 
 ENDPOINTS = "authorization/endpoints/"
-SIGNED_IN = tuple(f"{ENDPOINTS}{name}/" for name in ("account", "admin", "admin_api", "developer"))
+SIGNED_IN = (
+    "authorization/site/",
+    *(f"{ENDPOINTS}{name}/" for name in ("account", "admin_api", "developer")),
+)
 OPENS = "cli/register/store.py"  # where the command line gets a store that acts for its operator
 
 

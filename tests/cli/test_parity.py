@@ -5,10 +5,13 @@ from importlib import import_module
 import click
 import pytest
 
-from valetkey.authorization.endpoints.admin.things import addresses
 from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
-from valetkey.authorization.pages.admin.people.user import Act
-from valetkey.authorization.pages.admin.things.register.client import ClientAct
+from valetkey.authorization.site.admin import events
+from valetkey.authorization.site.admin.clients import client, clients
+from valetkey.authorization.site.admin.clients.acts import ClientAct
+from valetkey.authorization.site.admin.server import keys, mail, registration, settings, tokens
+from valetkey.authorization.site.admin.users import roles, user, users
+from valetkey.authorization.site.admin.users.acts import UserAct
 from valetkey.cli.main import COMMANDS, valetkey
 
 _CLIENT = "/admin/clients/{client_id}"
@@ -76,9 +79,22 @@ PARITY = {
 
 
 def _pages() -> set[str]:
-    listed = {value for value in vars(addresses).values() if isinstance(value, str)}
-    acts = {f"{_CLIENT}/{act.value}" for act in ClientAct} | {f"{_USER}/{act}" for act in Act}
-    return {*listed, *acts, _USER, "/admin", "/admin/users", "/admin/roles"}
+    modules = (
+        clients,
+        client,
+        events,
+        keys,
+        mail,
+        registration,
+        roles,
+        settings,
+        tokens,
+        user,
+        users,
+    )
+    listed = {v for m in modules for v in vars(m).values() if isinstance(v, str) and v[0:1] == "/"}
+    acts = {f"{_CLIENT}/{act.value}" for act in ClientAct} | {f"{_USER}/{act}" for act in UserAct}
+    return {*listed, *acts, "/admin"}
 
 
 def _exists(command: str) -> bool:
@@ -109,7 +125,7 @@ def test_every_act_of_the_console_is_an_operation() -> None:
     also = {f"{_CLIENT}/end-implicit", f"{_CLIENT}/allow-password"}
     for act in ClientAct:
         assert f"{_CLIENT}/{act.value}" in done | also
-    for what in Act:
+    for what in UserAct:
         assert f"{_USER}/{what}" in done | also, what
 
 

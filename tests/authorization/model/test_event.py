@@ -19,12 +19,12 @@ from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
 from tests.authorization.model.removal_events import ends
 from valetkey.authorization.deeds.account.connected_apps import end_apps
+from valetkey.authorization.deeds.admin import api_tokens
+from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.deeds.admin.brand import change_brand
+from valetkey.authorization.deeds.admin.clients import ClientDesk
+from valetkey.authorization.deeds.admin.events import begin_export
 from valetkey.authorization.deeds.admin.permissions import CommandLine
-from valetkey.authorization.deeds.admin.things import api_tokens
-from valetkey.authorization.deeds.admin.things.api_tokens import FreshToken, WantedToken
-from valetkey.authorization.deeds.admin.things.clients import ClientDesk
-from valetkey.authorization.deeds.admin.things.events import begin_export
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.registrations import adopt, invite, withdraw
 from valetkey.authorization.deeds.users import UserRecord

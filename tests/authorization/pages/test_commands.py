@@ -12,7 +12,7 @@ from tests.authorization.pages.shown import viewer_of
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
 from valetkey.authorization.layout.viewer import configuration_of
-from valetkey.authorization.pages.admin.people.roles import RolesPage
+from valetkey.authorization.site.admin.users.roles import RolesPage
 from valetkey.config.load import load
 
 FILE = "/srv/acme/valetkey.toml"

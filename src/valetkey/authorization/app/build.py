@@ -28,12 +28,9 @@ from valetkey.authorization.app.post import make_mailed, make_post
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.deeds.account.password_change import PasswordChange
-from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
-from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
-from valetkey.authorization.endpoints.admin.things.routes import routes as things_routes
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.developer.insight.routes import (
@@ -47,6 +44,8 @@ from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.federation.registry import providers
 from valetkey.authorization.site.account.pages import account_pages
+from valetkey.authorization.site.admin.pages import admin_pages
+from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.emailed_link.routes import mailed_routes
 from valetkey.authorization.site.errors.refuse import (
     RefuseWhereNobodyAnswers,
@@ -157,19 +156,13 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         ),
         *developer_routes(site, portal, foundation.mailroom, refuse_with_page),
         *insight_routes(site, portal.registrar, refuse_with_page, clients[0], userinfo),
-        *people_routes(
-            site,
-            foundation.accounts(),
-            foundation.removal,
-            foundation.roles,
-            Inspector(settings, foundation.roles),
-            replace(passwords, door="account"),
-            refuse_with_page,
+        *page_routes(site, admin_pages(site, foundation), refuse_with_page),
+        *OwnerLinks(site, foundation.accounts(), replace(passwords, door="account")).routes(
+            refuse_with_page
         ),
         *clients,
         userinfo,
         *registration_routes(foundation, refuse),
-        *things_routes(site, foundation, refuse_with_page),
         *admin_api_routes(site, foundation, decisions),
         *resource_server_routes(foundation, door, reader, refuse),
         *health_routes(foundation, refuse),

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields, replace
 from valetkey.authorization.deeds.account.factors import reset_factors
 from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.account.usernames import username_fault
+from valetkey.authorization.deeds.admin.issued import end_issued
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
-from valetkey.authorization.deeds.admin.things.issued import end_issued
 from valetkey.authorization.deeds.endings import end_all_of_user
 from valetkey.authorization.deeds.person import claim_faults
 from valetkey.authorization.model.account.claims import StandardClaims

@@ -6,7 +6,7 @@ and headers are handled here, once. A handler receives a request that meets the 
 returns an outcome.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
@@ -25,7 +25,28 @@ from valetkey.web.form import Form, read_form, read_query
 from valetkey.web.router import Body, Route
 
 _NO_FORM = Form({})
-R = TypeVar("R")
+
+
+class Met(Protocol):
+    """What a requirement yields at least: the request, whose it is, and headers for its page."""
+
+    @property
+    def request(self) -> Request:
+        """The HTTP request."""
+        ...
+
+    @property
+    def user(self) -> User:
+        """The signed-in user."""
+        ...
+
+    @property
+    def headers(self) -> Pairs:
+        """Headers of the page that answers."""
+        ...
+
+
+R = TypeVar("R", bound=Met)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +114,15 @@ class SeeOther:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """Answer with a file that the browser saves as `name`."""
+    """Answer with a file that the browser saves as `name`.
+
+    A file that is too large for memory comes piece by piece from `pieces`.
+    """
 
     name: str
     content_type: str
-    content: bytes
+    content: bytes = b""
+    pieces: AsyncGenerator[bytes] | None = None
 
 
 Outcome = Show | SeeOther | Download
@@ -113,6 +138,22 @@ class Interrupt(Exception):
 
 Requirement = Callable[[Site, SignedInRequest], Awaitable[R]]
 """Turns a signed-in request into what the handlers of a page receive. Raises Interrupt, Refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concealed(Generic[R]):
+    """A requirement that hides its page from visitors whom it does not admit.
+
+    `admits` is called before the form is read, with None for a visitor who is not signed in. It
+    raises Refused (not found). Without a session it may return: then the visitor has to sign in.
+    """
+
+    admits: Callable[[Site, Request, SignedIn | None], None]
+    meets: Requirement[R]
+
+    async def __call__(self, site: Site, request: SignedInRequest) -> R:
+        """Require the rest. Raises Interrupt."""
+        return await self.meets(site, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +268,7 @@ def _route(site: Site, page: Page[R], refuse: Refuse) -> Route:
     if act is not None:
 
         async def post(request: Request) -> Response:
-            site.check_origin(request)
-            form = read_form(request.body, opaque=act.opaque, multiple=act.multiple)
-            return await _answer(site, request, form, act.requires or page.requires, act.perform)
+            return await _answer(site, request, act, act.requires or page.requires, act.perform)
 
         methods["POST"] = post
     body = Body.NONE if act is None else Body.FORM
@@ -239,11 +278,17 @@ def _route(site: Site, page: Page[R], refuse: Refuse) -> Route:
 async def _answer(
     site: Site,
     request: Request,
-    form: Form | None,
+    act: Act[R] | None,
     requires: Requirement[R],
     handle: Callable[[R], Awaitable[Outcome]],
 ) -> Response:
     found = await site.signed_in(request)
+    if isinstance(requires, Concealed):
+        requires.admits(site, request, found)
+    form = None
+    if act is not None:
+        site.check_origin(request)
+        form = read_form(request.body, opaque=act.opaque, multiple=act.multiple)
     if found is None:
         # The form of somebody who was signed out is lost; the page of an address is shown later.
         to = safe_return_path(request.path) if form is None else ""
@@ -255,25 +300,27 @@ async def _answer(
         site.check_form(request, form, site.cookies.browser(request), PURPOSE, found.session.id)
         visitor = replace(visitor, form=form)
     try:
-        outcome = await handle(await requires(site, visitor))
+        met = await requires(site, visitor)
+        outcome = await handle(met)
     except Interrupt as interrupt:
-        outcome = interrupt.outcome
-    return _respond(site, visitor, outcome)
+        return site.goes_to(interrupt.outcome.to, *interrupt.outcome.headers)
+    return _respond(site, met, outcome)
 
 
-def _respond(site: Site, visitor: SignedInRequest, outcome: Outcome) -> Response:
+def _respond(site: Site, visitor: Met, outcome: Outcome) -> Response:
     match outcome:
         case Show(context, status, headers):
             every = tuple(dict.fromkeys((*visitor.headers, *headers)))
             return site.page(visitor.request, context, status, user=visitor.user, headers=every)
         case SeeOther(to, headers):
             return site.goes_to(to, *headers)
-        case Download(name, content_type, content):
+        case Download(name, content_type, content, pieces):
+            disposition = ("content-disposition", f'attachment; filename="{name}"')
+            if pieces is not None:
+                no_store = ("cache-control", "no-store")
+                return Response(
+                    200, b"", (("content-type", content_type), disposition, no_store), pieces
+                )
             return Response(
-                200,
-                content,
-                (
-                    ("content-type", f"{content_type}; charset=utf-8"),
-                    ("content-disposition", f'attachment; filename="{name}"'),
-                ),
+                200, content, (("content-type", f"{content_type}; charset=utf-8"), disposition)
             )

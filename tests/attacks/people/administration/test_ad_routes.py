@@ -18,13 +18,13 @@ from tests.attacks.people.administration.doors import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Service, run
+from valetkey.authorization.deeds.admin import api_tokens
 from valetkey.authorization.deeds.admin.permissions import (
     MAY,
     CommandLine,
     Permission,
     powers_of,
 )
-from valetkey.authorization.deeds.admin.things import api_tokens
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.endpoints.admin_api.operation import PREFIX
 from valetkey.authorization.endpoints.admin_api.table import OPERATIONS

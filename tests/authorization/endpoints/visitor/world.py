@@ -13,14 +13,12 @@ from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.account.removal import Removal
-from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
-from valetkey.authorization.endpoints.admin.people.routes import routes as people_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.developer.insight.routes import routes as insight_routes
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
@@ -43,6 +41,8 @@ from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.site.account.pages import account_pages
+from valetkey.authorization.site.admin.pages import user_pages
+from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
 from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.site.routes import routes
@@ -245,9 +245,11 @@ async def world(
     courier = Courier(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, subjects, courier.at_once)
     mailroom = Mailroom(mail or MailSettings(), keyring, runtime.random)
+    notices = Notices(ISSUER, mailroom)
+    accounts = AccountKeeper(runtime.random, notices)
     change = PasswordChange(
         replace(password, door="account"),
-        AccountKeeper(runtime.random, Notices(ISSUER, mailroom)),
+        accounts,
         site.sessions,
         runtime.random,
     )
@@ -270,15 +272,12 @@ async def world(
             ),
             *developer_routes(site, doorkeeper, mailroom, refuse),
             *insight_routes(site, doorkeeper.registrar, refuse, elsewhere, elsewhere),
-            *people_routes(
+            *page_routes(
                 site,
-                AccountKeeper(runtime.random, Notices(ISSUER, mailroom)),
-                Removal(mailroom, days(7)),
-                Roles(Notices(ISSUER, mailroom)),
-                Inspector(Settings(), Roles(Notices(ISSUER, mailroom))),
-                password,
+                user_pages(site, accounts, Removal(mailroom, days(7)), Roles(notices), Settings()),
                 refuse,
             ),
+            *OwnerLinks(site, accounts, password).routes(refuse),
         ),
         runtime=runtime,
         refuse=refuse,

@@ -8,20 +8,20 @@ from valetkey.authorization.deeds.admin.findings import About
 from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.pages.admin.people.overview import (
+from valetkey.authorization.site.admin.overview import (
     DayLine,
     Figure,
     FindingLine,
     HourLine,
     OverviewPage,
 )
-from valetkey.authorization.pages.admin.people.owner import (
+from valetkey.authorization.site.admin.users.acts import UserAct
+from valetkey.authorization.site.admin.users.owner import (
     NewOwner,
     OwnerPage,
 )
-from valetkey.authorization.pages.admin.people.roles import HolderLine, RolesPage
-from valetkey.authorization.pages.admin.people.user import (
-    Act,
+from valetkey.authorization.site.admin.users.roles import HolderLine, RolesPage
+from valetkey.authorization.site.admin.users.user import (
     ActPage,
     EventLine,
     FactorLine,
@@ -29,7 +29,7 @@ from valetkey.authorization.pages.admin.people.user import (
     UserPage,
     Way,
 )
-from valetkey.authorization.pages.admin.people.users import ROLE_WORDS, PersonLine, UsersPage
+from valetkey.authorization.site.admin.users.users import ROLE_WORDS, PersonLine, UsersPage
 
 _USER = "/admin/users/4419283746512"
 ADA = PersonLine(
@@ -61,7 +61,9 @@ HOSTILE = replace(
     name="\u202eיתום<script>alert(1)</script>\u2069\" onload='x' {{ 7*7 }} %(name)s %s",
     email='"><script>@example.com',
 )
-_WAYS = tuple(Way(act, f"{_USER}/{act}") for act in Act if act not in {Act.END_APP, Act.ENABLE})
+_WAYS = tuple(
+    Way(act, f"{_USER}/{act}") for act in UserAct if act not in {UserAct.END_APP, UserAct.ENABLE}
+)
 _HERE = SessionLine("se_1", "Firefox", "Linux", ago(90_000), ago(5))
 _APPS = (
     UserAppLine("Notes Printer", ago(9_000_000), ago(200), f"{_USER}/end-app?app=web1"),
@@ -113,8 +115,8 @@ OWNER = OwnerPage(
 )
 
 
-def _act(act: Act, person: PersonLine = ADA) -> ActPage:
-    ends = act is Act.END_APP
+def _act(act: UserAct, person: PersonLine = ADA) -> ActPage:
+    ends = act is UserAct.END_APP
     return ActPage(
         act,
         f"{_USER}/{act}",
@@ -123,8 +125,8 @@ def _act(act: Act, person: PersonLine = ADA) -> ActPage:
         person,
         sessions=3,
         apps=1,
-        roles=(("none", "No role"), *_ROLES) if act is Act.ROLE else (),
-        chosen="support" if act is Act.ROLE else "",
+        roles=(("none", "No role"), *_ROLES) if act is UserAct.ROLE else (),
+        chosen="support" if act is UserAct.ROLE else "",
         app="web1" if ends else "",
         app_name="Notes Printer" if ends else "",
     )
@@ -165,7 +167,7 @@ def people_examples() -> Mapping[str, PageContext]:
         ),
         "admin_users_hostile": UsersPage("/admin/users", HOSTILE.name, "all", (HOSTILE,)),
         "admin_user": USER,
-        "admin_user_done": replace(USER, done=Act.SIGN_OUT, sessions=()),
+        "admin_user_done": replace(USER, done=UserAct.SIGN_OUT, sessions=()),
         "admin_user_bare": replace(
             USER,
             person=BOB,
@@ -180,10 +182,10 @@ def people_examples() -> Mapping[str, PageContext]:
         "admin_user_hostile": replace(
             USER, person=HOSTILE, apps=(replace(_APPS[0], name=HOSTILE.name, end_url=""),)
         ),
-        **{f"admin_act_{act}": _act(act) for act in Act},
-        "admin_act_orphans": replace(_act(Act.DELETE), orphans=2),
+        **{f"admin_act_{act}": _act(act) for act in UserAct},
+        "admin_act_orphans": replace(_act(UserAct.DELETE), orphans=2),
         "admin_users_deleted": UsersPage("/admin/users", "", "all", listed[:2], deleted=True),
-        "admin_act_hostile": _act(Act.DISABLE, HOSTILE),
+        "admin_act_hostile": _act(UserAct.DISABLE, HOSTILE),
         "admin_roles": RolesPage("/admin/roles", "csrf-value", holders, gives=True, roles=_ROLES),
         "admin_roles_unknown": RolesPage(
             "/admin/roles",

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.endpoints.admin_api.documentation import explained
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.admin.things.log.events import (
+from valetkey.authorization.site.admin.events import (
     EventQuery,
     EventRow,
     EventsPage,
     ExportPage,
 )
-from valetkey.authorization.pages.admin.things.programs.tokens import (
+from valetkey.authorization.site.admin.server.api import explained
+from valetkey.authorization.site.admin.server.tokens import (
     PERMISSION_WORDS,
     EndTokenPage,
     NewTokenPage,

@@ -6,29 +6,29 @@ from dataclasses import replace
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.admin.things.register.client import (
+from valetkey.authorization.site.admin.clients.acts import ClientAct
+from valetkey.authorization.site.admin.clients.client import (
     ActWay,
-    ClientAct,
     ClientAskPage,
     ClientPage,
     SecretLine,
     SecretPage,
     TeamLine,
 )
-from valetkey.authorization.pages.admin.things.register.clients import ClientRow, ClientsPage
-from valetkey.authorization.pages.admin.things.server.keys import (
+from valetkey.authorization.site.admin.clients.clients import ClientRow, ClientsPage
+from valetkey.authorization.site.admin.server.keys import (
     KeyAskPage,
     KeyLine,
     KeysOfAlgorithm,
     KeysPage,
 )
-from valetkey.authorization.pages.admin.things.server.mail import MailPage, PostLine
-from valetkey.authorization.pages.admin.things.server.registration import (
+from valetkey.authorization.site.admin.server.mail import MailPage, PostLine
+from valetkey.authorization.site.admin.server.registration import (
     InvitationLine,
     InvitationPage,
     RegistrationPage,
 )
-from valetkey.authorization.pages.admin.things.server.settings import (
+from valetkey.authorization.site.admin.server.settings import (
     BrandFormPage,
     SettingLine,
     SettingSection,

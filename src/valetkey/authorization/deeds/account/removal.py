@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.admin.issued import end_issued
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
-from valetkey.authorization.deeds.admin.things.issued import end_issued
 from valetkey.authorization.deeds.developer.ownership import sole_owned
 from valetkey.authorization.deeds.endings import empty_account
 from valetkey.authorization.deeds.users import end_everything

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.admin.issued import end_issued_in_team
 from valetkey.authorization.deeds.admin.resolve import users_meant
-from valetkey.authorization.deeds.admin.things.issued import end_issued_in_team
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.event.portal import (

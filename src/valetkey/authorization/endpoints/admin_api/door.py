@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.admin.things.api_tokens import authenticate
+from valetkey.authorization.deeds.admin.api_tokens import authenticate
 from valetkey.authorization.endpoints.admin_api.operation import (
     PREFIX,
     Call,

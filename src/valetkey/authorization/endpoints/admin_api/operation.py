@@ -6,8 +6,8 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from valetkey.authorization.deeds.admin.api_tokens import Program
 from valetkey.authorization.deeds.admin.permissions import Permission, Powers
-from valetkey.authorization.deeds.admin.things.api_tokens import Program
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store

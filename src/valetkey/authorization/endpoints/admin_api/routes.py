@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from valetkey.authorization.deeds.foundation import Foundation
-from valetkey.authorization.endpoints.admin_api.documentation import explained
 from valetkey.authorization.endpoints.admin_api.door import Door
 from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Desk, Operation
 from valetkey.authorization.endpoints.admin_api.problem import Problems
 from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
+from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin.things.clients import ClientDesk, Held
-from valetkey.authorization.deeds.admin.things.clients import look as held
+from valetkey.authorization.deeds.admin.clients import ClientDesk, Held
+from valetkey.authorization.deeds.admin.clients import look as held
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register.keeper import confirm, registrar, the_client

@@ -1,6 +1,6 @@
 """Ways into an account that are not its first person's: what goes when it is taken back."""
 
-from valetkey.authorization.deeds.admin.things.issued import end_issued
+from valetkey.authorization.deeds.admin.issued import end_issued
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.factors import AuthenticatorRemoved, PasskeyRemoved
 from valetkey.authorization.model.event.people import IdentityUnlinked

@@ -2,9 +2,9 @@
 
 from typing import cast
 
+from valetkey.authorization.deeds.admin import clients
+from valetkey.authorization.deeds.admin.clients import ClientDesk, FreshClient, WithSecret
 from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.deeds.admin.things import clients
-from valetkey.authorization.deeds.admin.things.clients import ClientDesk, FreshClient, WithSecret
 from valetkey.authorization.deeds.sectors import Sectors
 from valetkey.authorization.endpoints.admin_api.operation import (
     Call,

@@ -4,9 +4,8 @@ from typing import cast
 
 import msgspec
 
+from valetkey.authorization.deeds.admin import events
 from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.deeds.admin.things import events
-from valetkey.authorization.endpoints.admin.things.export import copy_of
 from valetkey.authorization.endpoints.admin_api.operation import (
     Call,
     Desk,
@@ -91,7 +90,13 @@ async def _export(desk: Desk, call: Call) -> Response:
         lambda tx: events.begin_export(tx, call.actor, body.format, call.now),
         done_by=call.actor.done_by,
     )
-    return copy_of(desk.store, call.actor, wanted, body.format)
+    headers = (
+        ("content-type", events.FORMATS[body.format]),
+        ("content-disposition", f'attachment; filename="events.{body.format}"'),
+        ("cache-control", "no-store"),
+    )
+    pieces = events.export(desk.store, call.actor, wanted, body.format)
+    return Response(200, b"", headers, pieces)
 
 
 EVENTS = (

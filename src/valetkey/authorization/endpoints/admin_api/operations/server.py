@@ -5,16 +5,15 @@ from typing import cast
 
 from msgspec import UnsetType
 
+from valetkey.authorization.deeds.admin import keys, mail, registration
 from valetkey.authorization.deeds.admin.brand import brand_now, change_brand
+from valetkey.authorization.deeds.admin.keys import KeyDesk
 from valetkey.authorization.deeds.admin.overview import overview
 from valetkey.authorization.deeds.admin.permissions import Permission, require
-from valetkey.authorization.deeds.admin.things import keys, mail, registration
-from valetkey.authorization.deeds.admin.things.keys import KeyDesk
-from valetkey.authorization.deeds.admin.things.registration import (
+from valetkey.authorization.deeds.admin.registration import (
     FreshInvitation,
     WantedInvitation,
 )
-from valetkey.authorization.endpoints.admin.things.mail import transport_of
 from valetkey.authorization.endpoints.admin_api.operation import Call, Desk, Operation, Told
 from valetkey.authorization.endpoints.admin_api.operations.events import shown as event_shown
 from valetkey.authorization.endpoints.admin_api.problem import Wrong
@@ -39,6 +38,7 @@ from valetkey.authorization.endpoints.admin_api.shapes.server import (
 )
 from valetkey.authorization.endpoints.admin_api.shapes.words import Done, tag_of
 from valetkey.authorization.model.server.brand import BrandField
+from valetkey.authorization.site.admin.server.mail import transport_of
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.explain import explain

@@ -2,9 +2,9 @@
 
 from typing import cast
 
+from valetkey.authorization.deeds.admin import api_tokens
+from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.deeds.admin.things import api_tokens
-from valetkey.authorization.deeds.admin.things.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.endpoints.admin_api.operation import Call, Desk, Operation, Told
 from valetkey.authorization.endpoints.admin_api.paging import (
     PAGING,

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.deeds.admin.things.clients import Held
+from valetkey.authorization.deeds.admin.clients import Held
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.endpoints.admin_api.shapes.words import NO_CONTROLS, Line, Moment
 from valetkey.authorization.model.register.client import (

@@ -1,1 +1,0 @@
-"""Apps, keys, events, invitations, letters and programs in administrators' hands."""

@@ -1,1 +1,0 @@
-"""People in administration: the overview, the list, one of them, roles, and the first owner."""

@@ -1,1 +1,0 @@
-"""Apps, keys, events, settings and programs in administration."""

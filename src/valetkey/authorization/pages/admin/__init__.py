@@ -1,1 +1,0 @@
-"""What people with a role see: people, apps, keys, events, settings."""

@@ -1,1 +1,0 @@
-"""People as those see them who look after them."""

@@ -1,1 +1,0 @@
-"""Pages about apps, keys, events, settings and programs, for those who run this server."""

@@ -1,1 +1,0 @@
-"""Events in administration: searched, filtered, taken away."""

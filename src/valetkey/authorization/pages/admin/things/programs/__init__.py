@@ -1,1 +1,0 @@
-"""Programs in administration: their tokens."""

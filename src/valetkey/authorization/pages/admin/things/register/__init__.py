@@ -1,1 +1,0 @@
-"""Apps in administration: the list, one of them, questions before what matters."""

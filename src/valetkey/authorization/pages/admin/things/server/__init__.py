@@ -1,1 +1,0 @@
-"""The server in administration: keys, settings, registration, mail, programs."""

@@ -1,0 +1,1 @@
+"""The console: everything for users with a role."""

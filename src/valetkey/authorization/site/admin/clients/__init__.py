@@ -1,0 +1,1 @@
+"""Apps: the register of clients."""

@@ -1,0 +1,263 @@
+"""/admin/events: what happened, searched and filtered, page by page; and a copy of it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+import msgspec
+
+from valetkey.authorization.deeds.admin import events
+from valetkey.authorization.deeds.admin.events import FORMATS, MOST, begin_export
+from valetkey.authorization.deeds.admin.resolve import users_meant
+from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid
+from valetkey.authorization.model.event.registry import EVENTS as KINDS
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    nothing_here,
+    with_query,
+)
+from valetkey.authorization.site.admin.clients.clients import client_address
+from valetkey.authorization.site.admin.users.users import user_address
+from valetkey.authorization.site.page import Act, Download, Outcome, Page, Show
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
+from valetkey.web.form import Form
+
+EVENTS = "/admin/events"
+EXPORT = "/admin/events/export"
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One of them; `person` and `app` are whom it concerns, "" for nobody."""
+
+    id: str
+    name: str
+    when: When
+    person: str
+    person_url: str
+    app: str
+    app_url: str
+    done_by: str
+    #: What else it says: a word and its value.
+    said: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventQuery:
+    """What the form asks for, as it was typed; "" for all."""
+
+    person: str = ""
+    client: str = ""
+    name: str = ""
+    by: str = ""
+    since: str = ""
+    until: str = ""
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether anything is asked for."""
+        return any((self.person, self.client, self.name, self.by, self.since, self.until))
+
+
+@dataclass(frozen=True, slots=True)
+class EventsPage:
+    """A page of them, newest first; the form asks by GET."""
+
+    template: ClassVar[str] = "admin/events.html"
+
+    action: str
+    query: EventQuery
+    #: Every name there is.
+    names: tuple[str, ...]
+    listed: tuple[EventRow, ...]
+    export_url: str
+    more: str = ""
+    first: str = ""
+    #: What is wrong with a field of the form, by its name.
+    faults: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPage:
+    """The question before a copy is taken away."""
+
+    template: ClassVar[str] = "admin/export.html"
+
+    action: str
+    back: str
+    csrf: str
+    query: EventQuery
+    most: int
+
+
+SHOWN = 25
+"""Events on a page."""
+
+_NAMES = tuple(sorted(kind.name for kind in KINDS))
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_UID = re.compile(r"(?:uid:)?([1-9][0-9]{0,15})", re.ASCII)
+_LONGEST = 200
+_LAST_SECOND = 86_399
+_APART = frozenset({"uid", "client_id", "grant_id"})
+_NOBODY = translatable("Nobody has that uid, user name or e-mail address.")
+_SEVERAL = translatable("Several people could be meant: write uid:1002 or name:1002.")
+_NO_DAY = translatable("A day is written like 2026-11-21.")
+_NOWHERE = EventFilter(uid=-2)
+
+Faults = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The log."""
+
+    site: Site
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The log, and the confirmation before a copy is downloaded."""
+        return (
+            Page(EVENTS, administrator(), self.show),
+            Page(EXPORT, administrator(recent=True), self.ask, Act(self.export)),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """A page of it."""
+        form, actor = request.query, request.actor
+        query, before = _query(form), place_in(form.get("after"))
+
+        def work(tx: Transaction) -> tuple[Sequence[EventRecord], Mapping[int, str], Faults]:
+            wanted, faults = _filter(tx, query)
+            found = events.page(tx, actor, wanted, before, SHOWN + 1)
+            users = {each.uid: tx.users.find(Uid(each.uid)) for each in found if each.uid}
+            return found, {u: user.username for u, user in users.items() if user}, faults
+
+        found, names, faults = await self.site.store.scan(work)
+        said = {name: value for name, value in asdict(query).items() if value}
+        last = found[SHOWN - 1] if len(found) > SHOWN else None
+        after = cursor(Place(last.at, last.id)) if last else ""
+        page = EventsPage(
+            action=EVENTS,
+            query=query,
+            names=_NAMES,
+            listed=tuple(_row(each, names, request.now) for each in found[:SHOWN]),
+            export_url=with_query(EXPORT, said) if found else "",
+            more=with_query(EVENTS, {**said, "after": after}) if after else "",
+            first=with_query(EVENTS, said) if "after" in form else "",
+            faults=faults,
+        )
+        return Show(page)
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """The question before a copy is taken away."""
+        query = _query(request.query)
+        said = {name: value for name, value in asdict(query).items() if value}
+        page = ExportPage(EXPORT, with_query(EVENTS, said), request.csrf, query, MOST)
+        return Show(page)
+
+    async def export(self, request: AdminRequest) -> Outcome:
+        """The copy, as it is read."""
+        form = request.form
+        actor, query, kind = request.actor, _query(form), form.get("format") or ""
+        if kind not in FORMATS:
+            raise nothing_here()
+        wanted, faults = await self.site.store.read(lambda tx: _filter(tx, query))
+        if faults:
+            raise nothing_here()
+        await self.site.store.write(
+            lambda tx: begin_export(tx, actor, kind, request.now), done_by=actor.done_by
+        )
+        pieces = events.export(self.site.store, actor, wanted, kind)
+        return Download(f"events.{kind}", FORMATS[kind], pieces=pieces)
+
+
+def _query(form: Form) -> EventQuery:
+    said = {
+        name: (form.get(name) or "").strip()[:_LONGEST]
+        for name in ("person", "client", "name", "by", "since", "until")
+    }
+    if said["name"] not in _NAMES:
+        said["name"] = ""
+    return EventQuery(**said)
+
+
+def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
+    faults: list[tuple[str, str]] = []
+    uid = None
+    if query.person:
+        meant = _uids(tx, query.person)
+        uid = next(iter(meant), None)
+        if len(meant) != 1:
+            faults.append(("person", _SEVERAL if meant else _NOBODY))
+    days = {"since": _day(query.since), "until": _day(query.until)}
+    for name, day in days.items():
+        if day is None and getattr(query, name):
+            faults.append((name, _NO_DAY))
+    if faults:
+        return _NOWHERE, tuple(faults)
+    since, until = days["since"], days["until"]
+    return (
+        EventFilter(
+            uid=uid,
+            client_id=query.client,
+            name=query.name,
+            done_by=query.by,
+            since=since or Instant(0),
+            until=Instant(1 << 53) if until is None else Instant(until + _LAST_SECOND),
+        ),
+        (),
+    )
+
+
+def _uids(tx: Transaction, text: str) -> set[int]:
+    """Everybody who can be meant, deleted people by their uid too: they have events still."""
+    meant: set[int] = {user.uid for user in users_meant(tx, text)}
+    number = _UID.fullmatch(text)
+    if number and int(number[1]) <= LARGEST_UID and tx.users.find(Uid(int(number[1]))):
+        meant.add(int(number[1]))
+    return meant
+
+
+def _day(text: str) -> Instant | None:
+    if _DAY.fullmatch(text) is None:
+        return None
+    try:
+        return Instant(max(0, int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())))
+    except ValueError:
+        return None
+
+
+def _row(event: EventRecord, names: Mapping[int, str], now: Instant) -> EventRow:
+    data = msgspec.json.decode(event.data, type=dict[str, object])
+    uid, client_id = event.uid, event.client_id or ""
+    return EventRow(
+        id=event.id,
+        name=event.name,
+        when=When(event.at, now),
+        person="" if not uid else names.get(uid, str(uid)),
+        person_url="" if not uid else user_address(Uid(uid)),
+        app=client_id,
+        app_url=client_address(client_id) if client_id else "",
+        done_by=event.done_by,
+        said=tuple(
+            (word, _text(value))
+            for word, value in data.items()
+            if word not in _APART and value not in (None, "", [], ())
+        ),
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return str(value)

@@ -1,0 +1,1 @@
+"""Keys, registration, settings, mail and API tokens."""

@@ -1,0 +1,86 @@
+"""The page for people about the admin API: every operation, what it needs, and its manners."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.admin.permissions import MAY, Permission
+from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Operation
+from valetkey.authorization.endpoints.admin_api.table import AREAS
+from valetkey.authorization.site.admin.server.tokens import PERMISSION_WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class OperationShown:
+    """One operation."""
+
+    method: str
+    path: str
+    summary: str
+    description: str
+    permission: str
+    query: tuple[str, ...]
+    guarded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AreaShown:
+    """Those of one area."""
+
+    name: str
+    operations: tuple[OperationShown, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionShown:
+    """What a token may be given, and whose role has it."""
+
+    name: str
+    words: str
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPage:
+    """The whole of it."""
+
+    template: ClassVar[str] = "admin/server/api.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    base: str
+    openapi: str
+    example: str
+    permissions: tuple[PermissionShown, ...]
+    areas: tuple[AreaShown, ...]
+
+
+def explained(issuer: str) -> ApiPage:
+    """The page, from the table alone: it says nothing of anybody's data."""
+    return ApiPage(
+        base=f"{issuer}{PREFIX}",
+        openapi=f"{PREFIX}/openapi.json",
+        example=f'curl -H "Authorization: Bearer $TOKEN" {issuer}{PREFIX}/token',
+        permissions=tuple(
+            PermissionShown(
+                each.value,
+                PERMISSION_WORDS[each],
+                tuple(role.value for role, may in MAY.items() if each in may),
+            )
+            for each in Permission
+        ),
+        areas=tuple(
+            AreaShown(name, tuple(_shown(each) for each in operations))
+            for name, operations in AREAS.items()
+        ),
+    )
+
+
+def _shown(operation: Operation) -> OperationShown:
+    return OperationShown(
+        operation.method,
+        operation.path,
+        operation.summary,
+        operation.description,
+        operation.permission.value,
+        tuple(each.name for each in operation.query),
+        guarded=operation.guarded,
+    )

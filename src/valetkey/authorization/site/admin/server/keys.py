@@ -1,0 +1,185 @@
+"""/admin/keys: the keys that sign, their rotation, and the withdrawal of one in an emergency."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.admin import keys
+from valetkey.authorization.deeds.admin.keys import KeyDesk
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.server.signing_key import SigningKeyRecord
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    nothing_here,
+)
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.config.settings import TokenSettings
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.moment import Instant
+
+KEYS = "/admin/keys"
+ROTATE = "/admin/keys/rotate"
+WITHDRAW = "/admin/keys/{kid}/withdraw"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLine:
+    """One key; `state` is `next`, `current` or `retiring`. Moments are exact to the second."""
+
+    kid: str
+    state: str
+    made: When
+    signs_from: When
+    signs_until: When | None
+    published_until: When | None
+    #: The question before it is withdrawn; "" where whoever looks may not ask it.
+    withdraw_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeysOfAlgorithm:
+    """The keys of one algorithm, the next one first."""
+
+    algorithm: str
+    keys: tuple[KeyLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeysPage:
+    """All of them."""
+
+    template: ClassVar[str] = "admin/server/keys.html"
+
+    algorithms: tuple[KeysOfAlgorithm, ...]
+    #: Days for which a key signs, and hours for which it is published before.
+    lifetime: int
+    publication: int
+    rotate_url: str
+    #: `rotated` or `withdrawn`; "" for nothing.
+    done: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAskPage:
+    """The question before keys are rotated, or one is withdrawn (`kid`)."""
+
+    template: ClassVar[str] = "admin/server/key_ask.html"
+
+    action: str
+    back: str
+    csrf: str
+    algorithms: tuple[str, ...] = ()
+    kid: str = ""
+    state: str = ""
+
+
+_DAY = 86_400
+_HOUR = 3_600
+_DONE = ("rotated", "withdrawn")
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeys:
+    """The keys."""
+
+    site: Site
+    keys: SigningKeyRing
+    settings: TokenSettings
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The keys, and the confirmations before they are rotated and before one is withdrawn."""
+        keeper = administrator(Permission.KEYS, recent=True)
+        return (
+            Page(KEYS, administrator(), self.show),
+            Page(ROTATE, keeper, self.ask_rotate, Act(self.rotate)),
+            Page(WITHDRAW, keeper, self.ask_withdraw, Act(self.withdraw)),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """All of them, each with what its dates mean."""
+        actor, now = request.actor, request.now
+        records = await self.site.store.read(lambda tx: keys.look(tx, actor, now))
+        may = request.powers.allow(Permission.KEYS)
+        done = request.query.get("done") or ""
+        page = KeysPage(
+            algorithms=tuple(_groups(records, now, may=may)),
+            lifetime=self.settings.signing_key_lifetime // _DAY,
+            publication=self.settings.key_publication // _HOUR,
+            rotate_url=ROTATE if may else "",
+            done=done if done in _DONE else "",
+        )
+        return Show(page)
+
+    async def ask_rotate(self, request: AdminRequest) -> Outcome:
+        """The question before they are rotated."""
+        names = tuple(each.value for each in self.keys.algorithms)
+        page = KeyAskPage(ROTATE, KEYS, request.csrf, algorithms=names)
+        return Show(page)
+
+    async def rotate(self, request: AdminRequest) -> Outcome:
+        """Rotate them."""
+        form = request.form
+        named = form.get("algorithm") or ""
+        known = {each.value: each for each in self.keys.algorithms}
+        if named and named not in known:
+            raise nothing_here()
+        algorithm: Algorithm | None = known.get(named)
+        at_once = form.get("when") == "now"
+        desk = KeyDesk(self.keys)
+        await desk.rotate(request.actor, request.now, at_once=at_once, algorithm=algorithm)
+        return SeeOther(f"{KEYS}?done=rotated")
+
+    async def ask_withdraw(self, request: AdminRequest) -> Outcome:
+        """The question before one is withdrawn."""
+        kid, now = request.arguments["kid"], request.now
+        actor = request.actor
+        records = await self.site.store.read(lambda tx: keys.look(tx, actor, now))
+        record = next((each for each in records if each.kid == kid), None)
+        if record is None:
+            raise nothing_here()
+        state = record.state(now).value
+        page = KeyAskPage(_withdraw(kid), KEYS, request.csrf, kid=kid, state=state)
+        return Show(page)
+
+    async def withdraw(self, request: AdminRequest) -> Outcome:
+        """Withdraw it. Who presses twice sees what the first press did."""
+        await KeyDesk(self.keys).withdraw(request.actor, request.arguments["kid"], request.now)
+        return SeeOther(f"{KEYS}?done=withdrawn")
+
+
+def _groups(
+    records: Sequence[SigningKeyRecord], now: Instant, *, may: bool
+) -> list[KeysOfAlgorithm]:
+    names = list(dict.fromkeys(each.algorithm for each in records))
+    return [
+        KeysOfAlgorithm(
+            name,
+            tuple(
+                _line(each, now, may=may) for each in reversed(records) if each.algorithm == name
+            ),
+        )
+        for name in names
+    ]
+
+
+def _line(record: SigningKeyRecord, now: Instant, *, may: bool) -> KeyLine:
+    def when(at: Instant | None) -> When | None:
+        return None if at is None else When(at, now)
+
+    return KeyLine(
+        kid=record.kid,
+        state=record.state(now).value,
+        made=When(record.created_at, now),
+        signs_from=When(record.activates_at, now),
+        signs_until=when(record.retires_at),
+        published_until=when(record.removed_at),
+        withdraw_url=_withdraw(record.kid) if may else "",
+    )
+
+
+def _withdraw(kid: str) -> str:
+    return f"{KEYS}/{kid}/withdraw"

@@ -1,0 +1,120 @@
+"""/admin/mail: how the post stands, and a letter to try it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import msgspec
+
+from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.admin import mail
+from valetkey.authorization.deeds.admin.permissions import Permission, powers_of
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+)
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.kernel.moment import Instant
+
+MAIL = "/admin/mail"
+
+
+@dataclass(frozen=True, slots=True)
+class PostLine:
+    """What became of a letter; `because` is "" for one that the mail server took."""
+
+    kind: str
+    when: When
+    attempts: int
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MailPage:
+    """The state of the outbox, and the button.
+
+    `transport` is `smtp`, `mailbox` or `off`; `tested` is `queued`, `refused`, or "".
+    """
+
+    template: ClassVar[str] = "admin/server/mail.html"
+
+    action: str
+    csrf: str
+    transport: str
+    server: str
+    sender: str
+    to: str
+    waiting: int
+    sent: tuple[PostLine, ...]
+    given_up: tuple[PostLine, ...]
+    may_test: bool = True
+    tested: str = ""
+
+
+_TESTED = ("queued", "refused")
+
+
+class _Said(msgspec.Struct):
+    kind: str = ""
+    attempts: int = 1
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """The post."""
+
+    site: Site
+    mailroom: Mailroom
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The state of delivery, with the button for a test email."""
+        test = Act(self.test, requires=administrator(Permission.SETTINGS))
+        return (Page(MAIL, administrator(), self.show, test),)
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """How it stands."""
+        actor, user = request.actor, request.user
+        state = await self.site.store.scan(lambda tx: mail.look(tx, actor))
+        tested = request.query.get("tested") or ""
+        settings = self.mailroom.settings
+        page = MailPage(
+            action=MAIL,
+            csrf=request.csrf,
+            transport=transport_of(self.mailroom),
+            server=settings.host,
+            sender=settings.from_address,
+            to=user.email,
+            waiting=state.waiting,
+            sent=_lines(state.sent, request.now),
+            given_up=_lines(state.given_up, request.now),
+            may_test=powers_of(user.role).allow(Permission.SETTINGS),
+            tested=tested if tested in _TESTED else "",
+        )
+        return Show(page)
+
+    async def test(self, request: AdminRequest) -> Outcome:
+        """Write to whoever asks."""
+        actor = request.actor
+        queued = await self.site.store.write(
+            lambda tx: mail.send_test(tx, actor, self.mailroom, actor.uid, request.now),
+            done_by=actor.done_by,
+        )
+        return SeeOther(f"{MAIL}?tested={'queued' if queued else 'refused'}")
+
+
+def transport_of(mailroom: Mailroom) -> Literal["smtp", "mailbox", "off"]:
+    """How letters are sent."""
+    if not mailroom.is_on:
+        return "off"
+    return "mailbox" if mailroom.settings.is_mailbox else "smtp"
+
+
+def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[PostLine, ...]:
+    read = [(each, msgspec.json.decode(each.data, type=_Said)) for each in found]
+    return tuple(
+        PostLine(said.kind, When(each.at, now), said.attempts, said.because) for each, said in read
+    )

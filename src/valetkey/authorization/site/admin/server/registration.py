@@ -1,0 +1,188 @@
+"""/admin/registration: who may register apps, and invitations for apps to register themselves."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.admin import registration
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.deeds.admin.registration import (
+    FreshInvitation,
+    WantedInvitation,
+)
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    with_query,
+)
+from valetkey.authorization.site.admin.clients.clients import CLIENTS
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.config.settings import Settings
+from valetkey.kernel.moment import Instant, Lifetime, days
+from valetkey.web.form import EMPTY, Form
+
+REGISTRATION = "/admin/registration"
+WITHDRAW = "/admin/registration/invitations/{invitation_id}/withdraw"
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationLine:
+    """One that can still be spent."""
+
+    id: str
+    note: str
+    uses_left: int
+    since: When
+    until: str
+    #: Where it is withdrawn; "" where whoever looks may not.
+    withdraw_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationPage:
+    """The policy, and the form for another invitation.
+
+    `mode` is `off`, `token` or `open`; `people` is who may register apps on the developer pages:
+    `nobody`, `invited`, `verified` or `everybody`.
+    """
+
+    template: ClassVar[str] = "admin/server/registration.html"
+
+    action: str
+    csrf: str
+    mode: str
+    people: str
+    unused_days: int
+    apps_url: str
+    invitations: tuple[InvitationLine, ...]
+    may_invite: bool = True
+    note: str = ""
+    uses: str = "1"
+    days: str = "7"
+    faults: tuple[tuple[str, str], ...] = ()
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationPage:
+    """A token that was made just now, shown this once."""
+
+    template: ClassVar[str] = "admin/server/invitation.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    back: str
+    token: str
+    endpoint: str
+    uses: int
+    until: str
+
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
+_DAY = 86_400
+_BAD_REQUEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The policy and the invitations."""
+
+    site: Site
+    settings: Settings
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The policy with the form for another invitation, and the withdrawal of one."""
+        registrar = administrator(Permission.CLIENTS)
+        return (
+            Page(REGISTRATION, administrator(), self.show, Act(self.invite, requires=registrar)),
+            Page(WITHDRAW, registrar, act=Act(self.withdraw)),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """Both."""
+        withdrawn = "withdrawn" in request.query
+        return await self._page(request, withdrawn=withdrawn)
+
+    async def invite(self, request: AdminRequest) -> Outcome:
+        """Make an invitation and show it this once."""
+        form = request.form
+        wanted = WantedInvitation(
+            (form.get("note") or "").strip(),
+            _number(form.get("uses")),
+            days(_number(form.get("days"))),
+        )
+        actor, fresh = request.actor, FreshInvitation.draw(self.site.random)
+        key = self.site.keyring.fingerprint_key
+        made = await self.site.store.write(
+            lambda tx: registration.invite(tx, actor, key, wanted, fresh, request.now),
+            done_by=actor.done_by,
+        )
+        if isinstance(made, tuple):
+            faults = tuple((fault.field, fault.detail) for fault in made)
+            return await self._page(request, form, faults)
+        page = InvitationPage(
+            back=REGISTRATION,
+            token=fresh.token.reveal(),
+            endpoint=f"{self.site.issuer}/oauth/register",
+            uses=made.uses_left,
+            until=When(made.expires_at, request.now).exact,
+        )
+        return Show(page)
+
+    async def withdraw(self, request: AdminRequest) -> Outcome:
+        """Take one back. Who presses twice sees what the first press did."""
+        actor, named = request.actor, request.arguments["invitation_id"]
+        if named.isascii() and named.isprintable():
+            await self.site.store.write(
+                lambda tx: registration.withdraw(tx, actor, named, request.now),
+                done_by=actor.done_by,
+            )
+        return SeeOther(f"{REGISTRATION}?withdrawn=1")
+
+    async def _page(
+        self,
+        request: AdminRequest,
+        form: Form = EMPTY,
+        faults: tuple[tuple[str, str], ...] = (),
+        *,
+        withdrawn: bool = False,
+    ) -> Outcome:
+        actor, now = request.actor, request.now
+        live = await self.site.store.read(lambda tx: registration.live(tx, actor, now))
+        may = request.powers.allow(Permission.CLIENTS)
+        settings = self.settings
+        page = RegistrationPage(
+            action=REGISTRATION,
+            csrf=request.csrf,
+            mode=str(settings.registration.mode),
+            people=str(settings.portal.who),
+            unused_days=Lifetime(settings.registration.unused_lifetime) // _DAY,
+            apps_url=with_query(CLIENTS, {"origin": "self"}),
+            invitations=tuple(_line(each, now, may=may) for each in live),
+            may_invite=may,
+            note=form.get("note") or "",
+            uses="1" if form is EMPTY else form.get("uses") or "",
+            days="7" if form is EMPTY else form.get("days") or "",
+            faults=faults,
+            withdrawn=withdrawn,
+        )
+        status = _BAD_REQUEST if faults else 200
+        return Show(page, status)
+
+
+def _number(text: str | None) -> int:
+    """The number, 0 for what is none: that is never right."""
+    return int(text) if text and _NUMBER.fullmatch(text) else 0
+
+
+def _line(each: Invitation, now: Instant, *, may: bool) -> InvitationLine:
+    return InvitationLine(
+        id=each.id,
+        note=each.note,
+        uses_left=each.uses_left,
+        since=When(each.created_at, now),
+        until=When(each.expires_at, now).exact,
+        withdraw_url=f"{REGISTRATION}/invitations/{each.id}/withdraw" if may else "",
+    )

@@ -1,0 +1,161 @@
+"""/admin/settings: every setting and where its value comes from; name, logo and colour change."""
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.admin.brand import brand_of, change_brand
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.model.server.brand import BrandField
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+)
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.site import Site
+from valetkey.config.explain import Explained, explain
+from valetkey.config.settings import Settings
+
+SETTINGS = "/admin/settings"
+BRAND = "/admin/settings/brand"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingLine:
+    """One setting; `origin` is `default`, `file` or `environment`. Secrets are masked."""
+
+    path: str
+    name: str
+    value: str
+    origin: str
+    default: str
+    variable: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingSection:
+    """The settings of one section."""
+
+    name: str
+    settings: tuple[SettingLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPage:
+    """All of them."""
+
+    template: ClassVar[str] = "admin/server/settings.html"
+
+    sections: tuple[SettingSection, ...]
+    file: str
+    brand_url: str
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrandFormPage:
+    """Name, colour, logo and links, which change while the server runs; "" is as the file says."""
+
+    template: ClassVar[str] = "admin/server/brand.html"
+
+    action: str
+    back: str
+    csrf: str
+    name: str
+    accent: str
+    logo_url: str
+    terms_url: str
+    privacy_url: str
+    #: What is wrong with a field, by its name.
+    faults: tuple[tuple[str, str], ...] = ()
+
+
+_BAD_REQUEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPages:
+    """The settings."""
+
+    site: Site
+    settings: Settings
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The settings, and the form of the brand."""
+        return (
+            Page(SETTINGS, administrator(), self.show),
+            Page(BRAND, administrator(Permission.SETTINGS), self.ask, Act(self.change)),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """All of them; secrets are masked."""
+        sections: dict[str, list[SettingLine]] = {}
+        for each in explain(self.settings):
+            sections.setdefault(each.path.partition(".")[0], []).append(_line(each))
+        file = self.settings.source.file
+        may = request.powers.allow(Permission.SETTINGS)
+        page = SettingsPage(
+            sections=tuple(SettingSection(name, tuple(each)) for name, each in sections.items()),
+            file="" if file is None else str(file),
+            brand_url=BRAND if may else "",
+            changed="changed" in request.query,
+        )
+        return Show(page)
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """The form with the brand as it is."""
+        base = brand_of(self.settings.brand)
+        own = await self.site.store.read(lambda tx: tx.brand.all())
+        page = _form(request.csrf, {**dict.fromkeys(base, ""), **own})
+        return Show(page)
+
+    async def change(self, request: AdminRequest) -> Outcome:
+        """Change it, or show beside each field what would be right."""
+        form = request.form
+        typed = {field: (form.get(field.value) or "").strip() for field in BrandField}
+        changes = {field: value or None for field, value in typed.items()}
+        actor = request.actor
+        told = await self.site.store.write(
+            lambda tx: change_brand(tx, actor, self.settings.brand, changes, request.now),
+            done_by=actor.done_by,
+        )
+        if isinstance(told, tuple):
+            faults = tuple((fault.field, fault.detail) for fault in told)
+            page = _form(request.csrf, typed, faults)
+            return Show(page, _BAD_REQUEST)
+        return SeeOther(f"{SETTINGS}?changed=1")
+
+
+def _line(each: Explained) -> SettingLine:
+    return SettingLine(
+        path=each.path,
+        name=each.path.partition(".")[2],
+        value=shown(each.value, each.unit),
+        origin=each.origin.value,
+        default=shown(each.default, each.unit),
+        variable=each.variable,
+        reason=each.reason,
+    )
+
+
+def shown(value: object, unit: str) -> str:
+    """A value as an operator would write it, with its unit."""
+    text = json.dumps(value, ensure_ascii=False)
+    return f"{text} {unit}" if unit else text
+
+
+def _form(
+    csrf: str, said: dict[BrandField, str], faults: tuple[tuple[str, str], ...] = ()
+) -> BrandFormPage:
+    return BrandFormPage(
+        action=BRAND,
+        back=SETTINGS,
+        csrf=csrf,
+        name=said[BrandField.NAME],
+        accent=said[BrandField.ACCENT],
+        logo_url=said[BrandField.LOGO_URL],
+        terms_url=said[BrandField.TERMS_URL],
+        privacy_url=said[BrandField.PRIVACY_URL],
+        faults=faults,
+    )

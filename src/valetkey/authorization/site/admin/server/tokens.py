@@ -1,0 +1,270 @@
+"""/admin/tokens: tokens of the admin API, another one, the end of one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.admin import api_tokens
+from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.deeds.admin.permissions import Permission, powers_of
+from valetkey.authorization.endpoints.admin_api.operation import PREFIX
+from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    nothing_here,
+    with_query,
+)
+from valetkey.authorization.site.admin.users.users import user_address
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
+from valetkey.kernel.words import translatable
+from valetkey.web.form import EMPTY, Form
+
+PERMISSION_WORDS = {
+    Permission.READ: translatable("See people, apps, events and settings"),
+    Permission.RESET: translatable("Help people back into their accounts"),
+    Permission.PEOPLE: translatable("Change, switch off and delete people"),
+    Permission.CLIENTS: translatable("Change, switch off and verify apps"),
+    Permission.KEYS: translatable("Rotate keys, and make more of these tokens"),
+    Permission.SETTINGS: translatable("Change name, logo and colour"),
+    Permission.ROLES: translatable("Give and take roles"),
+}
+"""What each lets a program do."""
+
+
+TOKENS = "/admin/tokens"
+NEW = "/admin/tokens/new"
+END = "/admin/tokens/{token_id}/end"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLine:
+    """One of them; `end_url` is "" where it does not work any more, or may not be ended."""
+
+    id: str
+    name: str
+    maker: str
+    maker_url: str
+    permissions: tuple[str, ...]
+    since: When
+    until: str
+    last_used: When | None
+    works: bool
+    end_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokensPage:
+    """All of them, newest first."""
+
+    template: ClassVar[str] = "admin/server/tokens.html"
+
+    listed: tuple[TokenLine, ...]
+    new_url: str
+    docs_url: str
+    more: str = ""
+    first: str = ""
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewTokenPage:
+    """The form for another one; `choices` are what whoever asks may give it."""
+
+    template: ClassVar[str] = "admin/server/new_token.html"
+
+    action: str
+    back: str
+    csrf: str
+    choices: tuple[tuple[str, str], ...]
+    name: str = ""
+    chosen: tuple[str, ...] = ()
+    days: str = "90"
+    faults: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMadePage:
+    """A token that was made just now, shown this once."""
+
+    template: ClassVar[str] = "admin/server/token_made.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    back: str
+    name: str
+    token: str
+    until: str
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndTokenPage:
+    """The question before one ends."""
+
+    template: ClassVar[str] = "admin/server/end_token.html"
+
+    action: str
+    back: str
+    csrf: str
+    name: str
+    last_used: When | None
+
+
+SHOWN = 50
+"""Tokens on a page."""
+
+_DAYS = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
+_BAD_REQUEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ApiTokens:
+    """The tokens."""
+
+    site: Site
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The list, the form for another token, and the confirmation before one ends."""
+        maker = administrator(Permission.KEYS, recent=True)
+        return (
+            Page(TOKENS, administrator(), self.show),
+            Page(NEW, maker, self.ask, Act(self.make, multiple=("permission",))),
+            Page(END, administrator(Permission.KEYS), self.ask_end, Act(self.end)),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """A page of them."""
+        form, actor = request.query, request.actor
+        before = place_in(form.get("after"))
+
+        def work(tx: Transaction) -> tuple[Sequence[ApiToken], Mapping[int, str]]:
+            found = api_tokens.page(tx, actor, before, SHOWN + 1)
+            users = {each.uid: tx.users.find(each.uid) for each in found}
+            return found, {uid: user.username for uid, user in users.items() if user}
+
+        found, names = await self.site.store.scan(work)
+        may = request.powers.allow(Permission.KEYS)
+        last = found[SHOWN - 1] if len(found) > SHOWN else None
+        page = TokensPage(
+            listed=tuple(_line(each, names, request.now, may=may) for each in found[:SHOWN]),
+            new_url=NEW if may else "",
+            docs_url=f"{PREFIX}/",
+            more=(
+                with_query(TOKENS, {"after": cursor(Place(last.created_at, last.id))})
+                if last
+                else ""
+            ),
+            first=TOKENS if "after" in form else "",
+            ended="ended" in form,
+        )
+        return Show(page)
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """The form for another one."""
+        return self._form(request)
+
+    async def make(self, request: AdminRequest) -> Outcome:
+        """Make it and show it this once."""
+        form = request.form
+        said = form.get("days") or ""
+        lifetime = days(int(said) if _DAYS.fullmatch(said) else 0)
+        name, actor = (form.get("name") or "").strip(), request.actor
+        wanted = WantedToken(name, form.all("permission"), lifetime, actor.uid)
+        random, now = self.site.random, request.now
+        fresh = FreshToken(fresh_id("at", random), fresh_secret(Prefix.API_TOKEN, random))
+        key = self.site.keyring.fingerprint_key
+        made = await self.site.store.write(
+            lambda tx: api_tokens.issue(tx, actor, key, wanted, fresh, now),
+            done_by=actor.done_by,
+        )
+        if isinstance(made, tuple):
+            faults = tuple((fault.field, fault.detail) for fault in made)
+            return self._form(request, form, faults)
+        page = TokenMadePage(
+            back=TOKENS,
+            name=made.name,
+            token=fresh.secret.reveal(),
+            until=When(made.expires_at, now).exact,
+            example=f'curl -H "Authorization: Bearer $TOKEN" {self.site.issuer}{PREFIX}/token',
+        )
+        return Show(page)
+
+    async def ask_end(self, request: AdminRequest) -> Outcome:
+        """The question before one ends."""
+        token_id = _named(request)
+        token = await self.site.store.read(lambda tx: tx.api_tokens.find(token_id))
+        if token is None or not token.is_live(request.now):
+            raise nothing_here()
+        used = token.last_used_at
+        page = EndTokenPage(
+            action=request.request.path,
+            back=TOKENS,
+            csrf=request.csrf,
+            name=token.name,
+            last_used=None if used is None else When(used, request.now),
+        )
+        return Show(page)
+
+    async def end(self, request: AdminRequest) -> Outcome:
+        """End it. Who presses twice sees what the first press did."""
+        actor, token_id = request.actor, _named(request)
+        await self.site.store.write(
+            lambda tx: api_tokens.end(tx, actor, token_id, request.now), done_by=actor.done_by
+        )
+        return SeeOther(f"{TOKENS}?ended=1")
+
+    def _form(
+        self,
+        request: AdminRequest,
+        form: Form = EMPTY,
+        faults: tuple[tuple[str, str], ...] = (),
+    ) -> Outcome:
+        page = NewTokenPage(
+            action=NEW,
+            back=TOKENS,
+            csrf=request.csrf,
+            choices=_choices(request.user),
+            name=form.get("name") or "",
+            chosen=form.all("permission"),
+            days="90" if form is EMPTY else form.get("days") or "",
+            faults=faults,
+        )
+        status = _BAD_REQUEST if faults else 200
+        return Show(page, status)
+
+
+def _choices(user: User) -> tuple[tuple[str, str], ...]:
+    may = powers_of(user.role).permissions
+    return tuple((each.value, words) for each, words in PERMISSION_WORDS.items() if each in may)
+
+
+def _named(request: AdminRequest) -> str:
+    name = request.arguments["token_id"]
+    if not name.isascii() or not name.isprintable():
+        raise nothing_here()
+    return name
+
+
+def _line(token: ApiToken, names: Mapping[int, str], now: Instant, *, may: bool) -> TokenLine:
+    works = token.is_live(now)
+    return TokenLine(
+        id=token.id,
+        name=token.name,
+        maker=names.get(token.uid, str(token.uid)),
+        maker_url=user_address(token.uid),
+        permissions=tuple(sorted(token.permissions)),
+        since=When(token.created_at, now),
+        until=When(token.expires_at, now).exact,
+        last_used=None if token.last_used_at is None else When(token.last_used_at, now),
+        works=works,
+        end_url=f"{TOKENS}/{token.id}/end" if works and may else "",
+    )

@@ -1,0 +1,1 @@
+"""Users, their roles, and the link that makes the first owner."""

@@ -1,0 +1,142 @@
+"""/admin/roles: who has which role, and giving one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.admin.permissions import Permission, require
+from valetkey.authorization.deeds.admin.resolve import users_meant
+from valetkey.authorization.deeds.admin.roles import Holder, Roles
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+)
+from valetkey.authorization.site.admin.users.users import (
+    ROLE_WORDS,
+    PersonLine,
+    line_of,
+    user_address,
+)
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+ROLES = "/admin/roles"
+
+
+@dataclass(frozen=True, slots=True)
+class HolderLine:
+    """Somebody with a role."""
+
+    person: PersonLine
+    #: More than a password signs them in.
+    protected: bool
+    #: Where it is changed; "" where whoever looks may not.
+    change_url: str
+    #: Whoever looks.
+    me: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RolesPage:
+    """List them, the highest first; the form asks by POST for `person` and `role`."""
+
+    template: ClassVar[str] = "admin/users/roles.html"
+
+    action: str
+    csrf: str
+    holders: tuple[HolderLine, ...]
+    #: Whether whoever looks may give roles.
+    gives: bool
+    #: The roles there are, by value and name.
+    roles: tuple[tuple[str, str], ...]
+    #: What was typed, and that there is nobody of that name.
+    person: str = ""
+    chosen: str = ""
+    unknown: bool = False
+    #: Whom it could mean, where these are several.
+    several: tuple[PersonLine, ...] = ()
+
+
+_LONGEST = 200
+_BAD_REQUEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class RoleHolders:
+    """Roles."""
+
+    site: Site
+    roles: Roles
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The list, with a form that leads to the confirmation page of the chosen user."""
+        choose = Act(
+            self.choose,
+            opaque=("person",),
+            requires=administrator(Permission.ROLES, recent=True),
+        )
+        return (Page(ROLES, administrator(), self.show, choose),)
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """Who has which."""
+        return await self._page(request)
+
+    async def choose(self, request: AdminRequest) -> Outcome:
+        """Find who is meant, and ask on their page."""
+        form = request.form
+        name, role = (form.get("person") or "").strip()[:_LONGEST], form.get("role") or ""
+        if role not in set(Role):
+            raise Refused(
+                Refusal(ErrorCode.INVALID_REQUEST, "choose one of the roles", "admin.role")
+            )
+        actor = request.actor
+
+        def work(tx: Transaction) -> Sequence[User]:
+            require(tx, actor, Permission.ROLES)
+            return users_meant(tx, name)
+
+        meant = await self.site.store.read(work)
+        if len(meant) != 1:
+            return await self._page(request, name, role, meant)
+        # Nothing is given yet: the next page shows whom the role is for, and asks.
+        return SeeOther(f"{user_address(meant[0].uid)}/role?role={role}")
+
+    async def _page(
+        self,
+        request: AdminRequest,
+        unknown: str | None = None,
+        chosen: str = "",
+        several: Sequence[User] = (),
+    ) -> Outcome:
+        actor, me = request.actor, request.user
+        gives = request.powers.allow(Permission.ROLES)
+
+        def work(tx: Transaction) -> tuple[Holder, ...]:
+            require(tx, actor, Permission.READ)
+            return tuple(self.roles.holders(tx))
+
+        holders = await self.site.store.scan(work)
+        page = RolesPage(
+            action=ROLES,
+            csrf=request.csrf,
+            holders=tuple(_line(each, me, request.now, gives=gives) for each in holders),
+            gives=gives,
+            roles=tuple((role.value, ROLE_WORDS[role]) for role in Role),
+            person=unknown or "",
+            chosen=chosen or Role.AUDITOR.value,
+            unknown=unknown is not None and not several,
+            several=tuple(line_of(user, request.now) for user in several),
+        )
+        status = 200 if unknown is None else _BAD_REQUEST
+        return Show(page, status)
+
+
+def _line(holder: Holder, me: User, now: Instant, *, gives: bool) -> HolderLine:
+    user = holder.user
+    url = f"{user_address(user.uid)}/role" if gives else ""
+    return HolderLine(line_of(user, now), holder.protected, url, me=user.uid == me.uid)

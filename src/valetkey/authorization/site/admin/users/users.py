@@ -1,0 +1,142 @@
+"""/admin/users: search, filter and list the users."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import urlencode
+
+from valetkey.authorization.deeds.admin.search import find_people
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+)
+from valetkey.authorization.site.page import Outcome, Page, Show
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.administration.people import Filter
+from valetkey.kernel.moment import Instant, minutes
+from valetkey.kernel.words import translatable
+from valetkey.web.form import read_query
+
+ROLE_WORDS = {
+    Role.OWNER: translatable("Owner"),
+    Role.ADMINISTRATOR: translatable("Administrator"),
+    Role.SUPPORT: translatable("Support"),
+    Role.AUDITOR: translatable("Auditor"),
+}
+"""What people call each."""
+
+
+USERS = "/admin/users"
+
+
+@dataclass(frozen=True, slots=True)
+class PersonLine:
+    """One of them."""
+
+    uid: int
+    username: str
+    name: str
+    email: str
+    verified: bool
+    disabled: bool
+    #: "" for none.
+    role: str
+    since: When
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsersPage:
+    """List them; the form asks by GET for `q` and `show`."""
+
+    template: ClassVar[str] = "admin/users/users.html"
+
+    action: str
+    text: str
+    chosen: str
+    listed: tuple[PersonLine, ...]
+    #: Where the list goes on, and where it begins; "" where it does not.
+    more: str = ""
+    first: str = ""
+    #: Somebody was just deleted.
+    deleted: bool = False
+
+
+SHOWN = 50
+"""People on a page."""
+
+_LONGEST = 200
+_NEWS = minutes(5)
+_UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The list."""
+
+    site: Site
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The list."""
+        return (Page(USERS, administrator(), self.show),)
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """A page of it."""
+        query, actor = read_query(request.request.query, opaque=("q",)), request.actor
+        text = (query.get("q") or "")[:_LONGEST]
+        said, after = query.get("show") or "", query.get("after") or ""
+        chosen = Filter(said) if said in set(Filter) else Filter.ALL
+        gone, since = uid_of(query.get("deleted") or ""), Instant(request.now - _NEWS)
+        found, deleted = await self.site.store.scan(
+            lambda tx: (
+                find_people(tx, actor, text, chosen, after, SHOWN),
+                # True, whatever the address says.
+                gone is not None and tx.people.did(actor.done_by, "user.removed", gone, since),
+            )
+        )
+        page = UsersPage(
+            action=USERS,
+            text=text,
+            chosen=chosen.value,
+            listed=tuple(line_of(user, request.now) for user in found.users),
+            more=_address(text, chosen, found.more) if found.more else "",
+            first=_address(text, chosen, "") if after else "",
+            deleted=deleted,
+        )
+        return Show(page)
+
+
+def user_address(uid: Uid) -> str:
+    """The page about this user."""
+    return f"{USERS}/{uid}"
+
+
+def uid_of(text: str) -> Uid | None:
+    """The uid that is written so; None for what is none."""
+    if _UID.fullmatch(text) is None or int(text) > LARGEST_UID:
+        return None
+    return Uid(int(text))
+
+
+def line_of(user: User, now: Instant) -> PersonLine:
+    """The person in one line."""
+    return PersonLine(
+        uid=user.uid,
+        username=user.username,
+        name=user.name,
+        email=user.email,
+        verified=user.email_verified_at is not None,
+        disabled=user.disabled_at is not None,
+        role="" if user.role is None else ROLE_WORDS[user.role],
+        since=When(user.created_at, now),
+        url=user_address(user.uid),
+    )
+
+
+def _address(text: str, chosen: Filter, after: str) -> str:
+    said = {"q": text, "show": "" if chosen is Filter.ALL else chosen.value, "after": after}
+    query = urlencode({name: value for name, value in said.items() if value})
+    return f"{USERS}?{query}" if query else USERS
