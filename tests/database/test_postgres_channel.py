@@ -7,12 +7,12 @@ import psycopg
 import pytest
 
 from tests.support.pgbouncer import pooling_transactions
-from valetkey.database.engine import Connection, DatabaseUnavailable, Row
+from valetkey.database.engine import Connection, DatabaseUnavailable, Row, Timeouts
 from valetkey.database.postgres import Postgres
-from valetkey.database.postgres_channel import Channel
-from valetkey.database.postgres_connection import open_connection, parse_url
+from valetkey.database.postgres_connection import open_channel, parse_url
 from valetkey.kernel.refusal import Mistake
 
+_TIMEOUTS = Timeouts()
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY, text TEXT NOT NULL DEFAULT '')"
 _INSERT = "INSERT INTO a (id) VALUES (:id)"
 
@@ -58,7 +58,7 @@ def test_proxy_that_pools_transactions_is_served_without_prepared_statements(
 
 
 def test_statements_are_prepared_once_and_the_oldest_is_let_go(postgres_url: str) -> None:
-    channel = Channel(open_connection(parse_url(postgres_url)))
+    channel = open_channel(parse_url(postgres_url, _TIMEOUTS), _TIMEOUTS)
     count = b"SELECT count(*) FROM pg_prepared_statements"
     for number in range(1_200):
         channel.send(b"SELECT %d" % (number % 600))
@@ -74,7 +74,7 @@ def test_statements_are_prepared_once_and_the_oldest_is_let_go(postgres_url: str
 
 
 def test_failed_statement_leaves_the_connection_usable(postgres_url: str) -> None:
-    channel = Channel(open_connection(parse_url(postgres_url)))
+    channel = open_channel(parse_url(postgres_url, _TIMEOUTS), _TIMEOUTS)
     for _ in range(3):
         channel.send(b"BEGIN READ WRITE")
         channel.send(b"SELECT 1 / $1", (0,))
@@ -90,7 +90,7 @@ def test_failed_statement_leaves_the_connection_usable(postgres_url: str) -> Non
 
 def test_large_values_travel_both_ways(postgres_url: str) -> None:
     """More than the sockets hold: neither side may wait for the other to read first."""
-    channel = Channel(open_connection(parse_url(postgres_url)))
+    channel = open_channel(parse_url(postgres_url, _TIMEOUTS), _TIMEOUTS)
     text = "ä" * 8_000_000
     for _ in range(3):
         channel.send(b"SELECT $1", (text,))
@@ -100,8 +100,8 @@ def test_large_values_travel_both_ways(postgres_url: str) -> None:
 
 def test_silent_server_is_given_up(postgres_url: str) -> None:
     """The caller is told in time, though the server's own time limit never comes."""
-    channel = Channel(open_connection(parse_url(postgres_url)))
-    channel.patience = 50
+    channel = open_channel(parse_url(postgres_url, _TIMEOUTS), _TIMEOUTS)
+    channel.limit(0.05)
     channel.send(b"SELECT pg_sleep(4)")
     with pytest.raises(psycopg.OperationalError, match=r"no answer within 0\.05 s"):
         channel.result()

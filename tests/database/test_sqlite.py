@@ -14,7 +14,13 @@ import apsw
 import pytest
 
 from tests.support.wait import CEILING
-from valetkey.database.engine import Connection, ConstraintViolated, DatabaseUnavailable, Row
+from valetkey.database.engine import (
+    Connection,
+    ConstraintViolated,
+    DatabaseUnavailable,
+    Row,
+    Timeouts,
+)
 from valetkey.database.sqlite import SQLite
 from valetkey.database.sqlite_connection import open_writer
 from valetkey.database.sqlite_files import create_file
@@ -133,7 +139,7 @@ def test_a_log_begins_anew_though_somebody_writes_all_the_time(tmp_path: Path) -
     create_file(path)
     raw = open_writer(path, patience=1.0)
     raw.wal_autocheckpoint(0)
-    checkpoints = Checkpoints(path, pages=10, longest=40)
+    checkpoints = Checkpoints(path, patience=1.0, pages=10, longest=40)
     lengths: list[int] = []
 
     def hook(_: apsw.Connection, __: str, pages: int) -> int:
@@ -208,13 +214,9 @@ def test_another_process_that_writes_is_waited_for(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_another_process_that_never_ends_makes_it_unavailable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("valetkey.database.sqlite_writer._PATIENCE", 0.1)
-
+def test_another_process_that_never_ends_makes_it_unavailable(tmp_path: Path) -> None:
     async def story() -> None:
-        engine = SQLite(tmp_path / "a.db")
+        engine = SQLite(tmp_path / "a.db", timeouts=Timeouts(lock=0.1))
         await engine.write(lambda db: db.run(_TABLE))
         other = apsw.Connection(str(tmp_path / "a.db"))
         other.execute("BEGIN IMMEDIATE")

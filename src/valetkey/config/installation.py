@@ -10,6 +10,22 @@ from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 
 
+def connect_to(
+    settings: Settings, server: ServerSettings, *, begins: bool = True, pool_size: int = 0
+) -> Engine:
+    """Open this server's database, with as many connections as `database.connections` says.
+
+    Raises Mistake and DatabaseUnavailable: see `connect`.
+    """
+    return connect(
+        server.database,
+        directory=settings.source.directory,
+        pool_size=pool_size or settings.database.connections,
+        begins=begins,
+        timeouts=settings.database.timeouts,
+    )
+
+
 def require_file(settings: Settings, server: ServerSettings, *, begins: bool) -> None:
     """Raise Mistake where a SQLite file is missing that its server knows, or that is not begun."""
     file = database_file(settings, server)
@@ -55,7 +71,7 @@ async def forget_missing(settings: Settings, server: ServerSettings) -> bool:
     if last_seen(note) is None:
         return False
     if file is None:
-        engine = connect(server.database, directory=settings.source.directory, pool_size=1)
+        engine = connect_to(settings, server, pool_size=1)
         try:
             missing = await is_missing(engine)
         finally:

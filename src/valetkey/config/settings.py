@@ -10,9 +10,11 @@ from types import MappingProxyType
 from typing import Annotated
 
 from valetkey.config import rules
-from valetkey.config.rules import Network, text, whole
+from valetkey.config.rules import Network, whole
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.config.sections.administration import AdministrationSettings
+from valetkey.config.sections.brand import BrandSettings
+from valetkey.config.sections.database import DatabaseSettings
 from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.federation import FederationSettings
 from valetkey.config.sections.fetch import FetchSettings
@@ -320,30 +322,6 @@ class LimitSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class BrandSettings:
-    """What people recognise on the pages."""
-
-    name: Annotated[str, text(60, "a name of at most 60 characters")] = "Valetkey"
-    """The name of the service whose accounts these are."""
-
-    accent: Annotated[str, rules.COLOUR] = "#2456d6"
-    """The one colour of buttons and links. What stands on it is made readable, light and dark."""
-
-    logo_url: Annotated[str, rules.LOGO_AT_START] = ""
-    """The image above every page, 48 pixels high. Without it the theme's logo is shown."""
-
-    terms_url: Annotated[str, rules.LINK] = ""
-    """Terms of service, linked from every page."""
-
-    privacy_url: Annotated[str, rules.LINK] = ""
-    """Privacy statement, linked from every page."""
-
-    theme: Annotated[str, rules.FOLDER] = ""
-    """Directory with a stylesheet, a logo, templates and translations of your own. It is read as
-    the server starts, which tells what is wrong with it."""
-
-
-@dataclass(frozen=True, slots=True)
 class LogSettings:
     """What standard error tells. No level shows a secret, a form or a query string."""
 
@@ -388,6 +366,7 @@ class Settings:
     passwords: PasswordSettings = PasswordSettings()
     factors: FactorSettings = FactorSettings()
     limits: LimitSettings = LimitSettings()
+    database: DatabaseSettings = DatabaseSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
     federation: FederationSettings = FederationSettings()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any
 
-from valetkey.database.engine import Connection, GivenUp
+from valetkey.database.engine import Connection, DatabaseUnavailable, GivenUp
 from valetkey.kernel.waiting import CALLER
 
 _HALF_CLOSED = 1.0  # seconds
@@ -17,17 +17,38 @@ Work = Callable[[Connection], Any]
 class Asked:
     """A transaction somebody waits for: what to run, whom to tell, and then how it went."""
 
-    __slots__ = ("_caller", "_since", "future", "loop", "problem", "result", "work")
+    __slots__ = ("_caller", "_late", "_since", "future", "loop", "problem", "result", "work")
 
     def __init__(self, work: Work) -> None:
         """Make one to be awaited on the event loop that runs now."""
         self._caller = CALLER.get()
         self._since = monotonic()
+        self._late = False
         self.work = work
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
         self.problem: BaseException | None = None
+
+    async def answer(self, longest: float | None) -> Any:
+        """Wait for what the work returned or raised; no longer than `longest` seconds.
+
+        Raises `DatabaseUnavailable` then. The work is not begun any more, and not committed unless
+        its commit is already under way.
+        """
+        if longest is None:
+            return await self.future
+        timer = self.loop.call_later(longest, self._give_up, longest)
+        try:
+            return await self.future
+        finally:
+            timer.cancel()
+
+    def _give_up(self, longest: float) -> None:
+        self._late = True
+        if not self.future.done():
+            message = f"no answer within {longest:g} s: it may be done or not"
+            self.future.set_exception(DatabaseUnavailable(message))
 
     def require_caller(self) -> None:
         """Raise `GivenUp` where nobody waits for the answer any more.
@@ -35,6 +56,8 @@ class Asked:
         A client that has closed only its own half of the connection may still read: until it has
         waited for a second it is taken for one of those.
         """
+        if self._late:
+            raise GivenUp("the database took too long")
         caller = self._caller
         if caller is None:
             return

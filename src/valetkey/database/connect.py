@@ -5,13 +5,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
-from valetkey.database.engine import Engine
+from valetkey.database.engine import Engine, Timeouts
 from valetkey.kernel.refusal import Mistake
 
-Connector = Callable[[str, Path, int, bool], Engine]
+Connector = Callable[[str, Path, int, bool, Timeouts], Engine]
+_TIMEOUTS = Timeouts()
 
 
-def connect(url: str, *, directory: Path, pool_size: int = 4, begins: bool = True) -> Engine:
+def connect(
+    url: str,
+    *,
+    directory: Path,
+    pool_size: int = 4,
+    begins: bool = True,
+    timeouts: Timeouts = _TIMEOUTS,
+) -> Engine:
     """The engine for `url`; the calling thread may wait for a disk, never for a network.
 
     A relative SQLite path starts at `directory`; `pool_size` is the most connections that one
@@ -26,25 +34,31 @@ def connect(url: str, *, directory: Path, pool_size: int = 4, begins: bool = Tru
         # The URL is not repeated: it may hold a password.
         known = ", ".join(f"{name}://" for name in ENGINES)
         raise Mistake(f"the URL of a database starts with one of {known}", "database")
-    return connector(url, directory, pool_size, begins)
+    return connector(url, directory, pool_size, begins, timeouts)
 
 
-def _sqlite(url: str, directory: Path, pool_size: int, begins: bool) -> Engine:
+def _sqlite(url: str, directory: Path, pool_size: int, begins: bool, timeouts: Timeouts) -> Engine:
     from valetkey.database.sqlite import SQLite  # noqa: PLC0415 - only the engine in use is loaded
 
     name = url.removeprefix("sqlite:///")
     if name == url or not name or name == ":memory:":
         raise Mistake("write sqlite:///file.db or sqlite:////absolute/file.db", "database")
     # Pyright takes `async def` in a protocol for the built-in coroutine and nothing wider.
-    return SQLite(directory / name, begins=begins)  # pyright: ignore[reportReturnType]
+    return SQLite(  # pyright: ignore[reportReturnType]
+        directory / name, begins=begins, timeouts=timeouts
+    )
 
 
-def _postgres(url: str, directory: Path, pool_size: int, begins: bool) -> Engine:
+def _postgres(
+    url: str, directory: Path, pool_size: int, begins: bool, timeouts: Timeouts
+) -> Engine:
     if find_spec("psycopg") is None:
         raise Mistake("PostgreSQL needs its driver: pip install 'valetkey[postgres]'", "database")
     from valetkey.database.postgres import Postgres  # noqa: PLC0415 - an optional driver
 
-    return Postgres(url, size=pool_size)  # pyright: ignore[reportReturnType]
+    return Postgres(  # pyright: ignore[reportReturnType]
+        url, size=pool_size, timeouts=timeouts
+    )
 
 
 ENGINES: Mapping[str, Connector] = MappingProxyType(

@@ -8,6 +8,7 @@ database asks for that. What it returned is written; when it raised, nothing hap
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -16,12 +17,28 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """The longest waits for a database, in seconds. `config` says why each is as it is."""
+
+    connect: float = 5.0
+    """For a new connection."""
+    statement: float = 5.0
+    """For one statement, by the clock of the database."""
+    lock: float = 3.0
+    """For one lock; on SQLite, for the turn to write."""
+    report: float = 60.0
+    """For the same as `answer` in `Engine.scan`."""
+    answer: float = 10.0
+    """For the outcome of a transaction: queue, connection, statements and commit together."""
+
+
 class DatabaseUnavailable(Exception):
     """The database cannot do this now: locked for too long, full, broken or gone. Try later.
 
-    When it is raised by `Engine.write`, nothing was written, except that a PostgreSQL which
-    went away during the commit may have finished it: then nobody can know, and nothing is
-    run a second time.
+    When it is raised by `Engine.write`, nothing was written, except that a commit that was
+    under way when the database fell silent or went away may be finished: then nobody can know,
+    and nothing is run a second time.
     """
 
 

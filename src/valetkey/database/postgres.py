@@ -3,30 +3,34 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from time import monotonic
 from typing import Any
 
 import psycopg
 
-from valetkey.database.engine import Connection, Row, T, refuse_nesting
-from valetkey.database.postgres_channel import Raw
-from valetkey.database.postgres_connection import open_connection, parse_url
+from valetkey.database.engine import Connection, Row, T, Timeouts, refuse_nesting
+from valetkey.database.postgres_channel import Channel
+from valetkey.database.postgres_connection import open_channel, parse_url
 from valetkey.database.postgres_pool import Pool
 from valetkey.database.postgres_session import Kind
 from valetkey.kernel.refusal import Mistake
 
 # Seconds between two looks at table `revision`.
 _POLLED_EVERY = 0.5
+# A server that is silent for so long may hide a change: a revocation takes effect within 5 s.
+_SILENT_FOR = 2.0
 _SUM = b"SELECT sum(number) FROM revision"
+_TIMEOUTS = Timeouts()
 
 
 class Postgres:
     """A PostgreSQL database, as an `engine.Engine`. Connects when it is first used."""
 
-    def __init__(self, url: str, *, size: int) -> None:
+    def __init__(self, url: str, *, size: int, timeouts: Timeouts = _TIMEOUTS) -> None:
         """Use at most `size` connections, and one more to hear of changes. Raises `Mistake`."""
-        told = parse_url(url)
-        self._revision = _Revision(told)
-        self._pool = Pool(told, size, self._revision.advance)
+        told = parse_url(url, timeouts)
+        self._revision = _Revision(told, timeouts)
+        self._pool = Pool(told, size, timeouts, self._revision.advance)
 
     def read(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.read`. Raises `Overloaded`."""
@@ -40,7 +44,7 @@ class Postgres:
         return self._pool.run(Kind.LOOK, lambda db: db.row(sql, **params))
 
     def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
-        """See `Engine.scan`; for a minute at most. Raises `Overloaded`."""
+        """See `Engine.scan`. Raises `Overloaded`."""
         refuse_nesting()
         return self._pool.run(Kind.SCAN, work)
 
@@ -86,10 +90,12 @@ class Postgres:
 class _Revision:
     """The number behind `Engine.changed`, with a thread and a connection that keep it true."""
 
-    def __init__(self, told: Mapping[str, str]) -> None:
+    def __init__(self, told: Mapping[str, str], timeouts: Timeouts) -> None:
         """Connect as `told`, once somebody asks for the number."""
         self._told = told
+        self._timeouts = timeouts
         self._number = 0
+        self._true_until = 0.0
         self._turn = threading.Lock()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -98,6 +104,9 @@ class _Revision:
         """The number now; the first call starts the thread."""
         if self._thread is None:
             self._start()
+        # A table that cannot be seen may have changed: better to look once too often.
+        if monotonic() > self._true_until:
+            self.advance()
         return self._number
 
     def advance(self) -> None:
@@ -119,22 +128,30 @@ class _Revision:
                 )
                 self._thread.start()
 
+    def _open(self) -> Channel:
+        # Nothing is prepared: a proxy may send each question to another server.
+        return open_channel(self._told, self._timeouts, prepares=False)
+
     def _watch(self) -> None:
-        raw: Raw | None = None
+        channel: Channel | None = None
         last: object = None
         while True:
+            found: object = None
             try:
-                raw = raw or open_connection(self._told)
-                found = raw.execute(_SUM).fetchone()
+                channel = channel or self._open()
+                channel.limit(_SILENT_FOR)
+                channel.send(_SUM)
+                found = channel.rows(channel.finish())
             except (psycopg.Error, Mistake):
-                found = None
-                if raw is not None and raw.closed:
-                    raw = None
-            # A table that cannot be seen may have changed: better to look once too often.
-            if found is None or found != last:
-                last = found
-                self.advance()
+                if channel is not None and not channel.recover():
+                    channel.close()
+                    channel = None
+            if found is not None:
+                self._true_until = monotonic() + _SILENT_FOR
+                if found != last:
+                    last = found
+                    self.advance()
             if self._closing.wait(_POLLED_EVERY):
                 break
-        if raw is not None:
-            raw.close()
+        if channel is not None:
+            channel.close()

@@ -10,6 +10,8 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from enum import Enum
 from hashlib import blake2b
+from math import inf
+from time import monotonic
 
 import psycopg
 from psycopg.adapt import Transformer
@@ -42,20 +44,25 @@ class Channel:
     """The statements of one connection; used by one thread at a time.
 
     `send`, `result`, `finish` and `leave` raise `psycopg.OperationalError` when the connection is
-    lost, or when the server is silent for `patience` milliseconds (-1: no limit). The connection
-    must then be closed. Unless `prepares`, every statement is parsed each time: a proxy that pools
-    transactions sends each to another server, which does not know what was prepared elsewhere.
+    lost, or when an answer is not there in time: see `limit`. The connection must then be closed;
+    the server is not asked to cancel, because a server that is silent would not hear that either,
+    and one that works ends a statement by its own time limit. A commit is never cancelled: one that
+    waits for its standby would become visible before it is safe.
+
+    Unless `prepares`, every statement is parsed each time: a proxy that pools transactions sends
+    each to another server, which does not know what was prepared elsewhere.
     """
 
     __slots__ = (
         "_counter",
+        "_deadline",
+        "_limit",
         "_owed",
         "_pgconn",
         "_plans",
         "_poll",
         "_raw",
         "_reader",
-        "patience",
         "prepares",
     )
 
@@ -70,8 +77,13 @@ class Channel:
         self._plans: OrderedDict[_Plan, bytes] = OrderedDict()
         self._owed: deque[_Owed | _Plan] = deque()
         self._counter = 0
-        self.patience = -1
+        self._limit = self._deadline = inf
         self._pgconn.enter_pipeline_mode()
+
+    def limit(self, seconds: float) -> None:
+        """Wait for all answers together no longer than so many seconds from now."""
+        self._limit = seconds
+        self._deadline = monotonic() + seconds
 
     def send(self, text: bytes, values: Sequence[Storable] = ()) -> None:
         """Queue a statement; its parameters are `$1`, `$2` and so on."""
@@ -145,6 +157,10 @@ class Channel:
         except psycopg.Error:
             return False
         return self._pgconn.transaction_status == TransactionStatus.IDLE
+
+    def is_silent(self) -> bool:
+        """Whether nothing has come since the last answer that was read: no data, and no end."""
+        return not self._poll.poll(0)
 
     def close(self) -> None:
         """Disconnect."""
@@ -224,9 +240,9 @@ class Channel:
         if events != select.POLLIN:
             self._poll.modify(self._pgconn.socket, events)
         try:
-            if not self._poll.poll(self.patience):
-                text = f"no answer within {self.patience / 1000:g} s"
-                raise psycopg.OperationalError(text)
+            left = max(0.0, self._deadline - monotonic())
+            if not self._poll.poll(None if left == inf else left * 1_000):
+                raise psycopg.OperationalError(f"no answer within {self._limit:g} s")
         finally:
             if events != select.POLLIN:
                 self._poll.modify(self._pgconn.socket, select.POLLIN)

@@ -20,6 +20,7 @@ from valetkey.database.engine import (
     Row,
     T,
     TablesMissing,
+    Timeouts,
     UnstorableValue,
     outermost,
 )
@@ -27,21 +28,20 @@ from valetkey.database.postgres_channel import Channel, Raw
 from valetkey.database.statement import numbered, storable
 from valetkey.kernel.refusal import Mistake
 
-# Seconds and milliseconds as libpq wants them; the URL may say otherwise.
+# Seconds as libpq wants them; the URL may say otherwise.
 _DEFAULTS: Mapping[str, str] = {
     "application_name": "valetkey",
-    "connect_timeout": "5",
     "keepalives_idle": "15",
     "keepalives_interval": "5",
     "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
 }
+_LEAST_CONNECT_TIMEOUT = 2  # seconds; libpq takes less for this
 # An answer is given after the commit is on disk. Where the server waits for its standby to
 # have applied it, too, that is stronger still and stays. What may write says so in its BEGIN.
 _SETTINGS = b"""
-    SELECT set_config('statement_timeout', '5000', false),
-           set_config('lock_timeout', '3000', false),
-           set_config('idle_in_transaction_session_timeout', '10000', false),
+    SELECT set_config('statement_timeout', $1, false),
+           set_config('lock_timeout', $2, false),
+           set_config('idle_in_transaction_session_timeout', $3, false),
            set_config('synchronous_commit', CASE current_setting('synchronous_commit')
                       WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),
            set_config('default_transaction_read_only', 'on', false)
@@ -75,7 +75,17 @@ class _Truth(Loader):
         return int(bytes(data) == b"t")
 
 
-def parse_url(url: str) -> Mapping[str, str]:
+def limits_of_session(timeouts: Timeouts) -> tuple[str, str, str]:
+    """The parameters of `SETTINGS_OF_A_TRANSACTION`: milliseconds, as text."""
+    idle = 2 * timeouts.statement
+    return _milliseconds(timeouts.statement), _milliseconds(timeouts.lock), _milliseconds(idle)
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(round(seconds * 1_000))
+
+
+def parse_url(url: str, timeouts: Timeouts) -> Mapping[str, str]:
     """What libpq is told for a URL. Raises `Mistake`, which does not repeat the URL."""
     try:
         told = conninfo_to_dict(url)
@@ -83,21 +93,33 @@ def parse_url(url: str) -> Mapping[str, str]:
         text = "write postgresql://user@host/name, and %40 for an @ inside a password"
         raise Mistake(text, "database") from None
     given = {name: str(value) for name, value in told.items() if value is not None}
-    return {**_DEFAULTS, **given, "client_encoding": "UTF8"}
+    waits = {
+        "connect_timeout": str(max(_LEAST_CONNECT_TIMEOUT, round(timeouts.connect))),
+        "tcp_user_timeout": _milliseconds(timeouts.answer),
+    }
+    return {**_DEFAULTS, **waits, **given, "client_encoding": "UTF8"}
 
 
-def open_connection(told: Mapping[str, str]) -> Raw:
-    """A new connection with our time limits. Raises `psycopg.Error` and `Mistake`."""
+def open_channel(told: Mapping[str, str], timeouts: Timeouts, *, prepares: bool = True) -> Channel:
+    """Connect anew, with our time limits. Raises `psycopg.Error` and `Mistake`.
+
+    Files that the URL names, such as `passfile`, `sslrootcert` and `sslcert`, are read each time.
+    """
     raw: Raw = psycopg.connect(autocommit=True, **told)  # type: ignore[arg-type]  # libpq's names
     try:
         _check_encoding(raw)
         raw.adapters.register_loader("numeric", _WholeNumber)
         raw.adapters.register_loader("bool", _Truth)
-        raw.execute(_SETTINGS)
+        # Not prepared: a proxy may have given this connection to another client before.
+        channel = Channel(raw, prepares=False)
+        channel.limit(timeouts.connect)
+        channel.send(_SETTINGS, limits_of_session(timeouts))
+        channel.finish()
+        channel.prepares = prepares
     except BaseException:
         raw.close()
         raise
-    return raw
+    return channel
 
 
 def _check_encoding(raw: Raw) -> None:

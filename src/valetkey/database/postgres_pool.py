@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from valetkey.database.asked import Asked, Work, tell
-from valetkey.database.engine import DatabaseUnavailable, GivenUp, Overloaded
+from valetkey.database.engine import DatabaseUnavailable, GivenUp, Overloaded, Timeouts
+from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_session import Kind, Session
 
 _LONGEST_QUEUE = 2_000
@@ -22,9 +23,16 @@ class Pool:
     in the order in which they came.
     """
 
-    def __init__(self, told: Mapping[str, str], size: int, revised: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        told: Mapping[str, str],
+        size: int,
+        timeouts: Timeouts,
+        revised: Callable[[], None],
+    ) -> None:
         """Connect as `told`; `revised` is called after a write to table `revision`."""
         self._told = told
+        self._timeouts = timeouts
         self._size = size
         self._revised = revised
         self._turn = threading.Condition()
@@ -37,6 +45,10 @@ class Pool:
         self._closed = False
         self.refused = ""
         self.failures = 0
+        # Connections on which a commit waits: for a standby that is gone, or a server that is
+        # frozen. Closed, each would leave a process behind in a server that waits, until it takes
+        # no more connections.
+        self._unconfirmed: list[Channel] = []
         self._threads: list[threading.Thread] = []
 
     async def run(self, kind: Kind, work: Work) -> Any:
@@ -47,6 +59,9 @@ class Pool:
                 raise DatabaseUnavailable("the database is closed")
             if self.refused:
                 raise DatabaseUnavailable(self.refused)
+            if kind is Kind.WRITE and self._confirms_nothing():
+                self.failures += 1
+                raise DatabaseUnavailable("PostgreSQL does not confirm commits: is a standby gone?")
             waiting = self._waiting[kind]
             if len(waiting) >= (_MOST_SCANS if kind is Kind.SCAN else _LONGEST_QUEUE):
                 raise Overloaded("too many transactions wait")
@@ -58,7 +73,7 @@ class Pool:
             elif len(self._threads) < self._size:
                 self._start_thread()
         try:
-            return await asked.future
+            return await asked.answer(kind.limit(self._timeouts))
         except GivenUp:
             raise
         except DatabaseUnavailable:
@@ -72,6 +87,21 @@ class Pool:
             self._turn.notify_all()
         for thread in self._threads:
             thread.join()
+        for channel in self._unconfirmed:
+            channel.close()
+
+    def _keep_unconfirmed(self, channel: Channel) -> None:
+        with self._turn:
+            self._unconfirmed.append(channel)
+
+    def _confirms_nothing(self) -> bool:
+        """Whether as many commits as there are threads have had no answer yet."""
+        if len(self._unconfirmed) < self._size:
+            return False
+        for channel in [each for each in self._unconfirmed if not each.is_silent()]:
+            self._unconfirmed.remove(channel)
+            channel.close()
+        return len(self._unconfirmed) >= self._size
 
     def _start_thread(self) -> None:
         name = f"valetkey-postgres-{len(self._threads) + 1}"
@@ -80,7 +110,7 @@ class Pool:
         thread.start()
 
     def _serve(self) -> None:
-        session = Session(self._told, self._revised)
+        session = Session(self._told, self._timeouts, self._revised, self._keep_unconfirmed)
         while (taken := self._take()) is not None:
             kind, batch = taken
             try:
@@ -112,8 +142,8 @@ class Pool:
             batch = [waiting.popleft()[1] for _ in range(count)]
             if kind is Kind.SCAN:
                 self._scanning += 1
-        # A caller that has gone before its turn wants nothing any more.
-        return kind, [asked for asked in batch if not asked.future.cancelled()]
+        # A caller that has gone, or was told that it took too long, wants nothing any more.
+        return kind, [asked for asked in batch if not asked.future.done()]
 
     def _next(self) -> Kind | None:
         """The kind of which one has waited longest. Reports never take every connection."""

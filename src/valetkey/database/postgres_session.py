@@ -6,18 +6,20 @@ next or with COMMIT. The answer to ROLLBACK after a read is not waited for.
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from math import inf
 
 import psycopg
 from psycopg import errors
 
 from valetkey.database.asked import Asked, tell
-from valetkey.database.engine import DatabaseUnavailable, Row
+from valetkey.database.engine import DatabaseUnavailable, Row, Timeouts
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import (
     SETTINGS_OF_A_TRANSACTION,
     PostgresConnection,
     in_our_words,
-    open_connection,
+    limits_of_session,
+    open_channel,
     run_work,
 )
 from valetkey.kernel.refusal import Mistake
@@ -28,20 +30,18 @@ _RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
 _SCHEMA_LOCK = 8_206_115_104_117_014_902
 _WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_PATIENTLY = b"SELECT set_config('statement_timeout', $1, true)"
 
 
 class Kind(Enum):
-    """What a transaction is for: how it begins, whether it only reads, the longest silence in ms.
-
-    A silence longer than the server's own time limits means that it is frozen or gone.
-    """
+    """What a transaction is for: how it begins, and whether it only reads."""
 
     # A single SELECT is a transaction of its own.
-    LOOK = ((), True, 10_000)
-    READ = ((_READ,), True, 10_000)
-    SCAN = ((_READ, b"SET LOCAL statement_timeout = 60000"), True, 65_000)
+    LOOK = ((), True)
+    READ = ((_READ,), True)
+    SCAN = ((_READ, _PATIENTLY), True)
     # Every invariant is one conditional statement, so nothing stronger is needed.
-    WRITE = ((_WRITE,), False, 10_000)
+    WRITE = ((_WRITE,), False)
     SCHEMA = (
         (
             _WRITE,
@@ -51,13 +51,17 @@ class Kind(Enum):
             b"SELECT pg_advisory_xact_lock(%d)" % _SCHEMA_LOCK,
         ),
         False,
-        -1,
     )
 
-    def __init__(self, begin: tuple[bytes, ...], reading: bool, patience: int) -> None:
+    def __init__(self, begin: tuple[bytes, ...], reading: bool) -> None:
         self.begin = begin
         self.reading = reading
-        self.patience = patience
+
+    def limit(self, timeouts: Timeouts) -> float | None:
+        """How long one may take, in seconds; None without a limit."""
+        if self is Kind.SCAN:
+            return timeouts.report
+        return None if self is Kind.SCHEMA else timeouts.answer
 
 
 # Two groups may wait for each other's rows, for each locks those of many works, in no order. A
@@ -67,10 +71,11 @@ _IMPATIENT = b"SET LOCAL lock_timeout = 100"
 
 # Those that are run again after a deadlock go one after the other, in whichever process: run
 # together they would meet in the same deadlock, a second each time, until none is left to try.
+_LOCK_AGAIN = b"SELECT set_config('lock_timeout', $1, true)"
 _ONE_AFTER_THE_OTHER = (
     b"SET LOCAL lock_timeout = 0",
     b"SELECT pg_advisory_xact_lock(1448299630, -3)",
-    b"SET LOCAL lock_timeout = 3000",
+    _LOCK_AGAIN,
 )
 
 
@@ -85,9 +90,22 @@ class _OneByOne(psycopg.Error):
 class Session:
     """A connection that one thread owns; opened when needed, replaced when it is lost."""
 
-    def __init__(self, told: Mapping[str, str], revised: Callable[[], None]) -> None:
-        """Connect as `told`, later; call `revised` after a write to table `revision`."""
+    def __init__(
+        self,
+        told: Mapping[str, str],
+        timeouts: Timeouts,
+        revised: Callable[[], None],
+        unconfirmed: Callable[[Channel], None],
+    ) -> None:
+        """Connect as `told`, later; call `revised` after a write to table `revision`.
+
+        `unconfirmed` is given a connection on which a commit has had no answer in time.
+        """
+        self._unconfirmed = unconfirmed
         self._told = told
+        self._timeouts = timeouts
+        self._limits = limits_of_session(timeouts)
+        self._report = (str(round(timeouts.report * 1_000)),)
         self._revised = revised
         self._channel: Channel | None = None
         # Until a proxy that pools transactions is met.
@@ -109,8 +127,8 @@ class Session:
                 problem = _nobody_knows()
         for asked in batch:
             if problem is None:
-                self._alone(kind, asked)
-            else:
+                problem = self._alone(kind, asked)
+            if problem is not None:
                 asked.problem = problem
             tell([asked])
 
@@ -123,35 +141,39 @@ class Session:
     def _connect(self) -> Exception | None:
         if self._channel is None:
             try:
-                raw = open_connection(self._told)
-                self._channel = Channel(raw, prepares=self._prepares)
+                self._channel = open_channel(self._told, self._timeouts, prepares=self._prepares)
             except psycopg.Error as problem:
                 return DatabaseUnavailable(f"PostgreSQL: {problem}")
             except Mistake as problem:
                 return problem
         return None
 
-    def _alone(self, kind: Kind, asked: Asked) -> None:
-        """Run one; again when the database asks for that or the connection was stale."""
+    def _alone(self, kind: Kind, asked: Asked) -> Exception | None:
+        """Run one; again when the database asks for that or the connection was stale.
+
+        Returns why there is no connection, not even for others.
+        """
         was_deadlocked = False
         for attempt in range(1 + _RETRIES):
             asked.again()
+            if asked.future.done():
+                return None
             problem = self._connect()
             if problem is not None:
-                asked.problem = problem
-                return
+                return problem
             error = self._transact(kind, [asked], was_deadlocked=was_deadlocked)
             if error is None:
-                return
+                return None
             was_deadlocked |= isinstance(error, errors.DeadlockDetected)
             if self._unknown:
                 asked.problem = _nobody_knows()
-                return
+                return None
             if asked.problem is None:
                 asked.problem = in_our_words(error, reading=kind.reading)
             stale = attempt == 0 and self._channel is None
             if not stale and not isinstance(error, _RUN_AGAIN):
-                return
+                return None
+        return None
 
     def _transact(
         self, kind: Kind, batch: Sequence[Asked], *, was_deadlocked: bool = False
@@ -165,7 +187,8 @@ class Session:
             return psycopg.InterfaceError("not connected")
         self._unknown = self._committing = self._wrote_revision = False
         error: psycopg.Error | None = None
-        channel.patience = kind.patience
+        limit = kind.limit(self._timeouts)
+        channel.limit(inf if limit is None else limit)
         try:
             self._statements(channel, kind, batch, was_deadlocked=was_deadlocked)
         except psycopg.Error as problem:
@@ -186,7 +209,7 @@ class Session:
             first, *rest = begin or Kind.READ.begin
             begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
         for statement in (*begin, *(_ONE_AFTER_THE_OTHER if was_deadlocked else ())):
-            channel.send(statement)
+            channel.send(statement, self._values(statement))
         known: dict[str, Row | None] = {}
         keep = not kind.reading
         if len(batch) == 1:
@@ -209,6 +232,14 @@ class Session:
         if begin:
             channel.send(b"ROLLBACK")
         channel.leave()
+
+    def _values(self, statement: bytes) -> tuple[str, ...]:
+        """The parameters of a statement that every transaction of its kind sends."""
+        if statement is SETTINGS_OF_A_TRANSACTION:
+            return self._limits
+        if statement is _LOCK_AGAIN:
+            return (self._limits[1],)
+        return self._report if statement is _PATIENTLY else ()
 
     def _one(self, connection: PostgresConnection, asked: Asked) -> None:
         """Run one function. Raises when the database complained: the transaction is lost."""
@@ -239,7 +270,10 @@ class Session:
         # new connection.
         outgrown = isinstance(error, errors.FeatureNotSupported)
         demoted = isinstance(error, errors.ReadOnlySqlTransaction) and not kind.reading
-        if not known or pooled or outgrown or demoted:
+        if self._committing and not known and channel.is_silent():
+            self._unconfirmed(channel)
+            self._channel = None
+        elif not known or pooled or outgrown or demoted:
             self.close()
         return known
 

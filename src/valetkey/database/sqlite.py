@@ -15,6 +15,7 @@ from valetkey.database.engine import (
     Overloaded,
     Row,
     T,
+    Timeouts,
     refuse_nesting,
 )
 from valetkey.database.sqlite_connection import (
@@ -37,6 +38,7 @@ _READ_PATIENCE = 0.05
 _COPY_PATIENCE = 5.0
 _SCANNERS = 2
 _MOST_SCANS = 32
+_TIMEOUTS = Timeouts()
 
 
 class _Reader:
@@ -54,7 +56,7 @@ class _Reader:
 class SQLite:
     """A SQLite database in a file, as an `engine.Engine`."""
 
-    def __init__(self, path: Path, *, begins: bool = True) -> None:
+    def __init__(self, path: Path, *, begins: bool = True, timeouts: Timeouts = _TIMEOUTS) -> None:
         """Open it; where there is none, create it if this `begins` the database.
 
         Raises `DatabaseUnavailable`, and `Mistake` where others may read its files.
@@ -65,7 +67,7 @@ class SQLite:
                 create_file(path)
             require_private(path)
             self._files = OpenFiles(path)
-            self._writer = Writer(path, self._files)
+            self._writer = Writer(path, self._files, timeouts)
         except (apsw.Error, OSError) as problem:
             raise DatabaseUnavailable(f"cannot open {path}: {problem}") from problem
         self._this_thread = threading.local()
@@ -100,7 +102,8 @@ class SQLite:
     def change_schema(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.change_schema`."""
         # The write lock is the only one there is, and it is not timed once it is taken.
-        return self.write(work)
+        refuse_nesting()
+        return self._writer.write(work, limited=False)
 
     def mark(self) -> bytes | None:
         """See `Engine.mark`."""

@@ -13,7 +13,13 @@ from typing import Any
 import apsw
 
 from valetkey.database.asked import Asked, Work, tell
-from valetkey.database.engine import DatabaseUnavailable, Overloaded, Row
+from valetkey.database.engine import (
+    DatabaseUnavailable,
+    GivenUp,
+    Overloaded,
+    Row,
+    Timeouts,
+)
 from valetkey.database.sqlite_connection import (
     SQLiteConnection,
     in_our_words,
@@ -24,9 +30,8 @@ from valetkey.database.sqlite_files import OpenFiles
 
 _LONGEST_QUEUE = 2_000
 _LARGEST_BATCH = 256
-# Seconds to wait for another process (the command line, a second server) to finish writing,
-# and between two attempts. SQLite's own waiting grows to 100 ms and would starve a busy server.
-_PATIENCE = 5.0
+# Seconds between two attempts to begin while another process (the command line, a second server)
+# writes. SQLite's own waiting grows to 100 ms and would starve a busy server.
 _ATTEMPT_EVERY = 0.001
 # Pages of the log that are copied into the database at a time, and at which the log is to end.
 _LOG_PAGES = 1_000
@@ -42,9 +47,20 @@ class Checkpoints:
     writer copies the little that was left.
     """
 
-    def __init__(self, path: Path, *, pages: int = _LOG_PAGES, longest: int = _LONGEST_LOG) -> None:
-        """Copy `pages` of the log at a time, and end it when it has grown to `longest`."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        patience: float,
+        pages: int = _LOG_PAGES,
+        longest: int = _LONGEST_LOG,
+    ) -> None:
+        """Copy `pages` of the log at a time, and end it when it has grown to `longest`.
+
+        Opening the database waits `patience` seconds for a lock.
+        """
         self._path = path
+        self._patience = patience
         self._pages = pages
         self._longest = longest
         self._due = threading.Event()
@@ -90,7 +106,7 @@ class Checkpoints:
                 break
             # It may be that it cannot be opened now; the next commit asks again.
             with contextlib.suppress(apsw.Error, OSError):
-                raw = raw or open_writer(self._path, patience=_PATIENCE)
+                raw = raw or open_writer(self._path, patience=self._patience)
                 if self._copy(raw) >= self._longest:
                     # What came meanwhile is little, and what comes while that is copied is less.
                     self._copy(raw)
@@ -113,24 +129,28 @@ class Writer:
     are undone and run again, each between SAVEPOINT and RELEASE: those cost more than most works.
     """
 
-    def __init__(self, path: Path, files: OpenFiles) -> None:
+    def __init__(self, path: Path, files: OpenFiles, timeouts: Timeouts) -> None:
         self._path = path
         self._files = files
-        self._checkpoints = Checkpoints(path)
-        self._raw = open_writer(path, patience=_PATIENCE)
+        self._timeouts = timeouts
+        self._checkpoints = Checkpoints(path, patience=timeouts.lock)
+        self._raw = open_writer(path, patience=timeouts.lock)
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._queue_turn = threading.Lock()
         # What `once` found in the transaction that runs.
         self._known: dict[str, Row | None] = {}
         self._coming: dict[asyncio.AbstractEventLoop, list[Asked]] = {}
         self._closed = False
-        # Transactions that could not be begun, run or committed.
+        # Transactions that could not be begun, run or committed in time.
         self.failures = 0
         self._thread = threading.Thread(target=self._run, name="valetkey-sqlite", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Work) -> Any:
-        """Run `work` in a transaction. Raises `Overloaded` when 2,000 wait already."""
+    async def write(self, work: Work, *, limited: bool = True) -> Any:
+        """Run `work` in a transaction; `limited`, for no longer than `Timeouts.answer`.
+
+        Raises `Overloaded` when 2,000 wait already.
+        """
         asked = Asked(work)
         # The lock keeps anything from being put behind the mark that ends the thread.
         with self._queue_turn:
@@ -142,7 +162,13 @@ class Writer:
             coming.append(asked)
             if len(coming) == 1:
                 asked.loop.call_soon(self._hand_over, asked.loop)
-        return await asked.future
+        try:
+            return await asked.answer(self._timeouts.answer if limited else None)
+        except GivenUp:
+            raise
+        except DatabaseUnavailable:
+            self.failures += 1
+            raise
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         # What this turn of the loop asked for comes as one: handed over one by one, the thread
@@ -179,8 +205,8 @@ class Writer:
         try:
             asked = self._queue.get()
             while asked is not None:
-                # A caller that has gone before its turn wants nothing any more.
-                if not asked.future.cancelled():
+                # A caller that has gone, or was told that it took too long, wants nothing any more.
+                if not asked.future.done():
                     batch.append(asked)
                 if len(batch) == _LARGEST_BATCH:
                     return batch, False
@@ -208,7 +234,6 @@ class Writer:
                     self._transact([asked])
         except Exception as problem:  # noqa: BLE001 - a thread that dies leaves callers waiting
             self._roll_back()
-            self.failures += 1
             for asked in batch:
                 asked.problem = DatabaseUnavailable(f"SQLite: {problem}")
 
@@ -220,7 +245,7 @@ class Writer:
         """
         if lost := self._files.look_at_times():
             raise DatabaseUnavailable(lost)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + self._timeouts.lock
         self._known.clear()
         self._raw.set_busy_timeout(0)
         while True:
@@ -229,7 +254,7 @@ class Writer:
             except apsw.ConnectionClosedError:
                 # An earlier failure took the connection with it.
                 self._files.reopened()
-                self._raw = open_writer(self._path, patience=_PATIENCE)
+                self._raw = open_writer(self._path, patience=self._timeouts.lock)
             except apsw.BusyError:
                 if time.monotonic() > deadline:
                     raise

@@ -4,10 +4,9 @@ import contextlib
 import ssl
 from urllib.parse import urlsplit
 
-from valetkey.config.installation import lag, open_known, require_file
+from valetkey.config.installation import connect_to, lag, open_known, require_file
 from valetkey.config.paths import certificate_files, credential_path, last_seen_path
 from valetkey.config.settings import Settings
-from valetkey.database.connect import connect
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.probe import Readiness
 from valetkey.database.watch import Watch
@@ -62,7 +61,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
     Raises Mistake and DatabaseUnavailable.
     """
     require_file(settings, settings.resource, begins=True)
-    engine = _connect(settings, begins=True)
+    engine = connect_to(settings, settings.resource)
     try:
         await open_known(settings, settings.resource, engine, _SCHEMA, runtime)
         fresh = to_base64url(runtime.random(32))
@@ -83,7 +82,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
     objects = objects_of(settings)
     credential = Credential(CLIENT_ID, _secret(settings))
     require_file(settings, settings.resource, begins=False)
-    engine = _connect(settings, begins=False)
+    engine = connect_to(settings, settings.resource, begins=False)
     now = runtime.now()
     page_key, memory = await engine.scan(lambda db: _remember(db, engine, now))
     auth_url = issuer_url(settings)
@@ -166,11 +165,6 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
 def issuer_url(settings: Settings) -> str:
     """The authorization server that this resource server trusts; also the `iss` of its tokens."""
     return (settings.resource.authorization_url or settings.authorization.url).rstrip("/")
-
-
-def _connect(settings: Settings, *, begins: bool) -> Engine:
-    database = settings.resource.database
-    return connect(database, directory=settings.source.directory, begins=begins)
 
 
 def _secret(settings: Settings) -> Secret:

@@ -58,7 +58,7 @@ from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened
-from valetkey.config.settings import BrandSettings
+from valetkey.config.sections.brand import BrandSettings
 from valetkey.fetch.door import Fetched
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM, Runtime

@@ -28,10 +28,9 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
-from valetkey.config.installation import open_known, require_file
+from valetkey.config.installation import connect_to, open_known, require_file
 from valetkey.config.paths import credential_path, database_file, endings_path, keyring_path
 from valetkey.config.settings import Settings
-from valetkey.database.connect import connect
 from valetkey.fetch.door import Door as Outgoing
 from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
 from valetkey.kernel.moment import Instant
@@ -212,9 +211,7 @@ def lay_foundation(
     """
     require_file(settings, settings.authorization, begins=begins)
     keyring = _keyring(settings, runtime, begins=begins)
-    engine = connect(
-        settings.authorization.database, directory=settings.source.directory, begins=begins
-    )
+    engine = connect_to(settings, settings.authorization, begins=begins)
     store = Store(engine, runtime.random)
     tokens = settings.tokens
     plan = KeyPlan(tokens.signing_key_lifetime, tokens.key_publication, tokens.signing_algorithms)

@@ -13,10 +13,9 @@ from valetkey.authorization.deeds.foundation import SCHEMA, Foundation, lay_foun
 from valetkey.authorization.model.event.actor import DoneBy, by_cli
 from valetkey.authorization.storage.transaction import Store
 from valetkey.cli.register.operator import operator
-from valetkey.config.installation import open_known, require_file
+from valetkey.config.installation import connect_to, open_known, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
@@ -115,7 +114,7 @@ def foundation_as_it_is(settings: Settings) -> Foundation:
 
 def open_database(settings: Settings, server: ServerSettings, *, begins: bool = False) -> Engine:
     """This server's database, with one connection where it counts them; close it."""
-    return connect(server.database, directory=settings.source.directory, pool_size=1, begins=begins)
+    return connect_to(settings, server, pool_size=1, begins=begins)
 
 
 def is_begun(settings: Settings, server: ServerSettings) -> bool:

@@ -21,7 +21,7 @@ from valetkey.authorization.model.event.actor import CLI, DoneBy
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.config.settings import BrandSettings
+from valetkey.config.sections.brand import BrandSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant

@@ -13,7 +13,7 @@ from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
-from valetkey.config.settings import BrandSettings
+from valetkey.config.sections.brand import BrandSettings
 from valetkey.kernel.jose import mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant

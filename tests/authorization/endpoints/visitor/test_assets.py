@@ -6,7 +6,7 @@ from valetkey.authorization.deeds.admin.brand import change_brand
 from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.server.brand import BrandField
-from valetkey.config.settings import BrandSettings
+from valetkey.config.sections.brand import BrandSettings
 
 
 async def _style(it: World) -> str:

@@ -9,7 +9,7 @@ from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config import rules
-from valetkey.config.settings import BrandSettings
+from valetkey.config.sections.brand import BrandSettings
 from valetkey.kernel.moment import Instant
 
 _LONGEST_NAME = 60
