@@ -9,12 +9,12 @@ from pathlib import Path
 import requests
 
 from tests.openid.relying_party import PASSWORD, REDIRECT_URI, SECONDS, RelyingParty
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import (
     LimitSettings,
     PasswordSettings,
-    RegistrableGrantType,
     RegistrationMode,
     RegistrationSettings,
     Settings,
@@ -104,7 +104,7 @@ def provider(directory: Path, database_url: str = "", **more: object) -> Generat
         limits=LimitSettings(sign_in_failures=1_000, sign_in_failures_per_address=100_000),
         registration=RegistrationSettings(
             mode=RegistrationMode.OPEN,
-            grant_types=tuple(RegistrableGrantType),
+            grant_types=tuple(name for name, rules in RULES.items() if rules.for_self_registration),
             registrations_per_hour=100_000,
         ),
         fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.authorization.endpoints.registration.registering import JSON, PLAIN, Registry
 from tests.authorization.endpoints.world import CALLBACK, Answer, service
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.config.settings import (
-    RegistrableGrantType,
     RegistrationMode,
     RegistrationSettings,
 )
@@ -22,7 +22,7 @@ from valetkey.kernel.jose.key import KeySet, SigningKey
 
 _EVERYTHING = RegistrationSettings(
     mode=RegistrationMode.OPEN,
-    grant_types=tuple(RegistrableGrantType),
+    grant_types=tuple(name for name, rules in RULES.items() if rules.for_self_registration),
     scopes=("notes:read",),
     registrations_per_hour=1_000_000,
 )

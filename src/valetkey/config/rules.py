@@ -343,6 +343,12 @@ ORIGINS = Rule(
     _listed,
     lambda value: list(cast("Sequence[str]", value)),
 )
+GRANT_TYPES = Rule(
+    'a list of grant types, such as ["authorization_code", "refresh_token"]',
+    lambda value: _distinct(value, _string),
+    _listed,
+    _show_texts,
+)
 SCOPE_NAMES = Rule(
     'a list of scopes, such as ["notes:read"]',
     lambda value: _distinct(value, _scope_name),

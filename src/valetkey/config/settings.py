@@ -40,15 +40,6 @@ class RegistrationMode(StrEnum):
     OPEN = "open"
 
 
-class RegistrableGrantType(StrEnum):
-    """What an application that registers itself may be given; the password grant never."""
-
-    AUTHORIZATION_CODE = "authorization_code"
-    REFRESH_TOKEN = "refresh_token"
-    IMPLICIT = "implicit"
-    CLIENT_CREDENTIALS = "client_credentials"
-
-
 class LogLevel(StrEnum):
     """How much is told on standard error."""
 
@@ -241,11 +232,12 @@ class RegistrationSettings:
     """`off`: nobody. `token`: who has a token of `valetkey registration invite`. `open`: anybody;
     nobody has checked such an app, and the consent page says so."""
 
-    grant_types: Annotated[tuple[str, ...], rules.choices(RegistrableGrantType)] = (
-        RegistrableGrantType.AUTHORIZATION_CODE,
-        RegistrableGrantType.REFRESH_TOKEN,
+    grant_types: Annotated[tuple[str, ...], rules.GRANT_TYPES] = (
+        "authorization_code",
+        "refresh_token",
     )
-    """What such an app may use. `implicit` is for what cannot do without it."""
+    """Grant types that such an app may register: any except `password`. Enable `implicit` only for
+    clients that cannot use another one."""
 
     scopes: Annotated[tuple[str, ...], rules.SCOPE_NAMES] = ()
     """What such an app may ask people for, beyond who they are: scopes of your API."""

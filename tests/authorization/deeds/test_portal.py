@@ -17,6 +17,7 @@ from valetkey.authorization.deeds.developer.secrets import (
 from valetkey.authorization.deeds.developer.team import FreshInvitation, Teams, give_owner
 from valetkey.authorization.deeds.developer.wish import AppKind, AppWish
 from valetkey.authorization.deeds.foundation import lay_foundation
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.client import Client
@@ -42,7 +43,7 @@ _BORIS = User(
 _KEYRING = Keyring.fresh(SYSTEM.random)
 _PORTAL = Portal(
     Registrar(
-        ClientRules((), ("notes:read",), ProfileName.MODERN),
+        ClientRules((), ("notes:read",), RULES, ProfileName.MODERN),
         _KEYRING.fingerprint_key,
         _KEYRING.sealer,
         SYSTEM.random,

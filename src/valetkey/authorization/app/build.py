@@ -39,7 +39,6 @@ from valetkey.authorization.endpoints.developer.insight.routes import (
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
-from valetkey.authorization.grant_types import grant_types
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.federation.registry import providers
@@ -129,7 +128,6 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         limits=settings.limits,
         random=runtime.random,
     )
-    served = grant_types(replace(passwords, door="password_grant").authenticate)
     site = make_site(foundation, directory, decisions)
     sign_out = SignOut(foundation.issuer, store, site.subjects, courier.at_once)
     password_change = PasswordChange(
@@ -141,7 +139,14 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     reader = make_reader(foundation)
     federation = make_federation(foundation, site, elsewhere)
     refuse_with_page = RefuseWithPage(decisions, site.brands, foundation.issuer)
-    clients = client_routes(foundation, door, reader, served, minter, refuse)
+    clients = client_routes(
+        foundation,
+        door,
+        reader,
+        replace(passwords, door="password_grant").authenticate,
+        minter,
+        refuse,
+    )
     userinfo = userinfo_route(foundation, directory, reader, minter, refuse)
     routes = (
         *visitor_routes(site, passwords, minter, refuse_with_page, federation.sign_in_buttons),
@@ -168,7 +173,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *health_routes(foundation, refuse),
     )
     return App(
-        (*metadata_routes(foundation, routes, served, site.brand.languages, refuse), *routes),
+        (*metadata_routes(foundation, routes, site.brand.languages, refuse), *routes),
         runtime=runtime,
         refuse=RefuseWhereNobodyAnswers(
             replace(refuse_with_page, keeps_path=False), replace(refuse, keeps_path=False)

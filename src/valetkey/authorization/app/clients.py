@@ -20,8 +20,8 @@ from valetkey.authorization.endpoints.resource_server.gate import ResourceServer
 from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
 from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
-from valetkey.authorization.grant_types import client_credentials
-from valetkey.authorization.grant_types.grant_type import GrantType
+from valetkey.authorization.grant_types import GRANT_TYPES, RULES, client_credentials, implicit
+from valetkey.authorization.grant_types.grant_type import Authenticate, GrantType
 from valetkey.authorization.layout.language import Language
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
@@ -30,7 +30,7 @@ from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES
 from valetkey.authorization.tokens.userinfo import UserInfo
-from valetkey.config.settings import RegistrableGrantType, RegistrationMode
+from valetkey.config.settings import RegistrationMode
 from valetkey.database.probe import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -41,18 +41,19 @@ def client_routes(
     foundation: Foundation,
     door: Door,
     reader: AccessTokenReader,
-    served: tuple[GrantType, ...],
+    authenticate: Authenticate,
     minter: Minter,
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     """Return the routes of tokens, introspection, revocation and keys."""
     key = foundation.keyring.fingerprint_key
 
-    def token(kinds: tuple[GrantType, ...], elsewhere: str = "") -> TokenEndpoint:
+    def token(*kinds: GrantType, elsewhere: str = "") -> TokenEndpoint:
         return TokenEndpoint(
             store=foundation.store,
             door=door,
             grant_types=kinds,
+            authenticate=authenticate,
             policy=policy_of(foundation.settings, foundation.own_scope),
             minter=minter,
             fingerprints=key,
@@ -71,10 +72,10 @@ def client_routes(
         refuse,
         minter.id_tokens.subjects,
     )
-    own = (client_credentials.GRANT_TYPE,)
+    own = client_credentials.GRANT_TYPE
     return (
-        _form("/oauth/token", token(served), refuse),
-        _form("/token", token(own, f"{foundation.issuer}/oauth/token"), refuse),
+        _form("/oauth/token", token(*GRANT_TYPES), refuse),
+        _form("/token", token(own, elsewhere=f"{foundation.issuer}/oauth/token"), refuse),
         _form("/oauth/revoke", revoke, refuse),
         _form("/oauth/introspect", introspect, refuse),
         Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse),
@@ -84,7 +85,6 @@ def client_routes(
 def metadata_routes(
     foundation: Foundation,
     routes: tuple[Route, ...],
-    served: tuple[GrantType, ...],
     languages: Sequence[Language],
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
@@ -96,7 +96,7 @@ def metadata_routes(
         issuer=foundation.issuer,
         paths=frozenset(route.path for route in routes),
         scopes=tuple(foundation.scopes),
-        grant_types=tuple(grant_type.name for grant_type in served),
+        grant_types=tuple(RULES),
         response_types=tuple(ResponseType),
         response_modes=tuple(ResponseMode),
         subject_types=SUBJECT_TYPES,
@@ -112,7 +112,7 @@ def metadata_routes(
         languages=tuple(language.tag for language in languages),
         registration=registration.mode != RegistrationMode.OFF,
         implicit=registration.mode != RegistrationMode.OFF
-        and RegistrableGrantType.IMPLICIT in registration.grant_types,
+        and implicit.NAME in registration.grant_types,
     )
     metadata = MetadataEndpoint(foundation.store, facts)
     return tuple(

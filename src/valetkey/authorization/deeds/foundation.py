@@ -16,6 +16,7 @@ from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.registrations import SelfRegistrar
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
@@ -81,6 +82,7 @@ class Foundation:
             ClientRules(
                 own_origins=(origin(self.issuer), origin(self.settings.resource.url)),
                 scopes=tuple(self.scopes),
+                grant_types=RULES,
                 own_scopes=self.own_scope,
                 default_profile=ProfileName(self.settings.clients.default_profile),
                 signing_algorithms=self.settings.tokens.signing_algorithms,
@@ -199,6 +201,19 @@ class Foundation:
             raise Mistake(f"{error}: restore the keyring that belongs to it") from error
 
 
+def check_grant_types(settings: Settings) -> None:
+    """Raise Mistake if the settings offer a grant type that is unknown or not offered there."""
+    registrable = [name for name, rules in RULES.items() if rules.for_self_registration]
+    portal = [name for name, rules in RULES.items() if rules.for_portal]
+    for setting, offered, allowed in (
+        ("registration.grant_types", settings.registration.grant_types, registrable),
+        ("portal.grant_types", settings.portal.grant_types, portal),
+    ):
+        for name in offered:
+            if name not in allowed:
+                raise Mistake(f'"{name}" is not one of {", ".join(allowed)}', setting)
+
+
 def lay_foundation(
     settings: Settings, runtime: Runtime, scopes: Mapping[str, str], *, begins: bool = True
 ) -> Foundation:
@@ -209,6 +224,7 @@ def lay_foundation(
 
     Raises Mistake where the keyring cannot be used, or where database or keyring is missing.
     """
+    check_grant_types(settings)
     require_file(settings, settings.authorization, begins=begins)
     keyring = _keyring(settings, runtime, begins=begins)
     engine = connect_to(settings, settings.authorization, begins=begins)

@@ -1,20 +1,26 @@
-"""Ways to obtain tokens, one per file; `grant_types` is the list."""
+"""Grant types, one per file; `GRANT_TYPES` is the registry."""
+
+from types import MappingProxyType
 
 from valetkey.authorization.grant_types import (
     authorization_code,
     client_credentials,
+    implicit,
     password,
     refresh_token,
 )
 from valetkey.authorization.grant_types.grant_type import GrantType
-from valetkey.authorization.grant_types.password import Authenticate
+from valetkey.authorization.protocol.register.grant_types import GrantTypes
 
+GRANT_TYPES: tuple[GrantType, ...] = (
+    authorization_code.GRANT_TYPE,
+    refresh_token.GRANT_TYPE,
+    client_credentials.GRANT_TYPE,
+    password.GRANT_TYPE,
+)
+"""The grant types of the token endpoint."""
 
-def grant_types(authenticate: Authenticate) -> tuple[GrantType, ...]:
-    """Every grant type of the token endpoint; metadata, validation and docs follow from it."""
-    return (
-        authorization_code.GRANT_TYPE,
-        refresh_token.GRANT_TYPE,
-        client_credentials.GRANT_TYPE,
-        password.grant_type(authenticate),
-    )
+RULES: GrantTypes = MappingProxyType(
+    {**{each.name: each.rules for each in GRANT_TYPES}, implicit.NAME: implicit.RULES}
+)
+"""The registration rules of all grant types: metadata, registration, settings and CLI derive."""

@@ -22,6 +22,7 @@ from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
 from valetkey.authorization.storage.sign_in.presences import Presence
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -201,4 +202,8 @@ def _unknown(received: str) -> Refusal:
     )
 
 
-GRANT_TYPE = GrantType("authorization_code", redeem)
+GRANT_TYPE = GrantType(
+    "authorization_code",
+    redeem,
+    rules=GrantTypeRules(needs_redirect_uri=True, issues_refresh_tokens=True),
+)

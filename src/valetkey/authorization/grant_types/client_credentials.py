@@ -9,6 +9,7 @@ from valetkey.authorization.grant_types.grant_type import (
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.liveness import require_live, standing_of
+from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.refusal import Refusal
@@ -46,4 +47,4 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     return granted
 
 
-GRANT_TYPE = GrantType("client_credentials", redeem)
+GRANT_TYPE = GrantType("client_credentials", redeem, rules=GrantTypeRules(needs_secret=True))

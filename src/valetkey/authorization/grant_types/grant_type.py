@@ -6,6 +6,7 @@ from functools import cached_property
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.register.grant_types import NO_RULES, GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
 from valetkey.kernel.moment import Instant
@@ -70,17 +71,21 @@ class TokenRequest:
 Redeem = Callable[[Transaction, TokenRequest], Granted | Refusal]
 """One transaction. A returned Refusal is committed; a raised one is rolled back."""
 
-Prepare = Callable[[TokenRequest], Awaitable[TokenRequest]]
+Authenticate = Callable[[str, str, str, Instant], Awaitable[User | Refusal]]
+"""Authenticates a user by username and password from a client address, as the sign-in page does."""
+
+Prepare = Callable[[TokenRequest, Authenticate], Awaitable[TokenRequest]]
 """Slow work before the transaction, such as password hashing; may raise Refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrantType:
-    """One grant type of the token endpoint."""
+    """One grant type of the token endpoint, and what it requires of its clients."""
 
     name: str
     redeem: Redeem
     prepare: Prepare | None = None
+    rules: GrantTypeRules = NO_RULES
 
 
 def outside_scope(expected: Scope, received: str = "other names") -> Refusal:

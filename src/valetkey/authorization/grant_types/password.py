@@ -3,22 +3,22 @@
 Disabled for a client until an administrator enables it: the application sees the password.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from valetkey.authorization.grant_types.family import begin, first_refresh_token
 from valetkey.authorization.grant_types.grant_type import (
+    Authenticate,
     GrantType,
     TokenRequest,
     outside_scope,
     wrong_target,
 )
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.protocol.liveness import require_live, standing_of
+from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
-from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.moment import hours
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 NAME = "password"
@@ -26,29 +26,22 @@ NAME = "password"
 _LONGEST = hours(1)
 """Longest lifetime of its access tokens, whatever the client's other tokens have."""
 
-Authenticate = Callable[[str, str, str, Instant], Awaitable[User | Refusal]]
-"""Authenticates a user by username and password from a client address, as the sign-in page does."""
 
-
-def grant_type(authenticate: Authenticate) -> GrantType:
-    """Build the grant type, with the rate limit and the audit events of the sign-in page."""
-
-    async def prepare(request: TokenRequest) -> TokenRequest:
-        if request.client.is_public:
-            raise Refused(
-                Refusal(
-                    ErrorCode.UNAUTHORIZED_CLIENT,
-                    "only a confidential client may send a user's password",
-                    "password.public_client",
-                )
+async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenRequest:
+    """Authenticate the user, with the rate limit and the audit events of the sign-in page."""
+    if request.client.is_public:
+        raise Refused(
+            Refusal(
+                ErrorCode.UNAUTHORIZED_CLIENT,
+                "only a confidential client may send a user's password",
+                "password.public_client",
             )
-        username, password = request.the("username"), request.the("password")
-        user = await authenticate(username, password, request.address, request.now)
-        if isinstance(user, Refusal):
-            raise Refused(user)
-        return replace(request, user=user)
-
-    return GrantType(NAME, redeem, prepare)
+        )
+    username, password = request.the("username"), request.the("password")
+    user = await authenticate(username, password, request.address, request.now)
+    if isinstance(user, Refusal):
+        raise Refused(user)
+    return replace(request, user=user)
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
@@ -98,3 +91,17 @@ def _refused(check: str) -> Refusal:
         "username and password do not fit, or this account must sign in at the sign-in page",
         check,
     )
+
+
+GRANT_TYPE = GrantType(
+    NAME,
+    redeem,
+    prepare,
+    GrantTypeRules(
+        needs_secret=True,
+        issues_refresh_tokens=True,
+        for_self_registration=False,
+        for_portal=False,
+        discouraged=True,
+    ),
+)

@@ -86,10 +86,8 @@ def _endpoints(facts: ServerFacts) -> Iterator[tuple[str, str]]:
 
 
 def _about_requests(facts: ServerFacts) -> dict[str, object]:
-    hidden: set[str] = set() if facts.password else {"password"}
-    grant_types = [name for name in facts.grant_types if name not in hidden]
-    if facts.implicit:
-        grant_types.append("implicit")
+    usable = {"password": facts.password, "implicit": facts.implicit}
+    grant_types = [name for name in facts.grant_types if usable.get(name, True)]
     types = [name for name in facts.response_types if facts.implicit or name == _CODE]
     said: dict[str, object] = {
         "scopes_supported": list(facts.scopes),

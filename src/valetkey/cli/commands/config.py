@@ -9,6 +9,7 @@ from typing import cast
 import click
 
 from valetkey.authorization.app.people import brand_of
+from valetkey.authorization.deeds.foundation import check_grant_types
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit
 from valetkey.config import rules
@@ -67,6 +68,7 @@ def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
     folder, server = settings.source.directory, settings.authorization
     tls, ca_file = (server.tls_certificate, server.tls_key), settings.fetch.ca_file
     readers: tuple[tuple[str, bool, Callable[[], object]], ...] = (
+        ("grant_types", True, lambda: check_grant_types(settings)),
         ("brand.theme", bool(settings.brand.theme), lambda: brand_of(settings)),
         (
             "authorization.tls_certificate",

@@ -17,14 +17,6 @@ class Registrants(StrEnum):
     NOBODY = "nobody"
 
 
-class PortalGrantType(StrEnum):
-    """What an app of the portal may be given there; the rest is an administrator's to give."""
-
-    AUTHORIZATION_CODE = "authorization_code"
-    REFRESH_TOKEN = "refresh_token"
-    CLIENT_CREDENTIALS = "client_credentials"
-
-
 class PortalProfile(StrEnum):
     """The profile that the portal proposes for a new app."""
 
@@ -44,9 +36,13 @@ class PortalSettings:
     """Apps that one person may own before an administrator has to help: names are looked at by
     people, and nobody looks at thousands."""
 
-    grant_types: Annotated[tuple[str, ...], rules.choices(PortalGrantType)] = tuple(PortalGrantType)
-    """What such an app may use. `implicit` and `password` are never a developer's to choose: an
-    administrator turns them on for one app (RFC 9700 sections 2.1.2 and 2.4)."""
+    grant_types: Annotated[tuple[str, ...], rules.GRANT_TYPES] = (
+        "authorization_code",
+        "refresh_token",
+        "client_credentials",
+    )
+    """Grant types that such an app may use. `implicit` and `password` are not among them: only an
+    administrator can enable these, for one app (RFC 9700 sections 2.1.2 and 2.4)."""
 
     scopes: Annotated[tuple[str, ...], rules.SCOPE_NAMES] = ()
     """Scopes of your API that such an app may ask people for; empty for all of them."""

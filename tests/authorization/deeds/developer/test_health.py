@@ -19,6 +19,7 @@ from valetkey.authorization.deeds.developer.usage import (
     grant_used,
     scope_used,
 )
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.model.register.client import Client, ClientSecret
 from valetkey.authorization.model.register.profile import ProfileName
@@ -46,7 +47,7 @@ LEGACY = replace(
 
 def registrar(it: World) -> Registrar:
     keyring = it.site.keyring
-    rules = ClientRules((ISSUER,), tuple(SCOPES), ProfileName.CLASSIC)
+    rules = ClientRules((ISSUER,), tuple(SCOPES), RULES, ProfileName.CLASSIC)
     return Registrar(rules, keyring.fingerprint_key, keyring.sealer, it.site.random, "portal")
 
 

@@ -23,6 +23,7 @@ from valetkey.authorization.endpoints.authorize.request_object import RequestObj
 from valetkey.authorization.endpoints.developer.insight.routes import routes as insight_routes
 from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.model.account.user import Uid, User
@@ -253,7 +254,7 @@ async def world(
         site.sessions,
         runtime.random,
     )
-    rules = ClientRules((ISSUER, API), tuple(SCOPES), ProfileName.CLASSIC)
+    rules = ClientRules((ISSUER, API), tuple(SCOPES), RULES, ProfileName.CLASSIC)
     doorkeeper = Portal(
         Registrar(rules, keyring.fingerprint_key, keyring.sealer, runtime.random, "portal"),
         site.portal,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
@@ -23,6 +24,7 @@ _KEYS = KeySet.of(_KEY.public).document().decode()
 _RULES = ClientRules(
     own_origins=("https://auth.example", "https://api.example"),
     scopes=("read", "notes:read", "client:read", "stock:read"),
+    grant_types=RULES,
     default_profile=ProfileName.CLASSIC,
     own_scopes=CLIENT_SCOPE | Scope(("stock:read",)),
 )

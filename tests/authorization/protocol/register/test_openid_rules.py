@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, ClientRules
@@ -20,6 +21,7 @@ _KEYS = KeySet.of(SigningKey.generate(Algorithm.ES256).public).document().decode
 _RULES = ClientRules(
     own_origins=("https://auth.example", "https://api.example"),
     scopes=("read",),
+    grant_types=RULES,
     default_profile=ProfileName.CLASSIC,
     signing_algorithms=("ES256", "RS256"),
 )

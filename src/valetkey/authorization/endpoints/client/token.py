@@ -7,7 +7,12 @@ from valetkey.authorization.client_authentication.method import Authenticated, n
 from valetkey.authorization.deeds.registrations import Uses
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.endpoints.client.door import Asked, Door, require_query_allowed
-from valetkey.authorization.grant_types.grant_type import Fresh, GrantType, TokenRequest
+from valetkey.authorization.grant_types.grant_type import (
+    Authenticate,
+    Fresh,
+    GrantType,
+    TokenRequest,
+)
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
@@ -33,6 +38,7 @@ class TokenEndpoint:
     store: Store
     door: Door
     grant_types: Sequence[GrantType]
+    authenticate: Authenticate
     policy: TokenPolicy
     minter: Minter
     fingerprints: FingerprintKey
@@ -70,7 +76,7 @@ class TokenEndpoint:
         )
         await self.minter.keys.refresh_each_second(request.at)
         if grant_type.prepare is not None:
-            token_request = await grant_type.prepare(token_request)
+            token_request = await grant_type.prepare(token_request, self.authenticate)
         # Loaded before the transaction: nothing is spent if there is no signing key.
         self.minter.keys.current(request.at)
 

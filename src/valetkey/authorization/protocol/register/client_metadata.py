@@ -13,6 +13,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import PROFILES, ProfileName
+from valetkey.authorization.protocol.register.grant_types import GrantTypes
 from valetkey.authorization.protocol.register.keys import NO_KEYS, RegisteredKeys, read_keys
 from valetkey.authorization.protocol.register.links import Network, is_link
 from valetkey.authorization.protocol.register.openid_rules import (
@@ -31,10 +32,7 @@ MOST_REDIRECT_URIS = 20
 LONGEST_NAME = 80
 LONGEST_DESCRIPTION = 500
 _LONGEST_LIFETIME = days(1)
-_WITH_REDIRECT = frozenset({GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.IMPLICIT})
-_WITH_SECRET = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.PASSWORD})
 _PROVING = frozenset({"type", "key_set", "jwks_uri", "token_endpoint_auth_method"})
-_GRANT_TYPES = tuple(name.value for name in GrantTypeName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +131,7 @@ class ClientRules:
 
     own_origins: Collection[str]
     scopes: Collection[str]
+    grant_types: GrantTypes
     default_profile: ProfileName
     own_scopes: Scope = CLIENT_SCOPE
     signing_algorithms: Collection[str] = (Algorithm.ES256.value,)
@@ -144,7 +143,7 @@ class ClientRules:
             *_text_faults(metadata),
             *_word_faults(metadata),
             *self._redirect_faults(metadata),
-            *_grant_type_faults(metadata, self.profile_of(metadata)),
+            *self._grant_type_faults(metadata, self.profile_of(metadata)),
             *self._scope_faults(metadata),
             *_proof_faults(metadata),
             *self._openid_faults(metadata),
@@ -161,7 +160,10 @@ class ClientRules:
             return
         if len(set(uris)) != len(uris):
             yield Fault("redirect_uris", "each only once")
-        if not uris and _WITH_REDIRECT.intersection(metadata.grant_types):
+        if not uris and any(
+            name in self.grant_types and self.grant_types[name].needs_redirect_uri
+            for name in metadata.grant_types
+        ):
             yield Fault("redirect_uris", "at least one: users are sent back to it")
         native = metadata.application_type == ApplicationType.NATIVE
         for number, uri in enumerate(uris):
@@ -175,6 +177,26 @@ class ClientRules:
                     f"redirect_uris/{number}",
                     "the implicit grant needs https or a loopback address",
                 )
+
+    def _grant_type_faults(self, metadata: ClientMetadata, profile: str) -> Iterator[Fault]:
+        names, known = metadata.grant_types, self.grant_types
+        for number, name in enumerate(names):
+            field = f"grant_types/{number}"
+            if name not in known:
+                yield Fault(field, f"one of: {', '.join(known)}")
+            elif known[name].needs_secret and metadata.type == ClientType.PUBLIC:
+                yield Fault(field, f"{name} is for confidential clients only")
+            elif (
+                known[name].discouraged
+                and profile in PROFILES
+                and not PROFILES[profile].implicit_and_password
+            ):
+                yield Fault(field, f"the profile {profile} has no {name} grant")
+        if not names or len(set(names)) != len(names):
+            yield Fault("grant_types", "at least one, each only once")
+        refreshing = [name for name, rules in known.items() if rules.issues_refresh_tokens]
+        if GrantTypeName.REFRESH_TOKEN in names and not set(refreshing).intersection(names):
+            yield Fault("grant_types", f"refresh_token comes with {' or '.join(refreshing)}")
 
     def _openid_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
         try:
@@ -238,26 +260,6 @@ def _word_faults(metadata: ClientMetadata) -> Iterator[Fault]:
     for field, word, known in words:
         if word not in known:
             yield Fault(field, f"one of: {', '.join(name for name in known if name)}")
-
-
-def _grant_type_faults(metadata: ClientMetadata, profile: str) -> Iterator[Fault]:
-    names = metadata.grant_types
-    for number, name in enumerate(names):
-        if name not in _GRANT_TYPES:
-            yield Fault(f"grant_types/{number}", f"one of: {', '.join(_GRANT_TYPES)}")
-        elif name in _WITH_SECRET and metadata.type == ClientType.PUBLIC:
-            yield Fault(f"grant_types/{number}", f"{name} is for confidential clients only")
-        elif (
-            name in {GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD}
-            and profile in PROFILES
-            and not PROFILES[profile].implicit_and_password
-        ):
-            yield Fault(f"grant_types/{number}", f"the profile {profile} has no {name} grant")
-    if not names or len(set(names)) != len(names):
-        yield Fault("grant_types", "at least one, each only once")
-    refreshing = {GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.PASSWORD}
-    if GrantTypeName.REFRESH_TOKEN in names and not refreshing.intersection(names):
-        yield Fault("grant_types", "refresh_token comes with authorization_code or password")
 
 
 def _proof_faults(metadata: ClientMetadata) -> Iterator[Fault]:

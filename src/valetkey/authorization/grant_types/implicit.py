@@ -1,0 +1,7 @@
+"""The implicit grant: its tokens come from the authorization endpoint (RFC 6749 section 4.2)."""
+
+from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+
+NAME = "implicit"
+
+RULES = GrantTypeRules(needs_redirect_uri=True, for_portal=False, discouraged=True)
