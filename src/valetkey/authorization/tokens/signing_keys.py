@@ -98,8 +98,7 @@ class SigningKeyRing:
     async def refresh(self, now: Instant, *, surely: bool = False) -> None:
         """Read the keys again if they changed: as of one second ago or, if `surely`, as of now.
 
-        Use `surely` before rejecting an unknown key: another process may have started to use a new
-        one within the second. On PostgreSQL that takes a query.
+        Use `surely` before rejecting an unknown key. On PostgreSQL that takes a query.
         """
         engine = self._store.engine
         changed = engine.changed()
@@ -164,8 +163,7 @@ class SigningKeyRing:
     ) -> None:
         """Let the next key take over now, or as soon as it has been published long enough.
 
-        Applies to every algorithm or to the named one. Raises NoSigningKey for an algorithm without
-        keys, and whatever `allowed` raises inside the transaction.
+        For one algorithm or all. Raises NoSigningKey, and what `allowed` raises.
         """
         await self.keep(now)
         rotating = self.algorithms if algorithm is None else (algorithm,)
