@@ -8,7 +8,7 @@ from tests.architecture.tree import Source, sources
 ENDPOINTS = "authorization/endpoints/"
 SIGNED_IN = (
     "authorization/site/",
-    *(f"{ENDPOINTS}{name}/" for name in ("account", "admin_api", "developer")),
+    *(f"{ENDPOINTS}{name}/" for name in ("account", "admin_api")),
 )
 OPENS = "cli/register/store.py"  # where the command line gets a store that acts for its operator
 
