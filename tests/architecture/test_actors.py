@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from tests.architecture.tree import Source, sources
 
-ENDPOINTS = "authorization/endpoints/"
 SIGNED_IN = (
-    "authorization/site/",
-    *(f"{ENDPOINTS}{name}/" for name in ("account", "admin_api")),
+    *(f"authorization/site/{name}/" for name in ("account", "admin", "developer")),
+    "authorization/endpoints/admin_api/",
 )
 OPENS = "cli/register/store.py"  # where the command line gets a store that acts for its operator
 

@@ -1,0 +1,127 @@
+"""CONTRIBUTING.md says how to add each kind of thing: done on a copy of the tree, it works."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import ROOT
+from tests.documents.pages import Block, text
+
+_KIND = re.compile(r"^### An? (?P<kind>.+)\n(?P<body>(?:(?!^##).*\n)*)", re.MULTILINE)
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+_LOOK = """
+import json, sys
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.config.explain import explain
+from valetkey.testing.server import Servers
+
+SECRET = "x" * 43
+DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
+
+
+def ask(url, body=None):
+    try:
+        with urlopen(Request(url, body), timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+with Servers(Path(sys.argv[1])) as servers:
+    grants, back = ("authorization_code", DEVICE), ("https://tv.example/cb",)
+    tv = ClientMetadata("TV", grant_types=grants, redirect_uris=back)
+    servers.register_client(tv, "tv", SECRET)
+    form = f"grant_type={DEVICE}&client_id=tv&client_secret={SECRET}"
+    metadata = json.loads(ask(servers.auth_url + "/.well-known/openid-configuration")[1])
+    seen = {
+        "grant types": metadata["grant_types_supported"],
+        "scopes": metadata["scopes_supported"],
+        "device code": ask(servers.auth_url + "/oauth/token", (form + "&device_code=x").encode()),
+        "no device code": ask(servers.auth_url + "/oauth/token", form.encode()),
+        "object": ask(servers.api_url + "/v2/bookmarks")[0],
+        "no object": ask(servers.api_url + "/v2/bookmark")[0],
+        "events": [event.name for event in EVENTS],
+        "setting": [line.default for line in explain(servers.settings, "portal.drafts_per_person")],
+    }
+print(json.dumps(seen))
+"""
+
+
+def _kinds() -> Iterator[tuple[str, list[Block]]]:
+    page = "CONTRIBUTING.md"
+    for found in _KIND.finditer(text(page)):
+        yield found["kind"], [Block(page, *fence) for fence in _FENCE.findall(found["body"])]
+
+
+def _apply(block: Block, root: Path) -> None:
+    path, code = root / block.title, block.code.partition("\n")[2]
+    if block.language != "diff":
+        path.write_text((path.read_text() if path.exists() else "") + code)
+        return
+    for part in re.split(r"^@@\n", code, flags=re.MULTILINE):
+        lines = part.splitlines(keepends=True)
+        before = "".join(line[1:] for line in lines if line[0] != "+")
+        after = "".join(line[1:] for line in lines if line[0] != "-")
+        assert path.read_text().count(before) == 1, f"{block.title} has not exactly once: {before}"
+        path.write_text(path.read_text().replace(before, after))
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What a server of the changed tree answers."""
+    root = tmp_path_factory.mktemp("tree")
+    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for _, blocks in _kinds():
+        for block in blocks:
+            _apply(block, root)
+    ran = subprocess.run(
+        (sys.executable, "-c", _LOOK, str(root)),
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    told: dict[str, object] = json.loads(ran.stdout.splitlines()[-1])
+    return told
+
+
+def test_new_grant_type_is_announced_and_served(seen: dict[str, object]) -> None:
+    assert "urn:ietf:params:oauth:grant-type:device_code" in str(seen["grant types"])
+    assert "the device code is unknown" in str(seen["device code"])
+    assert "the parameter device_code is missing" in str(seen["no device code"])
+
+
+def test_new_resource_object_is_served_with_its_scopes(seen: dict[str, object]) -> None:
+    assert (seen["object"], seen["no object"]) == (401, 404)
+    assert "bookmarks:read" in str(seen["scopes"])
+    assert "bookmarks:write" in str(seen["scopes"])
+
+
+def test_new_event_has_the_name_of_its_class(seen: dict[str, object]) -> None:
+    assert "nickname.changed" in str(seen["events"])
+
+
+def test_new_setting_is_explained_with_its_default(seen: dict[str, object]) -> None:
+    assert seen["setting"] == [5]
+
+
+def test_each_thing_is_one_file_and_one_line_in_a_registry() -> None:
+    for kind, blocks in _kinds():
+        touched = {block.title for block in blocks}
+        assert touched, kind
+        assert len(touched) <= 2, (kind, touched)
