@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -18,8 +20,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.support.wait import CEILING
+from tests.support.wait import CEILING, wait_until
 from tests.web import (
+    PATIENT,
     QUICK,
     RUNTIME,
     connect,
@@ -168,6 +171,40 @@ def test_whoever_does_not_finish_the_handshake_is_cut_off(
     ):
         connection.sendall(sent)
         assert reset_by(connection)
+
+
+def test_unfinished_handshakes_count_as_connections_of_their_address(
+    pair: tuple[Path, Path],
+) -> None:
+    limits = replace(PATIENT, connections_per_address=3)
+    context = client_context(pair)
+
+    def is_answered(port: int, source: str) -> bool:
+        address, own = ("127.0.0.1", port), (source, 0)
+        try:
+            with (
+                socket.create_connection(address, timeout=CEILING, source_address=own) as plain,
+                context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+            ):
+                connection.sendall(GET_LAST)
+                return statuses(read_all(connection)) == [200]
+        except OSError:
+            return False
+
+    with (
+        RunningServer(
+            small_app(), limits=limits, tls_certificate=pair[0], tls_key=pair[1]
+        ) as server,
+        ExitStack() as stack,
+    ):
+        half = [stack.enter_context(connect(server.port)) for _ in range(3)]
+        for connection in half:
+            connection.sendall(b"\x16\x03\x01\x02\x00\x01")
+        with connect(server.port) as one_too_many:
+            assert reset_by(one_too_many)
+        assert is_answered(server.port, "127.0.0.2")
+        half.pop().close()
+        wait_until(lambda: is_answered(server.port, "127.0.0.1"))
 
 
 def test_files_that_are_no_certificate_are_the_operators_mistake(

@@ -18,6 +18,7 @@ import uvloop
 from valetkey.kernel.refusal import Mistake
 from valetkey.web.connection.bind import BACKLOG, bind
 from valetkey.web.connection.gate import Gate, Limits
+from valetkey.web.connection.tls_listener import TlsListener
 from valetkey.web.protocol import HttpProtocol
 from valetkey.web.router import App
 
@@ -110,6 +111,7 @@ class _Server(uvicorn.Server):
         self._gate = gate
         self._tls = tls
         self._on_ready = on_ready
+        self._listeners: list[TlsListener] = []
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -128,26 +130,30 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, but with our protocol and a deadline for the TLS handshake."""
+        """As uvicorn's, but with our protocol, and TLS connections counted before they agree."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(1)
         loop = asyncio.get_running_loop()
-        timeout = None if self._tls is None else self._gate.limits.handshake
-        self.servers = [
-            await loop.create_server(
-                lambda: HttpProtocol(self._app, self._gate, self.server_state, loop),
-                sock=sock,
-                ssl=self._tls,
-                backlog=BACKLOG,
-                ssl_handshake_timeout=timeout,
-                ssl_shutdown_timeout=timeout,
-            )
-            for sock in sockets or []
-        ]
+
+        def make() -> HttpProtocol:
+            return HttpProtocol(self._app, self._gate, self.server_state, loop)
+
+        self.servers = []
+        for sock in sockets or []:
+            if self._tls is None:
+                self.servers.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
+            else:
+                self._listeners.append(TlsListener(sock, self._tls, self._gate, make))
         self.started = True
         if self._on_ready is not None:
             self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, and stop accepting TLS connections first."""
+        for each in self._listeners:
+            each.close()
+        await super().shutdown(sockets)
 
 
 class RunningServer:

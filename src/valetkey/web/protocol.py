@@ -74,7 +74,7 @@ class HttpProtocol(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._flow = FlowControl(self._transport, self.loop, self._half_close)
         peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
-        self.address = peer[0] if peer else ""
+        self.address = self.address or (peer[0] if peer else "")
         self.tls = transport.get_extra_info("sslcontext") is not None
         if not self._gate.admit(self):
             self._deaf = True

@@ -69,7 +69,9 @@ class Gate:
         self._pause = min(0.5, shortest / 4)
 
     def admit(self, connection: Connection) -> bool:
-        """Whether there is room for it; then it counts until `release`."""
+        """Whether there is room for it, or it counts already; it counts until `release`."""
+        if connection in self._open:
+            return True
         if len(self._open) >= self.limits.connections:
             return False
         address = connection.address
