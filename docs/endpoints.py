@@ -17,7 +17,7 @@ from valetkey.resource import app as resource
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.resource_object import Verb
 from valetkey.resource.scopes import SCOPES
-from valetkey.web.router import App, Route
+from valetkey.web.router import Route
 
 ASSETS = "/assets/"
 API = "/v2/"
@@ -96,7 +96,7 @@ SENTENCES = {
     "/developer/apps/{client_id}/try/userinfo": "Asks userinfo with the token.",
     "/developer/try/callback": "Catches the answer, in the session that began; no client has it.",
     "/developer/apps/{client_id}/health": "What should be mended about it.",
-    "/developer/apps/{client_id}/health/{fix}": "Asks, and mends one of these things.",
+    "/developer/apps/{client_id}/health/{mend}": "Asks, and mends one of these things.",
     "/developer/apps/{client_id}/usage": "What it was used for, day by day.",
     "/developer/apps/{client_id}/people": "Who connected with it, as far as the app may know.",
     "/developer/apps/{client_id}/failures/{reference}": "Why it was refused, and what mends it.",
@@ -242,11 +242,7 @@ async def _routes() -> tuple[Sequence[Route], Sequence[Route]]:
         ours = await authorization.build(settings, SYSTEM, SCOPES)
         theirs = await resource.build(settings, SYSTEM)
         async with ours.running(), theirs.running():
-            return _served(ours), _served(theirs)
-
-
-def _served(app: App) -> Sequence[Route]:
-    return (*app._exact.values(), *(route for _, route in app._patterns))  # noqa: SLF001
+            return ours.routes, theirs.routes
 
 
 def admin_api() -> Iterator[str]:

@@ -21,6 +21,7 @@ from valetkey.authorization.site.errors.text import Remedy
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.cli.main import valetkey
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
+from valetkey.kernel.metrics import CATALOGUE, PREFIX, Metric
 from valetkey.kernel.refusal import STATUS, ErrorCode
 from valetkey.resource.storage.events import EVENTS as OBJECT_EVENTS
 from valetkey.resource.storage.events import Event as ObjectEvent
@@ -88,6 +89,28 @@ def _carried(event: type) -> str:
 
 def _optional(hint: object) -> bool:
     return "None" in str(hint)
+
+
+def metrics() -> Iterator[str]:
+    """Every metric: its name, its type, its labels, what it says."""
+    yield "# Metrics"
+    yield (
+        "What `GET /metrics` answers where [`metrics.listen`](settings.md#metricslisten) says:\n"
+        "see [monitor your servers](../how-to/operate/monitor.md). Every series has the label\n"
+        "`server`, and those of one process `worker` as well; add them up with\n"
+        "`sum without (worker)`. No label holds anything that a caller chose. Names of counters\n"
+        "end in `_total`, those of histograms in `_bucket`, `_count` and `_sum`."
+    )
+    rows = (
+        f"| `{PREFIX}{each.name}` | {each.kind} | {_labels(each)} | {each.help} |"
+        for each in CATALOGUE.values()
+    )
+    yield "\n".join(["| metric | type | labels | what it says |", "|---|---|---|---|", *rows])
+
+
+def _labels(metric: Metric) -> str:
+    names = ("server", *(() if metric.shared else ("worker",)), *metric.labels)
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def errors() -> Iterator[str]:
@@ -184,6 +207,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "endpoints.md": endpoints,
     "errors.md": errors,
     "events.md": events,
+    "metrics.md": metrics,
     "settings.md": settings,
     "roles.md": roles,
 }

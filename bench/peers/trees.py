@@ -3,22 +3,30 @@
 Each tree is a folder with `valetkey` in it, such as `git archive HEAD~9 src` gives. What counts is
 the median of the ratios to the first, visit by visit: on a machine that others use too, that is
 steadier than any of the figures.
+
+With `--metrics` there is one tree: first without a line that counts, then as it is, with its
+metrics scraped every five seconds.
 """
 
 import argparse
 import asyncio
 import os
+import shutil
 import statistics
 import tempfile
-from collections.abc import Generator
+import threading
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import uvloop
 
 from bench.load import measure
 from bench.peers.own_peer import valetkey
+from bench.peers.peer import Peer
 from bench.peers.work import WORKLOADS, plan
+from bench.servers import free_port
 
 
 def main() -> None:
@@ -31,17 +39,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.7, help="for each visit")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--postgresql", action="store_true")
+    parser.add_argument("--metrics", action="store_true", help="what counting and scraping cost")
     chosen = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with ExitStack() as stack, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        peers = []
-        for tree in chosen.trees:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            with _imported_from(tree.resolve()):
-                server = valetkey(Path(folder), on_postgresql=chosen.postgresql)
-                peers.append(stack.enter_context(server))
+        trees: list[Path] = chosen.trees
+        if chosen.metrics:
+            trees = [_mute(trees[0], Path(stack.enter_context(tempfile.TemporaryDirectory())))]
+            trees += chosen.trees[:1]
+        peers = [
+            _started(
+                tree, stack, on_postgresql=chosen.postgresql, scraped=bool(chosen.metrics and turn)
+            )
+            for turn, tree in enumerate(trees)
+        ]
         plans = [runner.run(plan(peer)) for peer in peers]
-        names = "".join(f"{tree.name[:9]:>10}{'':8}" for tree in chosen.trees)
+        names = "".join(f"{tree.name[:9]:>10}{'':8}" for tree in trees)
         print(f"{'operations per CPU-second':36}{names}")
         for workload in WORKLOADS:
             if not any(each in workload for each in chosen.only.split(",")):
@@ -61,18 +74,58 @@ def main() -> None:
             print(line, flush=True)
 
 
+def _started(tree: Path, stack: ExitStack, on_postgresql: bool, *, scraped: bool) -> Peer:
+    """A server that imports Valetkey from this tree."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    listen = f"127.0.0.1:{free_port()}" if scraped else ""
+    more = {"PYTHONPATH": str(tree.resolve())}
+    if scraped:
+        more["VALETKEY__METRICS__LISTEN"] = listen
+    with _environment(more):
+        peer = stack.enter_context(valetkey(folder, on_postgresql=on_postgresql))
+    if scraped:
+        stack.enter_context(_scraping(f"http://{listen}/metrics"))
+    return peer
+
+
+def _mute(tree: Path, folder: Path) -> Path:
+    """A copy of this tree in `folder` that counts nothing."""
+    copy = folder / "mute"
+    shutil.copytree(tree, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    with (copy / "valetkey/kernel/metrics.py").open("a") as file:
+        file.write("\nCounter.add = Histogram.observe = lambda *_, **__: None\n")
+    return copy
+
+
 @contextmanager
-def _imported_from(tree: Path) -> Generator[None]:
-    """Servers that start meanwhile import Valetkey from this tree."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(tree)
+def _scraping(url: str) -> Generator[None]:
+    """Scrape every five seconds: three times as often as is usual."""
+    over = threading.Event()
+
+    def scrape() -> None:
+        while not over.wait(5.0):
+            with urlopen(url) as answer:
+                answer.read()
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Generator[None]:
+    """Servers that start meanwhile have these variables as well."""
+    before = dict(os.environ)
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 if __name__ == "__main__":

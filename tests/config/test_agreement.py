@@ -48,6 +48,9 @@ def problems(directory: Path, text: str) -> list[str]:
             '[tokens]\nkey_publication = "2d"\nsigning_key_lifetime = "3d"\n',
             ["tokens.key_publication"],
         ),
+        ('[metrics]\nlisten = "127.0.0.1:8402"\n', []),
+        ('[metrics]\nlisten = "0.0.0.0:8402"\n', ["metrics.listen"]),
+        ('[metrics]\nlisten = "0.0.0.0:8402"\nbearer_token_file = "t"\n', []),
     ],
 )
 def test_settings_that_contradict_each_other_are_named(

@@ -132,7 +132,7 @@ def test_a_setting_in_the_wrong_section_is_sent_to_its_own(tmp_path: Path) -> No
     assert problems(tmp_path, 'listen = "127.0.0.1:1"\n') == [
         (
             "listen: there is no such section; it belongs in a section: did you mean "
-            "authorization.listen or resource.listen?"
+            "authorization.listen or resource.listen or metrics.listen?"
         )
     ]
 

@@ -29,6 +29,7 @@ def test_every_block_says_what_language_it_is_in() -> None:
         "",
         "sh",
         "toml",
+        "yaml",
         "python",
         "sql",
         "http",

@@ -14,6 +14,38 @@ _SHORTEST = 16  # characters of which a secret must have so many to be told from
 _TELLING = 20  # characters at either end that give a secret away
 _PUBLIC = ("gr_", "eyJhbGciOi")  # a grant's id, the header of a JWT
 
+REGISTER = """
+[[users]]
+username = "ada"
+email = "ada@example.com"
+name = "Ada Lovelace"
+password = "{password}"
+
+[[clients]]
+client_id = "printer"
+client_secret = "{secret}"
+name = "Notes Printer"
+description = "{planted}"
+redirect_uris = ["{callback}"]
+grant_types = ["authorization_code", "refresh_token", "client_credentials", "password", "implicit"]
+scopes = ["notes:read", "notes:write", "account:read"]
+
+[[clients]]
+client_id = "archive"
+client_secret = "{other}"
+name = "Archive"
+redirect_uris = ["{callback}"]
+grant_types = ["authorization_code", "refresh_token"]
+scopes = ["notes:read"]
+access_token_format = "reference"
+
+[[clients]]
+client_id = "signer"
+name = "Signer"
+grant_types = ["client_credentials"]
+key_set = '''{keys}'''
+"""
+
 
 class Canaries:
     """Every secret of the story, in each spelling in which it could be written down."""

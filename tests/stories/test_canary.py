@@ -1,7 +1,8 @@
 """No secret is written anywhere: all that go in, rightly or wrongly, then a search (security 35).
 
-QS-05 and LK-01 of the attacks: logs at debug level, both databases, the answers that are errors,
-what the operating system shows of the processes. `test_canary_teeth.py` tests the search itself.
+QS-05 and LK-01 of the attacks: logs at debug level, both databases, the metrics, the answers that
+are errors, what the operating system shows of the processes. `test_canary_teeth.py` tests the
+search itself.
 """
 
 import json
@@ -23,7 +24,7 @@ import requests
 
 from tests.attacks.raw import Reply, request, say
 from tests.cli.running import valetkey
-from tests.stories.canary import Canaries, files, processes, tables
+from tests.stories.canary import REGISTER, Canaries, files, processes, tables
 from tests.stories.processes.serving import CALLBACK, Serving, serving
 from tests.support.wait import CEILING
 from valetkey.kernel.jose import jwt
@@ -43,37 +44,6 @@ _PATHS = (
     "/oauth/token/", "/OAUTH/TOKEN", "//oauth/token", "/oauth/%74oken", "/nothing",
 )  # fmt: skip
 _API_PATHS = ("/v2/notes", "/v2/notes/1", "/v2/account", "/v2/client", "/v1/notes", "/v2/none")
-_REGISTER = """
-[[users]]
-username = "ada"
-email = "ada@example.com"
-name = "Ada Lovelace"
-password = "{password}"
-
-[[clients]]
-client_id = "printer"
-client_secret = "{secret}"
-name = "Notes Printer"
-description = "{planted}"
-redirect_uris = ["{callback}"]
-grant_types = ["authorization_code", "refresh_token", "client_credentials", "password", "implicit"]
-scopes = ["notes:read", "notes:write", "account:read"]
-
-[[clients]]
-client_id = "archive"
-client_secret = "{other}"
-name = "Archive"
-redirect_uris = ["{callback}"]
-grant_types = ["authorization_code", "refresh_token"]
-scopes = ["notes:read"]
-access_token_format = "reference"
-
-[[clients]]
-client_id = "signer"
-name = "Signer"
-grant_types = ["client_credentials"]
-key_set = '''{keys}'''
-"""
 
 
 @dataclass
@@ -151,11 +121,12 @@ def _story(here: Path, database: str, *, planted: str = "") -> Generator[Story]:
     (here / "valetkey.toml").write_text(
         f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\ndatabase = "{database}"\n'
         f'workers = 2\n[resource]\nurl = "http://{api}"\nlisten = "{api}"\n'
-        '[log]\nlevel = "debug"\n[limits]\nclient_failures = 10000\nsign_in_failures = 1000\n'
+        '[metrics]\nlisten = "127.0.0.1:0"\n[log]\nlevel = "debug"\n[limits]\n'
+        "client_failures = 10000\nsign_in_failures = 1000\n"
         "sign_in_failures_per_address = 1000\n"
     )
     (here / "register.toml").write_text(
-        _REGISTER.format(
+        REGISTER.format(
             password=story.password,
             secret=story.secret,
             other=story.other,
@@ -378,6 +349,8 @@ def test_no_secret_is_written_anywhere(
         _right_ways(story)
         time.sleep(_WRITTEN_WITHIN)
         places = _search(story, tmp_path, database_url)
+        scraped = requests.get(story.servers.metrics, timeout=CEILING)
+        places["metrics"] = scraped.content
         story.servers.process.terminate()
         story.servers.process.wait(60)
         assert story.servers.process.stdout is not None
@@ -396,5 +369,11 @@ def test_no_secret_is_written_anywhere(
     assert '"event":"request.failed"' in told.err
     assert _places_of(b"a planted canary", places)
     assert _places_of(b"http.path", places), "refusals left no record"
+
+    # Every refusal, route and sign-in of the story is counted, and nothing of what they held.
+    for counted in (b"refusals_total", b"sign_ins_total", b"tokens_issued_total", b"/v2/notes"):
+        assert counted in places["metrics"]
+    assert b"ada" not in places["metrics"]
+    assert b"printer" not in places["metrics"]
 
     assert story.canaries.in_places(places) == {}

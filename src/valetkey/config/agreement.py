@@ -34,6 +34,7 @@ def disagreements(settings: Settings) -> Iterator[Problem]:
     yield from _elsewhere(settings.resource)
     yield from _lifetimes(settings)
     yield from _mail(settings)
+    yield from _metrics(settings)
 
 
 def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]:
@@ -191,6 +192,19 @@ def _lifetimes(settings: Settings) -> Iterator[Problem]:
             f'"{show_lifetime(tokens.signing_key_lifetime)}"',
             "at most half of tokens.signing_key_lifetime lets the next key wait its turn",
             ("tokens.signing_key_lifetime",),
+        )
+
+
+def _metrics(settings: Settings) -> Iterator[Problem]:
+    metrics = settings.metrics
+    public = metrics.listen and not is_loopback(metrics.listen.rpartition(":")[0])
+    if public and metrics.bearer_token is None and not metrics.bearer_token_file:
+        yield Problem(
+            "metrics.listen",
+            f"{quoted(metrics.listen)} can be reached from other machines, by anybody",
+            "set metrics.bearer_token_file, or VALETKEY__METRICS__BEARER_TOKEN, or listen on "
+            "127.0.0.1",
+            ("metrics.bearer_token", "metrics.bearer_token_file"),
         )
 
 

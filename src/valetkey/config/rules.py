@@ -329,6 +329,7 @@ OPTIONAL_SERVER_URL = text(
     200, 'a URL such as "https://auth.example.com", without a path, or ""', _optional_server_url
 )
 LISTEN = text(60, 'an IP address and a port, such as "127.0.0.1:8400" or "[::1]:8400"', _listen)
+OPTIONAL_LISTEN = text(60, 'the same, or "" for none', lambda value: value and _listen(value))
 DATABASE = Rule(
     '"sqlite:///file.db", "sqlite:////absolute/file.db" or "postgresql://user@host/name"',
     text(2_000, "", _database).read,

@@ -19,6 +19,7 @@ from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.federation import FederationSettings
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.monitoring import LogSettings, MetricsSettings
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
@@ -38,23 +39,6 @@ class RegistrationMode(StrEnum):
     OFF = "off"
     TOKEN = "token"
     OPEN = "open"
-
-
-class LogLevel(StrEnum):
-    """How much is told on standard error."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    """How it is told."""
-
-    AUTO = "auto"
-    JSON = "json"
-    TEXT = "text"
 
 
 class Origin(StrEnum):
@@ -302,32 +286,15 @@ class LimitSettings:
     """The same for one address; trusted proxies are not counted."""
 
     requests: Annotated[int, whole(16, 100_000, "requests")] = 128
-    """Complete requests that wait for their answers in each worker; streams do not count. The next
-    is answered at once with 503 and `Retry-After`, because a longer queue delays everybody and
-    serves nobody more. Requests that have not arrived completely are bounded by `connections`
-    instead, one each, and by 64 MiB in each worker for what bodies have beyond 64 KiB. A connection
-    that repeats a refused request within half a second is not read for a second, except those of
-    trusted proxies."""
+    """Complete requests that wait for their answers in each worker. The next is answered at once
+    with 503 and `Retry-After`: a queue that grows makes everybody late and serves nobody more. A
+    connection that asks again within half a second, and in vain, is read no further for a second;
+    not so those of trusted proxies."""
 
     patience: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(10)
     """How long a request may wait for its turn at the database. Then it is answered with 503 and
     changes nothing: its client has probably given up, and would find its code spent. A client that
-    closes its connection has given up at once, also what it pipelined; one that closes only its own
-    half is answered for one more second."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """What standard error tells. No level shows a secret, a form or a query string."""
-
-    level: Annotated[LogLevel, rules.choice(LogLevel)] = LogLevel.INFO
-    """From how important an event is told."""
-
-    keep_events: Annotated[Lifetime, rules.lifetime("1d", "3650d")] = days(365)
-    """How long the audit log in the database is kept: who was given what, and when it ended."""
-
-    format: Annotated[LogFormat, rules.choice(LogFormat)] = LogFormat.AUTO
-    """`json` for machines, `text` for people; `auto` is text on a terminal."""
+    closes its connection has given up at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +334,7 @@ class Settings:
     federation: FederationSettings = FederationSettings()
     brand: BrandSettings = BrandSettings()
     log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
     source: Source = Source()
 
 

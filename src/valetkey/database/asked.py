@@ -2,12 +2,15 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
 from valetkey.database.engine import Connection, DatabaseUnavailable, GivenUp
-from valetkey.kernel.waiting import CALLER, HALF_CLOSED
+from valetkey.kernel import metrics
+from valetkey.kernel.waiting import CALLER
+
+_HALF_CLOSED = 1.0  # seconds
 
 Work = Callable[[Connection], Any]
 
@@ -15,12 +18,12 @@ Work = Callable[[Connection], Any]
 class Asked:
     """A transaction somebody waits for: what to run, whom to tell, and then how it went."""
 
-    __slots__ = ("_caller", "_late", "_since", "future", "loop", "problem", "result", "work")
+    __slots__ = ("_caller", "_late", "future", "loop", "problem", "result", "since", "work")
 
     def __init__(self, work: Work) -> None:
         """Make one to be awaited on the event loop that runs now."""
         self._caller = CALLER.get()
-        self._since = monotonic()
+        self.since = monotonic()
         self._late = False
         self.work = work
         self.loop = asyncio.get_running_loop()
@@ -51,8 +54,8 @@ class Asked:
     def require_caller(self) -> None:
         """Raise `GivenUp` where nobody waits for the answer any more.
 
-        A client that has closed only its own half of the connection may still read: for
-        `HALF_CLOSED` seconds it is taken for one of those.
+        A client that has closed only its own half of the connection may still read: until it has
+        waited for a second it is taken for one of those.
         """
         if self._late:
             raise GivenUp("the database took too long")
@@ -61,15 +64,33 @@ class Asked:
             return
         if caller.gone:
             raise GivenUp("the client closed the connection")
-        now = monotonic()
-        waited = now - self._since
-        if waited > caller.patience or now - caller.half_closed_at > HALF_CLOSED:
+        waited = monotonic() - self.since
+        if waited > caller.patience or (caller.closing and waited > _HALF_CLOSED):
             raise GivenUp(f"the request waited {waited:.0f} s for its turn")
 
     def again(self) -> None:
         """Forget how it went: it is going to be run a second time."""
         self.result = None
         self.problem = None
+
+
+class group:  # noqa: N801 - reads as the statement it stands in: `with group(…):`
+    """Measure a group of transactions of one `kind`: how many, how long they waited and took."""
+
+    __slots__ = ("_began", "_kind")
+
+    def __init__(self, kind: str, batch: Sequence[Asked]) -> None:
+        """Measure from now on."""
+        self._kind = kind
+        self._began = began = monotonic()
+        if batch:
+            metrics.GROUP.observe(len(batch))
+            metrics.DATABASE_WAIT.observe(began - batch[0].since)
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        metrics.DATABASE_SECONDS.observe(monotonic() - self._began, self._kind)
 
 
 def tell(batch: Iterable[Asked]) -> None:

@@ -7,7 +7,7 @@ database asks for that. What it returned is written; when it raised, nothing hap
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -168,6 +168,10 @@ class Engine(Protocol):
 
     def refuse(self, why: str) -> None:
         """Raise `DatabaseUnavailable` from everything from now on, for this reason; "" ends it."""
+        ...
+
+    async def sizes(self) -> Mapping[str, int]:
+        """Bytes on disk, by part: `main` and `wal` of a file, or each table of a server."""
         ...
 
     async def backup(self, path: str) -> None:

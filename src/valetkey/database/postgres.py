@@ -19,6 +19,10 @@ from valetkey.kernel.refusal import Mistake
 _POLLED_EVERY = 0.5
 # A server that is silent for so long may hide a change: a revocation takes effect within 5 s.
 _SILENT_FOR = 2.0
+_SIZES = (
+    "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
+    " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+)
 _SUM = b"SELECT sum(number) FROM revision"
 _TIMEOUTS = Timeouts()
 
@@ -76,6 +80,10 @@ class Postgres:
     def refuse(self, why: str) -> None:
         """See `Engine.refuse`."""
         self._pool.refused = why
+
+    async def sizes(self) -> Mapping[str, int]:
+        """See `Engine.sizes`; indexes and what lies beside a table count with it."""
+        return dict(await self.scan(lambda db: db.rows(_SIZES)))
 
     async def backup(self, path: str) -> None:
         """Raise `Mistake`: PostgreSQL has a tool of its own for that."""

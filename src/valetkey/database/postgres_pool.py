@@ -5,10 +5,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from valetkey.database.asked import Asked, Work, tell
+from valetkey.database.asked import Asked, Work, group, tell
 from valetkey.database.engine import DatabaseUnavailable, GivenUp, Overloaded, Timeouts
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_session import Kind, Session
+from valetkey.kernel import metrics
 
 _LONGEST_QUEUE = 2_000
 _MOST_SCANS = 32
@@ -50,6 +51,11 @@ class Pool:
         # no more connections.
         self._unconfirmed: list[Channel] = []
         self._threads: list[threading.Thread] = []
+        metrics.POOL.ask(lambda: self._idle, "idle")
+        metrics.POOL.ask(lambda: len(self._threads) - self._idle, "busy")
+        metrics.POOL.set(size, "limit")
+        for kind in Kind:
+            metrics.QUEUE.ask(self._waiting[kind].__len__, f"database_{kind.name.lower()}")
 
     async def run(self, kind: Kind, work: Work) -> Any:
         """Run `work`. Raises `Overloaded` when 2,000 of its kind wait, or 32 reports."""
@@ -78,6 +84,7 @@ class Pool:
             raise
         except DatabaseUnavailable:
             self.failures += kind is Kind.WRITE
+            metrics.DATABASE_FAILURES.add()
             raise
 
     def close(self) -> None:
@@ -114,7 +121,8 @@ class Pool:
         while (taken := self._take()) is not None:
             kind, batch = taken
             try:
-                session.run(kind, batch)
+                with group(kind.name.lower(), batch):
+                    session.run(kind, batch)
             except Exception as problem:  # noqa: BLE001 - a thread that dies leaves callers waiting
                 session.close()
                 for asked in batch:

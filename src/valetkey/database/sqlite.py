@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -26,7 +26,7 @@ from valetkey.database.sqlite_connection import (
     open_reader,
     run_work,
 )
-from valetkey.database.sqlite_files import OpenFiles, create_file, require_private
+from valetkey.database.sqlite_files import OpenFiles, create_file, files_of, require_private
 from valetkey.database.sqlite_writer import Writer
 from valetkey.database.statement import storable
 from valetkey.kernel.bounded_threads import BoundedThreads, Full
@@ -137,6 +137,13 @@ class SQLite:
     def refuse(self, why: str) -> None:
         """See `Engine.refuse`."""
         self._files.refuse(why)
+
+    async def sizes(self) -> Mapping[str, int]:
+        """See `Engine.sizes`: SQLite would have to read all of a table to tell its size."""
+        return {
+            str(file).removeprefix(str(self._path)).removeprefix("-") or "main": file.stat().st_size
+            for file in files_of(self._path)
+        }
 
     def backup(self, path: str) -> Coroutine[Any, Any, None]:
         """See `Engine.backup`; raises `Mistake` when there is a file at `path`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from valetkey.database.asked import Asked, Work, tell
+from valetkey.database.asked import Asked, Work, group, tell
 from valetkey.database.engine import (
     DatabaseUnavailable,
     GivenUp,
@@ -27,6 +27,7 @@ from valetkey.database.sqlite_connection import (
     run_work,
 )
 from valetkey.database.sqlite_files import OpenFiles
+from valetkey.kernel import metrics
 
 _LONGEST_QUEUE = 2_000
 _LARGEST_BATCH = 256
@@ -141,6 +142,7 @@ class Writer:
         self._known: dict[str, Row | None] = {}
         self._coming: dict[asyncio.AbstractEventLoop, list[Asked]] = {}
         self._closed = False
+        metrics.QUEUE.ask(self._queue.qsize, "database_write")
         # Transactions that could not be begun, run or committed in time.
         self.failures = 0
         self._thread = threading.Thread(target=self._run, name="valetkey-sqlite", daemon=True)
@@ -168,6 +170,7 @@ class Writer:
             raise
         except DatabaseUnavailable:
             self.failures += 1
+            metrics.DATABASE_FAILURES.add()
             raise
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -193,7 +196,8 @@ class Writer:
         while not last:
             batch, last = self._waiting()
             if batch:
-                self._transact(batch)
+                with group("write", batch):
+                    self._transact(batch)
                 tell(batch)
                 self._checkpoints.committed(self._raw)
         self._checkpoints.close()

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from valetkey.database.engine import DatabaseUnavailable, Engine, Overloaded, TablesMissing
 from valetkey.database.identity import Seen, advance, is_older, lagging, remember
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 
 _LOOK_EVERY = 1.0  # seconds
 _NUMBER_EVERY = 2  # looks
+_MEASURE_EVERY = 15  # looks
 
 
 @dataclass(slots=True)
@@ -36,6 +38,8 @@ class Watch:
         rounds = 0
         while True:
             await asyncio.sleep(_LOOK_EVERY)
+            if rounds % _MEASURE_EVERY == 0:
+                await self._measure()
             rounds += 1
             if not self._look() and rounds % _NUMBER_EVERY == 0:
                 with contextlib.suppress(DatabaseUnavailable, Overloaded):
@@ -47,6 +51,13 @@ class Watch:
             self._said = wrong
             self.tell(wrong)
         return wrong
+
+    async def _measure(self) -> None:
+        try:
+            sizes = await self.engine.sizes()
+        except (DatabaseUnavailable, Overloaded, OSError):
+            sizes = {}
+        metrics.DATABASE_BYTES.replace({(part,): size for part, size in sizes.items()})
 
     async def _advance(self) -> None:
         mark = self.engine.mark()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from valetkey.kernel import metrics
+
 T = TypeVar("T")
 
 
@@ -27,6 +29,7 @@ class BoundedThreads:
         self._taken = 0
         self._turn = threading.Lock()
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix=name)
+        metrics.QUEUE.ask(lambda: max(0, self._taken - workers), name)
 
     @property
     def is_full(self) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import lazily
 
@@ -170,6 +171,7 @@ class AccessLog:
 
 
 def _tell(level: str, event: str, fields: _Fields, failure: BaseException | None) -> None:
+    metrics.LOG_LINES.add(level)
     if not wants(level):
         return
     told: _Fields = {"level": level, "event": event}

@@ -17,9 +17,9 @@ class Busy(Exception):
 class Offload:
     """Runs functions on `workers` threads, and lets at most `queue` more wait for one."""
 
-    def __init__(self, workers: int, queue: int) -> None:
-        """Start no thread yet; they start with the work."""
-        self._threads = BoundedThreads(workers, queue, "offload")
+    def __init__(self, workers: int, queue: int, name: str = "offload") -> None:
+        """Start no thread yet; they start with the work. `name` is that of its metric."""
+        self._threads = BoundedThreads(workers, queue, name)
 
     @property
     def is_full(self) -> bool:

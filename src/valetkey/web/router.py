@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from time import perf_counter
 
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
@@ -25,7 +26,8 @@ from valetkey.web.client_address import Network, Proxies
 from valetkey.web.connection.asked import AsgiAsked, Asked, Message, Receive, Send
 from valetkey.web.connection.body import Gone, Room, read_body, take_body
 from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, Elsewhere
-from valetkey.web.exchange import NO_ARGUMENTS, Endpoint, Headers, Refuse, Request, Response
+from valetkey.web.exchange import Endpoint, Headers, Refuse, Request, Response
+from valetkey.web.paths import Paths
 from valetkey.web.security_headers import harden
 
 TARGET_BYTES = 8 * 1024
@@ -73,8 +75,6 @@ class Route:
     any_host: bool = False
 
 
-_Arguments = Mapping[str, str]
-_NO_ROUTE: tuple[None, _Arguments] = (None, NO_ARGUMENTS)
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 _UNAVAILABLE = Refusal(
@@ -89,7 +89,6 @@ _LAST_WORD = Response(
     b'{"error":"server_error","error_description":"the server failed"}',
     (("content-type", "application/json"),),
 )
-_OPEN = re.compile(r"\{[a-z_]+\}")
 _RESTART, _FAILED = 1.0, 400
 
 
@@ -121,11 +120,7 @@ class App:
         took us, without those in which the client sent or read; of no quiet route and no stream.
         """
         self.routes = tuple(routes)
-        self._exact = {route.path: route for route in routes if "{" not in route.path}
-        self._patterns = tuple((_pattern(r.path), r) for r in routes if "{" in r.path)
-        self._below = _by_folder(routes)
-        if len(self._exact) + len(self._patterns) != len(routes):
-            raise ValueError("two routes have the same path")
+        self._paths = Paths([(route.path, route) for route in routes])
         self._runtime = runtime
         self._refuse = refuse
         self._hosts = frozenset(host.lower().encode("latin-1") for host in hosts)
@@ -138,8 +133,9 @@ class App:
         self._on_close = on_close
         self._observe = observe
         self._room = Room()
-        self.vital = frozenset(path for path, r in self._exact.items() if r.quiet)
-        self.paths = frozenset(path.encode("ascii") for path in self._exact)
+        exact = self._paths.exact
+        self.vital = frozenset(path for path, r in exact.items() if r.quiet)
+        self.paths = frozenset(path.encode("ascii") for path in exact)
         self._access_log = log.AccessLog()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -178,9 +174,7 @@ class App:
         """Answer one request; what its client does not wait for is left unsaid."""
         started = admitted = perf_counter()
         method, path, query, headers = asked.method, asked.path, asked.query, asked.headers
-        route, arguments = self._exact.get(path), NO_ARGUMENTS
-        if route is None:
-            route, arguments = self._find(path)
+        route, arguments = self._paths.find(path)
         body, refusal = b"", None
         try:
             found = self._judge(route, method, headers, asked.peer, len(path) + len(query))
@@ -212,9 +206,7 @@ class App:
         )
         moved = self._elsewhere.redirect(asked, self._is_read if route is None else None)
         response = moved or await self._answer(route, request, refusal)
-        quiet = route is None or route.quiet or response.stream is not None
-        if self._observe is not None and not quiet:
-            self._observe(request.at, response.status, perf_counter() - admitted)
+        self._count(route, request, response, perf_counter() - admitted)
         hsts, bare = self._hsts and secure, method == "HEAD"
         try:
             if response.stream is None:
@@ -230,6 +222,20 @@ class App:
         finally:
             self._tell(route, request, response.status, perf_counter() - started)
 
+    def _count(
+        self, route: Route | None, request: Request, response: Response, took: float
+    ) -> None:
+        if route is None:
+            metrics.HTTP_REQUESTS.add(log.UNKNOWN, metrics.OTHER, response.status)
+            return
+        # A method that the route does not know is a word of the caller's own.
+        method = request.method if request.method in route.methods else metrics.OTHER
+        metrics.HTTP_REQUESTS.add(route.path, method, response.status)
+        if response.stream is None:
+            metrics.HTTP_SECONDS.observe(took, route.path)
+            if self._observe is not None and not route.quiet:
+                self._observe(request.at, response.status, took)
+
     def _tell(self, route: Route | None, request: Request, status: int, duration: float) -> None:
         # What asks every second is worth a line only when it fails.
         if route is None or not route.quiet or status >= _FAILED or log.wants("debug"):
@@ -238,19 +244,8 @@ class App:
             self._access_log.add(line)
 
     def _is_read(self, path: str) -> bool:
-        route = self._exact.get(path) or self._find(path)[0]
+        route, _ = self._paths.find(path)
         return route is not None and "GET" in route.methods
-
-    def _find(self, path: str) -> tuple[Route | None, _Arguments]:
-        folder, _, last = path.rpartition("/")
-        found = self._below.get(folder)
-        if found is not None and last:
-            return found[1], {found[0]: last}
-        for pattern, candidate in self._patterns:
-            match = pattern.fullmatch(path)
-            if match is not None:
-                return candidate, match.groupdict()
-        return _NO_ROUTE
 
     def _judge(
         self, route: Route | None, method: str, headers: Headers, peer: str, target: int
@@ -294,7 +289,8 @@ class App:
             return await route.methods[request.method](request)
         except Refused as refused:
             return self._say_no(route, request, refused.refusal)
-        except self._unavailable:
+        except self._unavailable as failure:
+            metrics.UNAVAILABLE.add(type(failure).__name__)
             return self._say_no(route, request, _UNAVAILABLE)
         except Exception as failure:  # noqa: BLE001 - the client gets an answer whatever failed
             return self._failed(route, request, failure)
@@ -366,35 +362,14 @@ def _check_type(body: Body, given: str) -> None:
         raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, description, "http.content_type"))
 
 
-def _by_folder(routes: Sequence[Route]) -> Mapping[str, tuple[str, Route]]:
-    """The routes whose last segment alone is open, by what stands before it; most paths are so."""
-    found: dict[str, tuple[str, Route]] = {}
-    for route in routes:
-        folder, _, last = route.path.rpartition("/")
-        if "{" not in folder and _OPEN.fullmatch(last):
-            found[folder] = (last[1:-1], route)
-    # Where two patterns could meet, the order of the routes decides: those are left to it.
-    rest = [_pattern(each.path) for each in routes if "{" in each.path]
-    return {
-        folder: each
-        for folder, each in found.items()
-        if sum(pattern.fullmatch(f"{folder}/x") is not None for pattern in rest) == 1
-    }
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    pattern = re.escape(path)
-    # A segment is anything but empty.
-    pattern = re.sub(r"\\\{([a-z_]+)\\\}", r"(?P<\1>[^/]+)", pattern)
-    return re.compile(re.sub(r"\\\{\\\+([a-z_]+)\\\}$", r"(?P<\1>.*)", pattern))
-
-
 async def _keep(work: Callable[[], Coroutine[object, object, object]]) -> None:
     while True:
         try:
             await work()
         except Exception as failure:  # noqa: BLE001 - what runs for ever must outlive its failures
-            log.error("background.failed", failure)
+            job = getattr(work, "__qualname__", type(work).__name__)
+            metrics.JOB_FAILURES.add(job)
+            log.error("background.failed", failure, job=job)
             await asyncio.sleep(_RESTART)
         else:
             return

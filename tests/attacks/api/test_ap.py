@@ -26,8 +26,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE",
 
 
 def _routes(call: Api) -> dict[str, set[str]]:
-    exact = {path: set(route.methods) for path, route in call.app._exact.items()}
-    return exact | {route.path: set(route.methods) for _, route in call.app._patterns}
+    return {route.path: set(route.methods) for route in call.app.routes}
 
 
 def test_ap_01_no_route_answers_without_a_token(tmp_path: Path) -> None:

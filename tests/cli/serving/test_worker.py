@@ -5,7 +5,15 @@ import sys
 
 import pytest
 
-LARGE = {"aiosmtplib", "fido2", "jsonschema_rs", "psycopg", "segno", "structlog"}
+LARGE = {
+    "aiosmtplib",
+    "fido2",
+    "jsonschema_rs",
+    "prometheus_client",
+    "psycopg",
+    "segno",
+    "structlog",
+}
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,7 @@ def test_it_names_every_method_that_is_served(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             described = (await call("GET", "/v2/openapi.json", token="")).json
-            served = {path: route.methods for path, route in call.app._exact.items()}
-            served |= {route.path: route.methods for _, route in call.app._patterns}
+            served = {route.path: route.methods for route in call.app.routes}
             for path, methods in described["paths"].items():
                 assert {name.upper() for name in methods} == set(served[path]) - {"HEAD"}, path
             objects = {path for path in served if re.match(r"/v2/[a-z]+(/\{id\})?$", path)}

@@ -62,6 +62,8 @@ class Serving:
     auth: str
     api: str
     process: subprocess.Popen[str]
+    metrics: str = ""
+    """Where metrics are scraped, if its configuration says so."""
 
     def workers(self) -> list[int]:
         """The processes that answer for the authorization server."""
@@ -158,7 +160,7 @@ def serving(here: Path, database: str, *, workers: int = 1) -> Generator[Serving
         ready = process.stdout.readline()
         assert ready.startswith("ready "), ready
         told = dict(word.split("=", 1) for word in ready.split()[1:])
-        yield Serving(told["authorization"], told["resource"], process)
+        yield Serving(told["authorization"], told["resource"], process, told.get("metrics", ""))
     finally:
         if process.poll() is None:
             process.terminate()

@@ -33,6 +33,10 @@ from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.developer.insight.routes import (
+    routes as insight_routes,
+)
+from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.model.event.actor import SYSTEM
@@ -41,7 +45,6 @@ from valetkey.authorization.sign_in.federation.registry import providers
 from valetkey.authorization.site.account.pages import account_pages
 from valetkey.authorization.site.admin.pages import admin_pages
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
-from valetkey.authorization.site.developer.pages import developer_pages
 from valetkey.authorization.site.emailed_link.routes import mailed_routes
 from valetkey.authorization.site.errors.refuse import (
     RefuseWhereNobodyAnswers,
@@ -57,6 +60,7 @@ from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.authorization.upkeep.answer_times import AnswerClock
 from valetkey.authorization.upkeep.endings import EndingNotes
+from valetkey.authorization.upkeep.gauges import DatabaseGauges
 from valetkey.authorization.upkeep.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.paths import endings_path
@@ -80,9 +84,9 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     decisions = DecisionQueue(runtime.random)
     refuse = ClientRefusal(foundation.issuer, decisions)
     directory = ClientDirectory(store)
-    offload = Offload(os.cpu_count() or 1, settings.passwords.queue)
+    offload = Offload(os.cpu_count() or 1, settings.passwords.queue, "passwords")
     # A thread of its own, so that no sign-in waits for an image.
-    images = Offload(1, LOGOS_AT_ONCE)
+    images = Offload(1, LOGOS_AT_ONCE, "logos")
     uses = SecretUses()
     door = make_door(foundation, directory, uses)
     minter = make_minter(foundation)
@@ -156,11 +160,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             account_pages(site, sign_out, password_change, foundation.removal),
             refuse_with_page,
         ),
-        *page_routes(
-            site,
-            developer_pages(site, portal, foundation.mailroom, clients[0], userinfo),
-            refuse_with_page,
-        ),
+        *developer_routes(site, portal, foundation.mailroom, refuse_with_page),
+        *insight_routes(site, portal.registrar, refuse_with_page, clients[0], userinfo),
         *page_routes(site, admin_pages(site, foundation), refuse_with_page),
         *OwnerLinks(site, foundation.accounts(), replace(passwords, door="account")).routes(
             refuse_with_page
@@ -195,6 +196,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             courier.deliver,
             make_logo_fetcher(foundation, images).fetch,
             partial(answer_clock.keep, store),
+            DatabaseGauges(store, runtime, settings.tokens.signing_key_lifetime).keep,
             *make_post(foundation, site),
         ),
         on_close=close,

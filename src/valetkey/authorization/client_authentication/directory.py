@@ -3,6 +3,7 @@
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.storage.register.clients import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel import metrics
 
 _MOST = 10_000
 
@@ -24,7 +25,9 @@ class ClientDirectory:
     async def remembered(self, client_id: str) -> Client | None:
         """The client if it was found before and nobody changed the register since."""
         await self._compare()
-        return self._known.get(client_id)
+        client = self._known.get(client_id)
+        metrics.CACHE.add("clients", "miss" if client is None else "hit")
+        return client
 
     async def look(self, client_id: str) -> Client | None:
         """The client as the database has it now, by the same work whether there is one or not."""

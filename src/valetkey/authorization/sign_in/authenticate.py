@@ -14,6 +14,7 @@ from valetkey.authorization.sign_in.password import hash_prepared, is_current, p
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import FingerprintKey
@@ -78,6 +79,7 @@ class PasswordSignIn:
         places = (self._address_bucket(address), username, familiar, now)
         attempt = await self.store.write(lambda tx: self._count(tx, *places))
         if attempt.wait:
+            metrics.SIGN_INS.add("pwd", "throttled")
             return Refusal(
                 ErrorCode.SLOW_DOWN,
                 "too many attempts for this account or from this address; try again later",

@@ -1,16 +1,25 @@
 """What happened (events) and why something was refused (decisions)."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from dataclasses import field as made
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from valetkey.authorization.model.event.actor import DoneBy, read_back, written
 from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.factors import SecondFactorFailed
+from valetkey.authorization.model.event.sessions import (
+    IdentityConfirmed,
+    SessionRenewed,
+    SessionStarted,
+    SignInFailed,
+)
 from valetkey.authorization.model.server.decision import Decision
 from valetkey.database.engine import Connection, Row
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, hours, later
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.secret import fresh_reference, ordered_id
@@ -25,6 +34,9 @@ _PROVEN = (500, hours(1))
 """Records that name one client: so many at once, and as many again over that time. Anybody can be
 refused in the name of any client, and what a client itself does must not be hidden by that."""
 _LONGEST = 1_000
+
+
+_SIGN_INS = (SessionStarted, SessionRenewed, IdentityConfirmed)
 
 
 class NoActor(ValueError):
@@ -46,12 +58,25 @@ class EventRecord:
     """Who did it."""
 
 
+def count(events: Iterable[Event]) -> None:
+    """Count events that were committed."""
+    for event in events:
+        metrics.EVENTS.add(event.name)
+        if isinstance(event, _SIGN_INS):
+            metrics.SIGN_INS.add("+".join(event.methods), "succeeded")
+        elif isinstance(event, SignInFailed):
+            metrics.SIGN_INS.add("pwd", "failed")
+        elif isinstance(event, SecondFactorFailed):
+            metrics.SIGN_INS.add("second_factor", "failed")
+
+
 class Events(Struct, frozen=True):
     """The audit log: only ever added to, in the transaction that made the change."""
 
     db: Connection
     random: Callable[[int], bytes]
     done_by: DoneBy | None
+    noted: list[Event] = field(default_factory=list[Event])
 
     def add(self, event: Event, now: Instant) -> None:
         """Write it down, with the transaction's actor or the usual one of such an event.
@@ -75,6 +100,7 @@ class Events(Struct, frozen=True):
             data=msgspec.json.encode(event).decode(),
             done_by=by,
         )
+        self.noted.append(event)
 
     def sweep(self, before: Instant, limit: int) -> int:
         """Delete at most `limit` of those written before `before`."""
@@ -283,9 +309,9 @@ class DecisionQueue:
     """
 
     random: Callable[[int], bytes]
-    waiting: deque[Decision] = field(default_factory=lambda: deque(maxlen=_QUEUED))
-    claimed: Buckets = field(default_factory=lambda: Buckets(*_CLAIMED))
-    proven: Buckets = field(default_factory=lambda: Buckets(*_PROVEN))
+    waiting: deque[Decision] = made(default_factory=lambda: deque(maxlen=_QUEUED))
+    claimed: Buckets = made(default_factory=lambda: Buckets(*_CLAIMED))
+    proven: Buckets = made(default_factory=lambda: Buckets(*_PROVEN))
 
     def put(
         self,
@@ -302,6 +328,7 @@ class DecisionQueue:
         this client sent the request, and nobody in its name.
         """
         whose = client_id or refusal.about
+        metrics.REFUSALS.add(_kept(refusal.check))
         # Nobody's are counted as well: how long this takes must not tell whether a client exists.
         full = (self.proven if proven else self.claimed).take(whose, at)
         reference = fresh_reference(self.random)

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from valetkey.authorization.model.event.actor import DoneBy
+from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.storage.administration.answer_times import AnswerTimes
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.brand import BrandChanges
@@ -16,7 +17,7 @@ from valetkey.authorization.storage.administration.restoration import Restoratio
 from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox.deliveries import Deliveries
 from valetkey.authorization.storage.outbox.mails import Mails
-from valetkey.authorization.storage.records import Decisions, Events
+from valetkey.authorization.storage.records import Decisions, Events, count
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected
 from valetkey.authorization.storage.register.consents import Consents
@@ -52,10 +53,12 @@ class Transaction(Struct, frozen=True):
     db: Connection
     random: Callable[[int], bytes]
     done_by: DoneBy | None = None
+    noted: list[Event] = field(default_factory=list[Event])
+    """The events that it wrote; they happened if it is committed."""
 
     def acting(self, done_by: DoneBy) -> "Transaction":
         """The same transaction on behalf of this actor, where it is known only inside of it."""
-        return Transaction(self.db, self.random, done_by)
+        return Transaction(self.db, self.random, done_by, self.noted)
 
     @property
     def clients(self) -> Clients:
@@ -240,7 +243,7 @@ class Transaction(Struct, frozen=True):
     @property
     def events(self) -> Events:
         """What happened."""
-        return Events(self.db, self.random, self.done_by)
+        return Events(self.db, self.random, self.done_by, self.noted)
 
     @property
     def decisions(self) -> Decisions:
@@ -278,4 +281,13 @@ class Store:
         `done_by` is the actor of its events, in place of the store's.
         """
         by = done_by or self.done_by
-        return await self.engine.write(lambda db: work(Transaction(db, self.random, by)))
+        noted: list[Event] = []
+
+        def run(db: Connection) -> T:
+            # The database may ask for a second run.
+            noted.clear()
+            return work(Transaction(db, self.random, by, noted))
+
+        done = await self.engine.write(run)
+        count(noted)
+        return done

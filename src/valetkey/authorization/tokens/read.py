@@ -12,6 +12,7 @@ from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.kernel import metrics
 from valetkey.kernel.jose import access_token
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.jose.key import KeySet
@@ -67,7 +68,11 @@ class _Verified:
     def find(self, digest: bytes, keys: KeySet, now: Instant) -> Read | None:
         """Return the cached content, if verified by these same keys and not expired."""
         read = self._reads.get(digest) if keys is self._keys else None
-        return read if read is not None and read.expires_at > now else None
+        if read is None or read.expires_at <= now:
+            metrics.CACHE.add("signatures", "miss")
+            return None
+        metrics.CACHE.add("signatures", "hit")
+        return read
 
     def keep(self, digest: bytes, keys: KeySet, read: Read) -> None:
         """Add a verified token."""
@@ -95,9 +100,10 @@ class Remembered(Generic[T]):
 
     def find(self, token: str, mark: bytes | None) -> T | None:
         """Return the cached answer for this token at this mark, or None."""
-        if mark is None or mark != self._mark:
-            return None
-        return self._answers.get(_digest(token))
+        known = mark is not None and mark == self._mark
+        answer = self._answers.get(_digest(token)) if known else None
+        metrics.CACHE.add("answers", "miss" if answer is None else "hit")
+        return answer
 
     def keep(self, token: str, mark: bytes | None, answer: T) -> None:
         """Add an answer; entries of an earlier mark are dropped."""

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 import click
 
 from valetkey.cli import options
-from valetkey.cli.serving.plan import Answering, Plan
+from valetkey.cli.serving.plan import METRICS, Answering, Plan, Scraping, metrics_token
 from valetkey.config.agreement import Problem, missing_files, servers
 from valetkey.config.load import Mistakes
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
 from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
-from valetkey.web.connection.bind import bind_named
+from valetkey.web.connection.bind import bind, bind_named
 
 _ANEW = "valetkey.cli.register.anew"
 _DECLARED = "valetkey.resource.objects.declared.directory"
@@ -52,17 +52,27 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     folder = Path(mkdtemp(prefix="valetkey-"))
     SharedLedger.begin(folder / _LEDGER)
+    scraped = _scraped(settings)
+    scraping: Mapping[str, str] = {}
+    if scraped is not None:
+        workers = {name: part.workers for name, part in chosen}
+        told = Scraping(scraped.fileno(), str(folder), workers)
+        scraping = {METRICS: told.text()}
     Plan(
         servers=tuple(
             Answering(
                 name,
                 tuple(each.fileno() for each in sockets[name]),
                 part.workers,
-                *_words(name, urls, sockets, folder),
+                *_words(name, urls, sockets, folder, scraping),
+                (scraped.fileno(),) if scraped is not None else (),
             )
             for name, part in chosen
         ),
-        ready=" ".join(["ready", *(f"{name}={url}" for name, url in urls.items())]),
+        ready=" ".join(
+            ["ready", *(f"{name}={url}" for name, url in urls.items())]
+            + ([f"metrics=http://{_address(scraped)}/metrics"] if scraped is not None else [])
+        ),
         file=str(settings.source.file or ""),
         folder=str(folder),
         level=settings.log.level,
@@ -86,15 +96,29 @@ def _words(
     urls: Mapping[str, str],
     sockets: Mapping[str, Sequence[socket.socket]],
     folder: Path,
+    scraping: Mapping[str, str],
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """What a child is given: not the other server's secrets, but the ports that were found."""
-    given: dict[str, str] = {}
+    given: dict[str, str] = {**scraping}
     for other, url in urls.items():
         given[f"VALETKEY__{other.upper()}__URL"] = url
         given[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other][0])
     if name != "resource":
         return given, ()
     return {**given, VARIABLE: str(folder / _LEDGER)}, (_NOT_FOR_RESOURCE,)
+
+
+def _scraped(settings: Settings) -> socket.socket | None:
+    """The socket at which metrics are scraped; None where nobody wants them."""
+    if not settings.metrics.listen:
+        return None
+    metrics_token(settings)
+    host, _, port = settings.metrics.listen.rpartition(":")
+    try:
+        return bind(host.strip("[]"), int(port))
+    except Mistake as mistake:
+        advice = "stop what listens there, or choose another"
+        raise Mistake(f"{mistake.message}; {advice}", "metrics.listen") from None
 
 
 def _bound(name: str, server: ServerSettings) -> tuple[socket.socket, ...]:

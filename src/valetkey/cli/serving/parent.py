@@ -47,11 +47,12 @@ def _server(file: str, told: Mapping[str, Any]) -> Server:
         given.pop(withheld, None)
     listening: Sequence[int] = told["listening"]
     # The supervisor passes them on to this server's workers alone.
-    for descriptor in listening:
+    passed: Sequence[int] = told["passed"]
+    for descriptor in (*listening, *passed):
         os.set_inheritable(descriptor, False)
     # -P: what lies in the working directory is nobody's module.
     command = (sys.executable, "-P", "-m", f"valetkey.cli.serving.{name}", file)
-    return Server(name, command, listening, told["workers"], given)
+    return Server(name, command, listening, told["workers"], given, passed)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,11 @@ from typing import NoReturn
 
 from valetkey.cli.serving.supervise import STOPS
 from valetkey.config.environment import environment
+from valetkey.config.settings import Settings
+from valetkey.kernel.refusal import Mistake
+
+METRICS = "VALETKEY_METRICS"
+"""The environment variable by which a worker is told of a `Scraping`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,8 @@ class Answering:
     workers: int
     given: Mapping[str, str]
     withheld: tuple[str, ...] = ()
+    passed: tuple[int, ...] = ()
+    """Other descriptors that are theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,50 @@ class Plan:
         with os.fdopen(writing, "wb") as pipe:
             # A few hundred bytes, and paths: less than any pipe holds before somebody reads.
             pipe.write(json.dumps(asdict(self)).encode())
-        listening = (number for server in self.servers for number in server.listening)
-        for descriptor in (reading, *listening):
+        theirs = (n for server in self.servers for n in (*server.listening, *server.passed))
+        for descriptor in (reading, *theirs):
             os.set_inheritable(descriptor, True)
         # Held back until the other program can hear them.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         # -P: what lies in the working directory is nobody's module.
         program = [sys.executable, "-P", "-m", "valetkey.cli.serving.parent", str(reading)]
         os.execve(sys.executable, program, environment())
+
+
+@dataclass(frozen=True, slots=True)
+class Scraping:
+    """What a worker has to know to answer for the metrics of all."""
+
+    descriptor: int
+    """The number of the listening socket's descriptor."""
+    folder: str
+    """Where the workers' Unix sockets are; nobody else may enter it."""
+    workers: Mapping[str, int]
+    """How many workers each server has."""
+
+    def text(self) -> str:
+        """As the environment variable `METRICS` holds it."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def read(text: str) -> "Scraping":
+        """The same from that text."""
+        return Scraping(**json.loads(text))
+
+
+def metrics_token(settings: Settings) -> str:
+    """The bearer token of scrapes; "" where none is needed. Raises Mistake."""
+    wanted = settings.metrics
+    if wanted.bearer_token is not None:
+        return wanted.bearer_token.reveal()
+    if not wanted.bearer_token_file:
+        return ""
+    try:
+        file = settings.source.directory / wanted.bearer_token_file
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        message = f"cannot read {wanted.bearer_token_file}: {type(error).__name__}"
+        raise Mistake(message, "metrics.bearer_token_file") from error
+    if not token:
+        raise Mistake(f"{wanted.bearer_token_file} is empty", "metrics.bearer_token_file")
+    return token

@@ -35,7 +35,7 @@ class Server:
     after those of earlier servers.
     """
 
-    __slots__ = ("command", "environment", "listening", "name", "prepared", "workers")
+    __slots__ = ("command", "environment", "listening", "name", "passed", "prepared", "workers")
 
     def __init__(
         self,
@@ -44,13 +44,15 @@ class Server:
         listening: Sequence[int],
         workers: int,
         environment: Mapping[str, str],
+        passed: Sequence[int] = (),
     ) -> None:
-        """`listening` are the numbers of the sockets' descriptors."""
+        """`listening` are the numbers of the sockets' descriptors, `passed` those of others."""
         self.name = name
         self.command = command
         self.listening = listening
         self.workers = workers
         self.environment = environment
+        self.passed = passed
         self.prepared = False
 
 
@@ -189,7 +191,7 @@ class Supervisor:
         with theirs:
             place.child = Popen(
                 [*server.command, ",".join(map(str, server.listening)), str(theirs.fileno())],
-                pass_fds=(*server.listening, theirs.fileno()),
+                pass_fds=(*server.listening, *server.passed, theirs.fileno()),
                 stdin=DEVNULL,
                 env=server.environment,
                 # Ctrl-C reaches a terminal's whole group; the parent alone decides what it means.

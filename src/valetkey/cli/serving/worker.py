@@ -4,6 +4,7 @@ Each server has processes of its own, so that who breaks into one holds neither 
 nor its database.
 """
 
+import asyncio
 import gc
 import os
 import signal
@@ -16,6 +17,8 @@ from resource import RLIMIT_CORE, setrlimit
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
+from valetkey.cli.serving import scrape
+from valetkey.cli.serving.plan import METRICS, metrics_token
 from valetkey.config.environment import environment
 from valetkey.config.load import load
 from valetkey.config.paths import certificate_files
@@ -53,6 +56,10 @@ def work(
         if prepares:
             listen.run(_prepare(settings, channel, prepare))
         server = settings.authorization if name == "authorization" else settings.resource
+
+        scraping = environment().get(METRICS)
+        if scraping:
+            scrape.begin(scraping, name, worker, metrics_token(settings))
 
         def ready() -> None:
             log.info("worker.ready", server=name, worker=worker)
@@ -97,6 +104,7 @@ async def _answer(
 ) -> None:
     files = certificate_files(settings, server)
     app = await build(settings)
+    watch = asyncio.create_task(scrape.watch_loop())
     # What is here now stays: nobody needs to look through it again for what could go. And requests
     # leave hardly any cycles behind, so that to look for them every 700 objects finds nothing.
     gc.freeze()
@@ -114,6 +122,7 @@ async def _answer(
         ),
         on_ready=ready,
     )
+    watch.cancel()
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from valetkey.database.engine import Connection
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.secret import fresh_reference
@@ -79,6 +80,7 @@ class DecisionQueue:
 
     def put(self, refusal: Refusal, *, endpoint: str, at: Instant) -> str:
         """The reference that the refusal is to carry, such as VK-7F3K-9QXM-2RTD."""
+        metrics.REFUSALS.add(refusal.check)
         reference = fresh_reference(self.random)
         self.waiting.append(
             Decision(

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
-from math import inf
 from typing import Protocol, cast
 
 from valetkey.kernel.waiting import CALLER
@@ -66,7 +65,7 @@ class AsgiAsked:
 
     gone = False
     """The server says that the client is gone; it is asked once the answer takes a second."""
-    half_closed_at = inf
+    closing = False
     patience = 10.0
 
     def __init__(self, scope: Message, receive: Receive, send: Send) -> None:

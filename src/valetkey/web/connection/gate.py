@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from valetkey.kernel import metrics
 from valetkey.web.client_address import Proxies
 
 # Path characters of RFC 3986; a query may hold anything visible but the number sign.
@@ -65,6 +66,9 @@ class Gate:
         self._by_address: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
         self._at_work = 0
+        metrics.HTTP_CONNECTIONS.ask(lambda: len(self._open))
+        metrics.HTTP_ACTIVE.ask(lambda: self._at_work)
+        metrics.HTTP_CONNECTIONS_LIMIT.set(limits.connections)
         shortest = min(limits.header, limits.body, limits.idle, limits.write, limits.linger)
         self._pause = min(0.5, shortest / 4)
 
@@ -73,10 +77,12 @@ class Gate:
         if connection in self._open:
             return True
         if len(self._open) >= self.limits.connections:
+            metrics.HTTP_REFUSED.add("full")
             return False
         address = connection.address
         if not self._proxies.trusts(address):
             if self._by_address[address] >= self.limits.connections_per_address:
+                metrics.HTTP_REFUSED.add("address")
                 return False
             self._by_address[address] += 1
         self._open.add(connection)
@@ -103,6 +109,7 @@ class Gate:
         we are busy, or what can still be done would be sent elsewhere as well.
         """
         if self._at_work >= self.limits.requests and path not in vital:
+            metrics.HTTP_REFUSED.add("busy")
             return False
         self._at_work += 1
         return True

@@ -54,8 +54,7 @@ def _username(name: str) -> str:
 
 
 def routes(it: Service) -> Sequence[Route]:
-    app = it.app
-    return (*app._exact.values(), *(route for _, route in app._patterns))
+    return it.app.routes
 
 
 async def settle(it: Service) -> dict[str, Browser]:

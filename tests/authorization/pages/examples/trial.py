@@ -8,15 +8,16 @@ from valetkey.authorization.deeds.developer.snippets import snippets_of
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.register.client import client_without_rights
-from valetkey.authorization.site.developer.try_it.parameters import Parameter, Token
-from valetkey.authorization.site.developer.try_it.start import SnippetText, StartPage
-from valetkey.authorization.site.developer.try_it.try_it import (
+from valetkey.authorization.pages.developer.trial.pages import (
+    Token,
+    Told,
     TryAnswerPage,
     TryPage,
     TryRequestPage,
     TryTokensPage,
     TryUserInfoPage,
 )
+from valetkey.authorization.pages.developer.trial.start import SnippetText, StartPage
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
@@ -35,16 +36,16 @@ _CLAIMS = """\
 }"""
 
 
-def _request(redirect_uri: str) -> tuple[Parameter, ...]:
+def _request(redirect_uri: str) -> tuple[Told, ...]:
     return (
-        Parameter("response_type", "code"),
-        Parameter("client_id", HEAD.client_id),
-        Parameter("redirect_uri", redirect_uri),
-        Parameter("scope", "openid notes:read"),
-        Parameter("state", f"{_STATE[:12]}…"),
-        Parameter("nonce", "bD9zYw0vZQ1lqQ8mXh3kTA"),
-        Parameter("code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
-        Parameter("code_challenge_method", "S256"),
+        Told("response_type", "code"),
+        Told("client_id", HEAD.client_id),
+        Told("redirect_uri", redirect_uri),
+        Told("scope", "openid notes:read"),
+        Told("state", f"{_STATE[:12]}…"),
+        Told("nonce", "bD9zYw0vZQ1lqQ8mXh3kTA"),
+        Told("code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
+        Told("code_challenge_method", "S256"),
     )
 
 
@@ -55,22 +56,22 @@ _URL = (
     "&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256"
 )
 _EXCHANGE = (
-    Parameter("grant_type", "authorization_code"),
-    Parameter("code", "vk_ac_7Hq2mX…"),
-    Parameter("redirect_uri", _OWN),
-    Parameter("code_verifier", "dBjftJeZ4CVP…"),
-    Parameter("client_id", HEAD.client_id),
+    Told("grant_type", "authorization_code"),
+    Told("code", "vk_ac_7Hq2mX…"),
+    Told("redirect_uri", _OWN),
+    Told("code_verifier", "dBjftJeZ4CVP…"),
+    Told("client_id", HEAD.client_id),
 )
 _ANSWER = (
-    Parameter("code", "vk_ac_7Hq2mX…"),
-    Parameter("state", f"{_STATE[:12]}…"),
-    Parameter("iss", ISSUER),
+    Told("code", "vk_ac_7Hq2mX…"),
+    Told("state", f"{_STATE[:12]}…"),
+    Told("iss", ISSUER),
 )
 _NO = (
-    Parameter("error", "invalid_grant"),
-    Parameter("error_description", "the code was already used; what it gave has been revoked"),
-    Parameter("error_uri", f"{ISSUER}/errors/invalid_grant"),
-    Parameter("reference", "VK-7F3K-9QXM-2RTD"),
+    Told("error", "invalid_grant"),
+    Told("error_description", "the code was already used; what it gave has been revoked"),
+    Told("error_uri", f"{ISSUER}/errors/invalid_grant"),
+    Told("reference", "VK-7F3K-9QXM-2RTD"),
 )
 
 
@@ -87,7 +88,7 @@ def _snippets() -> tuple[SnippetText, ...]:
 
 def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
     """Each step, as it goes well and as it does not."""
-    odd = (Parameter(_ODD, _ODD),)
+    odd = (Told(_ODD, _ODD),)
     scopes = ("openid", "email", "notes:read", "notes:write")
     again = TryRequestPage(
         HEAD,
@@ -99,7 +100,7 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         pasted=True,
         redirect_uri=_OWN,
         landed="https://app.example/callback?error=access_denied",
-        fault="This is not the answer to this request: its state is missing or different.",
+        fault="This is no answer to this request: its state is missing, or another.",
     )
     return {
         "start": StartPage(HEAD, _snippets(), "python", (("Server", ISSUER),), has_secret=True),
@@ -147,11 +148,11 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             HEAD.at("try/userinfo"),
             "csrf-value",
             200,
-            (*_EXCHANGE, Parameter("client_secret", "…")),
+            (*_EXCHANGE, Told("client_secret", "…")),
             (
-                Parameter("token_type", "Bearer"),
-                Parameter("expires_in", "3600"),
-                Parameter("scope", "openid notes:read"),
+                Told("token_type", "Bearer"),
+                Told("expires_in", "3600"),
+                Told("scope", "openid notes:read"),
             ),
             (
                 Token("access_token", "eyJhbGciOiJF…", _CLAIMS),

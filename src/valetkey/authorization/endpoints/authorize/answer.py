@@ -45,6 +45,7 @@ from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Draw, Granted, Issuing, issue_access_token
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
@@ -155,7 +156,10 @@ async def answer(site: Site, pending: Pending, now: Instant) -> Answer:
     Raises Refused for what only the person may be told.
     """
     drawn = Drawn(pending.client, site.random)
-    return await site.store.write(lambda tx: _answer(tx, site, pending, drawn, now))
+    given = await site.store.write(lambda tx: _answer(tx, site, pending, drawn, now))
+    if isinstance(given, Issued) and given.granted is not None:
+        metrics.TOKENS.add(GrantTypeName.IMPLICIT.value, pending.client.type.value)
+    return given
 
 
 def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: Instant) -> Answer:

@@ -17,6 +17,7 @@ from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
 from valetkey.authorization.tokens.mint import Minter
+from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey
@@ -93,6 +94,7 @@ class TokenEndpoint:
         granted = await self.store.write(work, done_by=by_client(client.id))
         if isinstance(granted, Refusal):
             return self.refuse(request, granted, client.id)
+        metrics.TOKENS.add(grant_type.name, client.type.value)
         self.uses.noted(client, request.at)
         body = await self.minter.response(granted, request.at)
         return json_response(body, 200, self._headers(asked))

@@ -89,6 +89,14 @@ class Deliveries:
         row = self.db.row("SELECT count(*) FROM deliveries")
         return 0 if row is None else int(row[0])
 
+    def oldest(self) -> Instant | None:
+        """Since when the oldest of the thousand that are due first waits."""
+        row = self.db.row(
+            "SELECT min(created_at) FROM"
+            " (SELECT created_at FROM deliveries ORDER BY due_at LIMIT 1000) AS first"
+        )
+        return None if row is None or row[0] is None else Instant(row[0])
+
 
 def _delivery(row: Row) -> Delivery:
     return Delivery(

@@ -90,6 +90,14 @@ class Mails:
         row = self.db.row("SELECT count(*) FROM mails WHERE due_at IS NOT NULL")
         return 0 if row is None else int(row[0])
 
+    def oldest(self) -> Instant | None:
+        """Since when the oldest of the thousand that are due first waits."""
+        row = self.db.row(
+            "SELECT min(created_at) FROM (SELECT created_at FROM mails WHERE due_at IS NOT NULL"
+            " ORDER BY due_at LIMIT 1000) AS first"
+        )
+        return None if row is None or row[0] is None else Instant(row[0])
+
     def sweep(self, before: Instant, limit: int) -> int:
         """Delete at most `limit` that expired before `before`."""
         return self.db.run(

@@ -1,0 +1,1 @@
+"""The developer portal: pages on which people register apps and look after them."""

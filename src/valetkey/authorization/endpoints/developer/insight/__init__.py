@@ -1,0 +1,1 @@
+"""What developers find out about their app: refusals, usage, people, health; and trying it."""

@@ -1,0 +1,1 @@
+"""What developers see of how their app is doing."""

@@ -1,0 +1,1 @@
+"""Requests that failed, and what a developer can do about each."""

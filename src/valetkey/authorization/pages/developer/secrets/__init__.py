@@ -1,0 +1,1 @@
+"""An app's secrets: those there are, a new one, the end of one."""

@@ -1,0 +1,1 @@
+"""The forms in which an app is registered and changed."""

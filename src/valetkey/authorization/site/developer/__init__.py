@@ -1,1 +1,0 @@
-"""The developer portal: register apps, configure them and see how they are used."""

@@ -1,1 +1,0 @@
-"""How an app is used: failed requests, usage, people and health."""

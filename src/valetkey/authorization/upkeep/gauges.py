@@ -1,0 +1,54 @@
+"""Metrics that the database knows: outboxes and signing keys."""
+
+import asyncio
+from dataclasses import dataclass
+
+from valetkey.authorization.model.server.signing_key import KeyState
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.kernel import metrics
+from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.runtime import Runtime
+
+_READ_EVERY = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseGauges:
+    """Reads them every 15 seconds, beside the requests."""
+
+    store: Store
+    runtime: Runtime
+    key_lifetime: Lifetime
+
+    async def keep(self) -> None:
+        """Read again and again; while the database is away there are none."""
+        metrics.SIGNING_KEY_LIFETIME.set(self.key_lifetime)
+        while True:
+            try:
+                await self.read()
+            except (DatabaseUnavailable, Overloaded):
+                for gauge in (metrics.OUTBOX, metrics.OUTBOX_AGE, metrics.SIGNING_KEY_AGE):
+                    gauge.replace({})
+            await asyncio.sleep(_READ_EVERY)
+
+    async def read(self) -> None:
+        """Read them now."""
+        now = self.runtime.now()
+        await self.store.scan(lambda tx: _read(tx, now))
+
+
+def _read(tx: Transaction, now: Instant) -> None:
+    for name, waiting, since in (
+        ("mail", tx.mails.waiting(), tx.mails.oldest()),
+        ("logout", tx.deliveries.waiting(), tx.deliveries.oldest()),
+    ):
+        metrics.OUTBOX.set(waiting, name)
+        metrics.OUTBOX_AGE.set(0 if since is None else max(0, now - since), name)
+    metrics.SIGNING_KEY_AGE.replace(
+        {
+            (key.algorithm,): now - key.activates_at
+            for key in tx.signing_keys.all(now)
+            if key.state(now) is KeyState.CURRENT
+        }
+    )

@@ -1,0 +1,86 @@
+"""What a scrape is answered with: the snapshots of all workers as one text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, cast
+
+from valetkey.kernel.metrics import CATALOGUE, PREFIX, Histogram, Metric, Sample, Snapshot
+from valetkey.kernel.runtime import lazily
+
+if TYPE_CHECKING:
+    from prometheus_client import exposition as prometheus
+    from prometheus_client import metrics_core as families
+    from prometheus_client import registry as registries
+else:
+    # Loaded with the first scrape: most servers are never asked.
+    prometheus = lazily("prometheus_client.exposition")
+    families = lazily("prometheus_client.metrics_core")
+    registries = lazily("prometheus_client.registry")
+
+Worker = tuple[str, int]
+"""The name of a server and the number of its worker."""
+
+Found = Mapping[Worker, Snapshot | None]
+"""What each worker of an installation said; None for those that said nothing in time."""
+
+_OF_SERVER = ("server",)
+_OF_WORKER = ("server", "worker")
+
+
+def expose(found: Found, accept: str) -> tuple[bytes, str]:
+    """The text and its media type: OpenMetrics where `accept` asks for it, or what was before it.
+
+    Each series names the server and the worker it is about, so that a worker that starts anew is
+    seen as what it is: `sum without (worker)` adds them up. What a database knows is told once.
+    """
+    encode, media_type = prometheus.choose_encoder(accept)
+    registry = registries.CollectorRegistry(auto_describe=False)
+    registry.register(cast("registries.Collector", _Collected(found)))
+    return encode(registry), media_type
+
+
+class _Collected:
+    """What prometheus-client takes for a `Collector`, of which it has no protocol."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+
+    def collect(self) -> Iterator["families.Metric"]:
+        """Every metric of which there is a sample."""
+        for metric in CATALOGUE.values():
+            family = _family(metric, self._found)
+            if family.samples:
+                yield family
+
+
+def _family(metric: Metric, found: Found) -> "families.Metric":
+    name, labels = PREFIX + metric.name, _OF_SERVER if metric.shared else _OF_WORKER
+    samples = _samples(metric, found)
+    if isinstance(metric, Histogram):
+        histogram = families.HistogramMetricFamily(
+            name, metric.help, labels=[*labels, *metric.labels]
+        )
+        ends = (*map(str, map(float, metric.bounds)), "+Inf")
+        for values, (*counts, total) in samples:
+            buckets = list(zip(ends, accumulate(counts), strict=True))
+            histogram.add_metric(values, buckets, total)
+        return histogram
+    kind = families.CounterMetricFamily if metric.kind == "counter" else families.GaugeMetricFamily
+    family = kind(name, metric.help, labels=[*labels, *metric.labels])
+    for values, (value,) in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _samples(metric: Metric, found: Found) -> Iterator[Sample]:
+    told: set[tuple[str, ...]] = set()
+    for (server, worker), said in found.items():
+        if metric.name == "worker_up":
+            yield (server, str(worker)), (float(said is not None),)
+            continue
+        samples: Sequence[Sample] = said.get(metric.name, ()) if said is not None else ()
+        for values, numbers in samples:
+            whole = (server, *values) if metric.shared else (server, str(worker), *values)
+            if whole not in told:
+                told.add(whole)
+                yield whole, numbers

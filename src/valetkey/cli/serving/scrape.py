@@ -1,0 +1,168 @@
+"""Metrics over HTTP: any worker answers a scrape, and asks all others what they have counted.
+
+The listener is shared by all workers of both servers, so one that hangs or restarts keeps nobody
+from seeing that. Each worker tells what it counted on a Unix socket in the supervisor's folder.
+Both run on threads of their own: a scrape is answered while the event loop is stuck, and while the
+database is away.
+"""
+
+import asyncio
+import contextlib
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from selectors import EVENT_READ, DefaultSelector
+
+import msgspec
+
+from valetkey.cli.serving.exposition import Worker, expose
+from valetkey.cli.serving.plan import Scraping
+from valetkey.kernel import metrics
+from valetkey.kernel.metrics import Sample, Snapshot
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import same
+from valetkey.web import log
+
+_PATIENCE = 0.8  # seconds for what other workers counted, so that a scrape takes less than one
+_REQUEST_WITHIN = 2.0  # seconds for a scraper to say what it wants
+_REQUEST_BYTES = 8 * 1024
+_LOOK_EVERY = 0.5
+_PIECE = 256 * 1024
+
+
+def begin(told: str, server: str, worker: int, token: str) -> None:
+    """Answer from now on, for as long as this process lives; `told` is a `Scraping` as text."""
+    scraping = Scraping.read(told)
+    metrics.BUILD.set(1, version("valetkey"), python_version())
+    metrics.STARTED.set(SYSTEM.now())
+    own = Path(scraping.folder, f"{server}-{worker}.metrics")
+    # Of the process that was this worker before.
+    own.unlink(missing_ok=True)
+    telling = socket.socket(socket.AF_UNIX)
+    telling.bind(str(own))
+    telling.listen(16)
+    scraped = socket.socket(fileno=scraping.descriptor)
+    for name, listening, answer in (
+        ("metrics-tell", telling, _tell),
+        ("metrics-scrape", scraped, lambda caller: _scrape(caller, scraping, token)),
+    ):
+        threading.Thread(target=_serve, args=(listening, answer), name=name, daemon=True).start()
+
+
+async def watch_loop() -> None:
+    """Measure how late the event loop is, twice a second."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        due = clock() + _LOOK_EVERY
+        await asyncio.sleep(_LOOK_EVERY)
+        metrics.LOOP_LAG.observe(max(0.0, clock() - due))
+
+
+def _serve(listening: socket.socket, answer: Callable[[socket.socket], None]) -> None:
+    with DefaultSelector() as selector:
+        selector.register(listening, EVENT_READ)
+        while True:
+            selector.select()
+            try:
+                # Another worker may have been faster.
+                caller, _ = listening.accept()
+            except BlockingIOError:
+                continue
+            except OSError as failure:
+                # Out of descriptors, for one: the next look must not come at once.
+                log.error("metrics.failed", failure)
+                time.sleep(_LOOK_EVERY)
+                continue
+            with caller, contextlib.suppress(OSError):
+                caller.settimeout(_REQUEST_WITHIN)
+                answer(caller)
+
+
+def _tell(caller: socket.socket) -> None:
+    _measure_process()
+    caller.sendall(msgspec.json.encode(metrics.snapshot()))
+
+
+def _scrape(caller: socket.socket, scraping: Scraping, token: str) -> None:
+    asked, fields = _read(caller)
+    method, _, rest = asked.partition(" ")
+    status, body, media_type = HTTPStatus.OK, b"", "text/plain; charset=utf-8"
+    scheme, _, shown = fields.get("authorization", "").partition(" ")
+    if token and not (scheme.lower() == "bearer" and same(shown.strip(), token)):
+        status = HTTPStatus.UNAUTHORIZED
+    elif rest.partition(" ")[0].partition("?")[0] != "/metrics":
+        status = HTTPStatus.NOT_FOUND
+    elif method != "GET":
+        status = HTTPStatus.METHOD_NOT_ALLOWED
+    else:
+        body, media_type = expose(_ask(scraping), fields.get("accept", ""))
+    head = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        f"Content-Type: {media_type}",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    ]
+    if status is HTTPStatus.UNAUTHORIZED:
+        head.append("WWW-Authenticate: Bearer")
+    caller.sendall("\r\n".join([*head, "", ""]).encode() + body)
+
+
+def _read(caller: socket.socket) -> tuple[str, Mapping[str, str]]:
+    """The request line and the fields; raises OSError for who is too slow or says too much."""
+    deadline, said = time.monotonic() + _REQUEST_WITHIN, b""
+    while b"\r\n\r\n" not in said:
+        caller.settimeout(max(0.001, deadline - time.monotonic()))
+        piece = caller.recv(_REQUEST_BYTES)
+        said += piece
+        if not piece or len(said) > _REQUEST_BYTES:
+            raise ConnectionAbortedError
+    top, *lines = said.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
+    fields = (line.partition(":") for line in lines)
+    return top, {name.strip().lower(): value.strip() for name, _, value in fields}
+
+
+def _ask(scraping: Scraping) -> Mapping[Worker, Snapshot | None]:
+    """What every worker has counted, this one among them; None for who is not there in time."""
+    places = [(server, n) for server, many in scraping.workers.items() for n in range(many)]
+    found: dict[Worker, Snapshot | None] = dict.fromkeys(places)
+    heard: dict[Worker, bytes] = {}
+    deadline = time.monotonic() + _PATIENCE
+    with contextlib.ExitStack() as stack, DefaultSelector() as selector:
+        for server, number in places:
+            asked = stack.enter_context(socket.socket(socket.AF_UNIX))
+            asked.setblocking(False)
+            with contextlib.suppress(OSError):
+                asked.connect(str(Path(scraping.folder, f"{server}-{number}.metrics")))
+                selector.register(asked, EVENT_READ, ((server, number), asked))
+        while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                worker, asked = key.data
+                try:
+                    piece = asked.recv(_PIECE)
+                except OSError:
+                    selector.unregister(asked)
+                    continue
+                heard[worker] = heard.get(worker, b"") + piece
+                if not piece:
+                    selector.unregister(asked)
+                    with contextlib.suppress(msgspec.DecodeError):
+                        found[worker] = msgspec.json.decode(
+                            heard[worker], type=dict[str, list[Sample]]
+                        )
+    return found
+
+
+def _measure_process() -> None:
+    used = time.process_time()
+    metrics.CPU.add(amount=used - sum(number for _, (number,) in metrics.CPU.samples()))
+    with contextlib.suppress(OSError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        metrics.MEMORY.set(pages * resource.getpagesize())
+        metrics.DESCRIPTORS.set(sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1)
+    metrics.DESCRIPTORS_LIMIT.set(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

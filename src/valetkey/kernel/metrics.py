@@ -1,0 +1,262 @@
+"""Every metric of both servers: its name, its labels and what it counts, and how it is counted.
+
+One process counts in memory; `cli/serving/scrape.py` adds up the processes of an installation.
+No label holds anything that a caller chose: routes as they are written, names of checks and codes.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import Lock
+from types import MappingProxyType
+
+Labels = tuple[object, ...]
+"""Values in the order of the metric's label names; each is shown by `str`."""
+
+Sample = tuple[tuple[str, ...], Sequence[float]]
+"""Label values, then one number; of a histogram the count of each bucket and the sum."""
+
+Snapshot = Mapping[str, Sequence[Sample]]
+"""What one process has counted, by the names of metrics."""
+
+PREFIX = "valetkey_"
+MOST_SERIES = 2_000
+"""Of one metric in one process; what comes on top is counted under `other`."""
+
+OTHER = "other"
+
+
+class Metric:
+    """One metric: `name` without the prefix, one line of help, the names of its labels."""
+
+    kind = ""
+
+    def __init__(self, name: str, help_: str, *labels: str, shared: bool = False) -> None:
+        """Add it to the catalogue.
+
+        `shared`: it is about the database, so that every process of a server reads the same, and
+        one answer is told instead of one for each worker.
+        """
+        self.name = name
+        self.help = help_
+        self.labels = labels
+        self.shared = shared
+        self._turn = Lock()
+        if name in _catalogue:
+            raise ValueError(f"there are two metrics of the name {name}")
+        _catalogue[name] = self
+
+    def samples(self) -> Iterator[Sample]:
+        """What was counted so far."""
+        raise NotImplementedError
+
+
+class Counter(Metric):
+    """A number that only grows."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, help_: str, *labels: str) -> None:
+        """Begin at nothing."""
+        super().__init__(name, help_, *labels)
+        self._values: dict[Labels, float] = {}
+
+    def add(self, *labels: object, amount: float = 1) -> None:
+        """Count `amount` more; any thread may."""
+        # Without a lock, which would cost more than the rest: no thread is switched to in between,
+        # and where one could be, a number would be one too small.
+        try:
+            self._values[labels] += amount
+        except KeyError:
+            with self._turn:
+                if len(self._values) >= MOST_SERIES:
+                    labels = (OTHER,) * len(labels)
+                self._values[labels] = self._values.get(labels, 0) + amount
+
+    def samples(self) -> Iterator[Sample]:
+        """The number for each set of label values."""
+        values = self._values.copy()
+        return ((_shown(labels), (value,)) for labels, value in values.items())
+
+
+class Gauge(Metric):
+    """A number that goes up and down, told or asked for."""
+
+    kind = "gauge"
+
+    def __init__(self, name: str, help_: str, *labels: str, shared: bool = False) -> None:
+        """Know nothing yet."""
+        super().__init__(name, help_, *labels, shared=shared)
+        self._values: dict[Labels, float] = {}
+        self._asked: dict[Labels, Callable[[], float]] = {}
+
+    def set(self, value: float, *labels: object) -> None:
+        """It is `value` from now on."""
+        with self._turn:
+            self._values[labels] = value
+
+    def replace(self, values: Mapping[Labels, float]) -> None:
+        """These values and no others from now on."""
+        with self._turn:
+            self._values = dict(values)
+
+    def ask(self, how: Callable[[], float], *labels: object) -> None:
+        """Call `how` whenever the value is read, on any thread; a later call takes its place."""
+        with self._turn:
+            self._asked[labels] = how
+
+    def samples(self) -> Iterator[Sample]:
+        """The number for each set of label values."""
+        with self._turn:
+            values, asked = dict(self._values), list(self._asked.items())
+        values.update((labels, how()) for labels, how in asked)
+        return ((_shown(labels), (value,)) for labels, value in values.items())
+
+
+class Histogram(Metric):
+    """How often a number was at most each of some bounds."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, help_: str, *labels: str, bounds: Sequence[float]) -> None:
+        """Count into buckets that end at `bounds`, and one without an end."""
+        super().__init__(name, help_, *labels)
+        self.bounds = tuple(bounds)
+        self._counts: dict[Labels, list[float]] = {}
+
+    def observe(self, value: float, *labels: object) -> None:
+        """Count one more; any thread may."""
+        counts = self._counts.get(labels) or self._first(labels)
+        counts[bisect_left(self.bounds, value)] += 1
+        counts[-1] += value
+
+    def samples(self) -> Iterator[Sample]:
+        """For each set of label values the count of each bucket, and then the sum."""
+        counted = self._counts.copy()
+        return ((_shown(labels), counts.copy()) for labels, counts in counted.items())
+
+    def _first(self, labels: Labels) -> list[float]:
+        with self._turn:
+            if len(self._counts) >= MOST_SERIES:
+                labels = (OTHER,) * len(labels)
+            return self._counts.setdefault(labels, [0.0] * (len(self.bounds) + 2))
+
+
+def _shown(labels: Labels) -> tuple[str, ...]:
+    return tuple(map(str, labels))
+
+
+def snapshot() -> Snapshot:
+    """What this process has counted."""
+    return {name: list(metric.samples()) for name, metric in _catalogue.items()}
+
+
+_catalogue: dict[str, Metric] = {}
+CATALOGUE: Mapping[str, Metric] = MappingProxyType(_catalogue)
+"""Every metric by its name, in the order of the reference."""
+
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+HTTP_REQUESTS = Counter(
+    "http_requests", "Requests answered, by route, method and status.", "route", "method", "status"
+)
+HTTP_SECONDS = Histogram(
+    "http_request_duration_seconds",
+    "Time the server took to answer, without the time a client took to send a body.",
+    "route",
+    bounds=_FAST,
+)
+HTTP_ACTIVE = Gauge("http_requests_active", "Requests that wait for their answers.")
+HTTP_CONNECTIONS = Gauge("http_connections", "Open connections.")
+HTTP_CONNECTIONS_LIMIT = Gauge(
+    "http_connections_limit", "Connections that one worker keeps open: limits.connections."
+)
+HTTP_REFUSED = Counter(
+    "http_refused",
+    "Connections and requests turned away before a route was asked: full, address, busy,"
+    " malformed, or late.",
+    "reason",
+)
+UNAVAILABLE = Counter(
+    "unavailable", "Requests answered with 503, by the kind of failure.", "failure"
+)
+TOKENS = Counter(
+    "tokens_issued",
+    "Access tokens issued, by grant type and by type of client: public, confidential.",
+    "grant_type",
+    "client_type",
+)
+REFUSALS = Counter("refusals", "Refused requests, by the check that failed.", "check")
+SIGN_INS = Counter(
+    "sign_ins",
+    "Sign-ins, by methods (RFC 8176, joined by +) and result: succeeded, failed, throttled.",
+    "method",
+    "result",
+)
+EVENTS = Counter("audit_events", "Events committed to the audit log, by name.", "event")
+QUEUE = Gauge("queue_length", "Work that waits in one process.", "queue")
+OUTBOX = Gauge(
+    "outbox_length", "Messages in the database that are not delivered.", "outbox", shared=True
+)
+OUTBOX_AGE = Gauge(
+    "outbox_oldest_seconds",
+    "How long the oldest message has been waiting; 0 if there is none.",
+    "outbox",
+    shared=True,
+)
+GROUP = Histogram(
+    "database_group_size",
+    "Transactions that were committed together.",
+    bounds=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+)
+DATABASE_SECONDS = Histogram(
+    "database_transaction_duration_seconds",
+    "Time of a group of transactions from its begin to its end, by kind.",
+    "kind",
+    bounds=_FAST,
+)
+DATABASE_WAIT = Histogram(
+    "database_wait_seconds",
+    "Time the first transaction of a group waited for its turn.",
+    bounds=_FAST,
+)
+DATABASE_FAILURES = Counter(
+    "database_failures", "Transactions that failed for want of disk, lock, connection or time."
+)
+POOL = Gauge("database_connections", "PostgreSQL connections of one process, by state.", "state")
+DATABASE_BYTES = Gauge(
+    "database_size_bytes",
+    "Size of the database: of its file and its write-ahead log, or of each table.",
+    "part",
+    shared=True,
+)
+CACHE = Counter(
+    "cache_requests", "Look-ups in caches of one process, by result: hit, miss.", "cache", "result"
+)
+SIGNING_KEY_AGE = Gauge(
+    "signing_key_age_seconds",
+    "Time since the current signing key began to sign, by algorithm.",
+    "algorithm",
+    shared=True,
+)
+SIGNING_KEY_LIFETIME = Gauge(
+    "signing_key_lifetime_seconds", "How long a key signs: tokens.signing_key_lifetime."
+)
+CERTIFICATE = Gauge(
+    "certificate_expiry_timestamp_seconds", "When the certificate of this server expires."
+)
+JOB_FAILURES = Counter("job_failures", "Background jobs that failed and were run again.", "job")
+LOG_LINES = Counter("log_messages", "Messages of the log, by level, requests aside.", "level")
+LOOP_LAG = Histogram(
+    "event_loop_lag_seconds",
+    "How late the event loop was, looked at twice a second.",
+    bounds=_FAST,
+)
+MEMORY = Gauge("process_resident_memory_bytes", "Resident memory of one process.")
+CPU = Counter("process_cpu_seconds", "CPU time of one process.")
+DESCRIPTORS = Gauge("process_open_fds", "Open file descriptors of one process.")
+DESCRIPTORS_LIMIT = Gauge("process_max_fds", "File descriptors that it may open.")
+STARTED = Gauge("process_start_time_seconds", "When the process started, in Unix time.")
+BUILD = Gauge("build_info", "Always 1; the version that runs.", "version", "python")
+WORKER_UP = Gauge(
+    "worker_up", "1 if the worker answered this scrape within a second, 0 if it did not."
+)
