@@ -96,7 +96,7 @@ SENTENCES = {
     "/developer/apps/{client_id}/try/userinfo": "Asks userinfo with the token.",
     "/developer/try/callback": "Catches the answer, in the session that began; no client has it.",
     "/developer/apps/{client_id}/health": "What should be mended about it.",
-    "/developer/apps/{client_id}/health/{mend}": "Asks, and mends one of these things.",
+    "/developer/apps/{client_id}/health/{fix}": "Asks, and mends one of these things.",
     "/developer/apps/{client_id}/usage": "What it was used for, day by day.",
     "/developer/apps/{client_id}/people": "Who connected with it, as far as the app may know.",
     "/developer/apps/{client_id}/failures/{reference}": "Why it was refused, and what mends it.",

@@ -17,9 +17,9 @@ from babel.messages.pofile import read_po, write_po
 
 from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
 from valetkey.authorization.layout.render import TREES
-from valetkey.authorization.pages.developer.insight.failures.advice import ADVICE
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
+from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.resource.scopes import SCOPES
@@ -40,7 +40,6 @@ _MARKS = {"translatable": None}
 # Those whose refusals people read on a page; all others are read by programs and their makers.
 _REFUSING = (
     "authorization/endpoints/account",
-    "authorization/endpoints/developer",
     "authorization/endpoints/authorize/pending.py",
     "authorization/site",
     "authorization/protocol/csrf.py",
@@ -95,8 +94,8 @@ def _sentences() -> Iterator[Found]:
             yield sentence, errors, []
         yield text.example.caption, errors, []
     for advice in ADVICE.values():
-        yield advice.looked_at, "authorization/pages/developer/insight/failures/advice.py", []
-        yield advice.mend, "authorization/pages/developer/insight/failures/advice.py", []
+        yield advice.looked_at, "authorization/site/developer/monitoring/advice.py", []
+        yield advice.fix, "authorization/site/developer/monitoring/advice.py", []
     for word in CLAIM_WORDS.values():
         yield word, "authorization/site/consent/claim_words.py", ["It wants to …"]
     for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):

@@ -1,13 +1,16 @@
 """Requests that their clients gave up during a stall of the database change nothing."""
 
+import asyncio
 import socket
+import ssl
 import struct
 import sys
 import time
 from base64 import b64encode
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from subprocess import PIPE, Popen
 from urllib.parse import urlencode, urlsplit
@@ -16,16 +19,21 @@ import psycopg
 import pytest
 import requests
 
+from tests.sdk.certificate import self_signed
+from tests.support.wait import CEILING
+from valetkey.authorization.app.build import build
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import Settings
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
+from valetkey.web.listen import RunningServer
 
 _PASSWORD = "correct horse battery staple"
 _SECRET = "a secret of the printer, long enough for it"
 _CALLBACK = "https://app.example/cb"
-_CODES = 8
-_STALL = 1.8  # seconds: longer than a client may have closed only its own half
+_STALL = 1.5  # seconds: longer than a client may have closed only its own half
+_PIPELINES = ((1, 0), (4, 0), (4, 9_000))
+"""Requests sent together, and bytes that each has more: the last wait unread, beyond 16 KiB."""
 
 
 _HOLD = """
@@ -77,57 +85,92 @@ def _form(code: str) -> dict[str, str]:
     return {"grant_type": "authorization_code", "code": code, "redirect_uri": _CALLBACK}
 
 
-def _send(servers: Servers, code: str) -> socket.socket:
-    parts, body = urlsplit(servers.auth_url), urlencode(_form(code)).encode()
+def _request(servers: Servers, code: str, padding: int = 0) -> bytes:
+    body = urlencode(_form(code)).encode()
     basic = b64encode(f"printer:{_SECRET}".replace(" ", "+").encode()).decode()
     head = (
-        f"POST /oauth/token HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Basic {basic}\r\n"
+        f"POST /oauth/token HTTP/1.1\r\nHost: {urlsplit(servers.auth_url).netloc}\r\n"
+        f"Authorization: Basic {basic}\r\nX-Padding: {'x' * padding}\r\n"
         "Content-Type: application/x-www-form-urlencoded\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
-    sent = socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30)
-    sent.sendall(head.encode() + body)
-    return sent
+    return head.encode() + body
 
 
 def _redeem(servers: Servers, code: str) -> int:
     url = f"{servers.auth_url}/oauth/token"
-    return requests.post(url, _form(code), auth=("printer", _SECRET), timeout=30).status_code
+    return requests.post(url, _form(code), auth=("printer", _SECRET), timeout=CEILING).status_code
 
 
-@pytest.mark.parametrize("reset", [True, False], ids=["reset", "closed"])
-def test_codes_of_requests_given_up_during_a_stall_stay_unspent(
-    tmp_path: Path, database_url: str, reset: bool
-) -> None:
+def _connect(port: int, tls: ssl.SSLContext | None = None) -> socket.socket:
+    plain = socket.create_connection(("127.0.0.1", port), timeout=CEILING)
+    return plain if tls is None else tls.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def _give_up(connection: socket.socket, *, reset: bool) -> None:
+    if reset:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def _read_answers(connection: socket.socket, count: int) -> list[bytes]:
+    heard = b""
+    while heard.count(b"HTTP/1.1 ") < count and (piece := connection.recv(65_536)):
+        heard += piece
+    return [each[:3] for each in heard.split(b"HTTP/1.1 ")[1:]]
+
+
+@pytest.fixture
+def servers(tmp_path: Path, database_url: str) -> Iterator[Servers]:
+    """An authorization server on each engine, with a user and a client."""
     given = Settings()
     settings = replace(given, authorization=replace(given.authorization, database=database_url))
-    with Servers(tmp_path, settings=settings) as servers:
-        servers.register_user("ada", _PASSWORD)
+    with Servers(tmp_path, settings=settings, with_resource=False) as running:
+        running.register_user("ada", _PASSWORD)
         metadata = ClientMetadata("Printer", redirect_uris=(_CALLBACK,), scopes=("notes:read",))
-        servers.register_client(metadata, "printer", _SECRET)
-        ada = Person(servers.auth_url)
-        codes = [_code(servers, ada) for _ in range(_CODES)]
-        # A request like those below is answered: what follows does not fail for another reason.
-        with closing(_send(servers, codes.pop())) as alone:
-            assert alone.recv(12) == b"HTTP/1.1 200"
+        running.register_client(metadata, "printer", _SECRET)
+        yield running
+
+
+def test_codes_of_requests_given_up_during_a_stall_stay_unspent(
+    tmp_path: Path, database_url: str, servers: Servers
+) -> None:
+    ada = Person(servers.auth_url)
+    certificate, key = self_signed(tmp_path)
+    trust = ssl.create_default_context(cafile=str(certificate))
+    second = asyncio.run(build(servers.settings, servers.runtime, servers.scopes))
+    plain = urlsplit(servers.auth_url).port or 0
+    given_up: dict[str, str] = {}
+    with RunningServer(second, tls_certificate=certificate, tls_key=key) as encrypted:
+        ways = {"TCP": (plain, None), "TLS": (encrypted.port, trust)}
+        ready: list[tuple[socket.socket, bytes, bool]] = []
+        for way, reset, (count, padding) in product(ways, (True, False), _PIPELINES):
+            codes = [_code(servers, ada) for _ in range(count)]
+            name = f"{way} {'reset' if reset else 'closed'}, {padding} bytes more"
+            given_up |= {code: f"{name}: {place} of {count}" for place, code in enumerate(codes)}
+            sent = b"".join(_request(servers, code, padding) for code in codes)
+            ready.append((_connect(*ways[way]), sent, reset))
+        # Pipelines like these are answered: what follows does not fail for another reason.
+        for way, (count, padding) in product(ways, _PIPELINES):
+            with closing(_connect(*ways[way])) as alone:
+                asked = [_request(servers, _code(servers, ada), padding) for _ in range(count)]
+                alone.sendall(b"".join(asked))
+                assert _read_answers(alone, count) == [b"200"] * count
         with _stalled(database_url):
-            waiting = [_send(servers, code) for code in codes]
-            time.sleep(_STALL / 3)
-            for each in waiting:
-                if reset:
-                    each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                each.close()
-            time.sleep(_STALL * 2 / 3)
+            for connection, sent, _ in ready:
+                connection.sendall(sent)
+            time.sleep(_STALL / 5)
+            for connection, _, reset in ready:
+                _give_up(connection, reset=reset)
+            time.sleep(_STALL)
         # What waits for the database comes before what is asked now.
         assert _redeem(servers, _code(servers, ada)) == 200
-        assert [_redeem(servers, code) for code in codes] == [200] * len(codes)
+        assert {name for code, name in given_up.items() if _redeem(servers, code) != 200} == set()
 
 
-def test_client_that_closes_its_half_is_answered(tmp_path: Path) -> None:
-    with Servers(tmp_path) as servers:
-        servers.register_user("ada", _PASSWORD)
-        metadata = ClientMetadata("Printer", redirect_uris=(_CALLBACK,), scopes=("notes:read",))
-        servers.register_client(metadata, "printer", _SECRET)
-        with closing(_send(servers, _code(servers, Person(servers.auth_url)))) as half:
-            half.shutdown(socket.SHUT_WR)
-            assert half.recv(12) == b"HTTP/1.1 200"
+def test_client_that_closes_its_half_is_answered(servers: Servers) -> None:
+    ada = Person(servers.auth_url)
+    with closing(_connect(urlsplit(servers.auth_url).port or 0)) as half:
+        half.sendall(b"".join(_request(servers, _code(servers, ada)) for _ in range(3)))
+        half.shutdown(socket.SHUT_WR)
+        assert _read_answers(half, 3) == [b"200"] * 3

@@ -286,15 +286,18 @@ class LimitSettings:
     """The same for one address; trusted proxies are not counted."""
 
     requests: Annotated[int, whole(16, 100_000, "requests")] = 128
-    """Complete requests that wait for their answers in each worker. The next is answered at once
-    with 503 and `Retry-After`: a queue that grows makes everybody late and serves nobody more. A
-    connection that asks again within half a second, and in vain, is read no further for a second;
-    not so those of trusted proxies."""
+    """Complete requests that wait for their answers in each worker; streams do not count. The next
+    is answered at once with 503 and `Retry-After`, because a longer queue delays everybody and
+    serves nobody more. Requests that have not arrived completely are bounded by `connections`
+    instead, one each, and by 64 MiB in each worker for what bodies have beyond 64 KiB. A connection
+    that repeats a refused request within half a second is not read for a second, except those of
+    trusted proxies."""
 
     patience: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(10)
     """How long a request may wait for its turn at the database. Then it is answered with 503 and
     changes nothing: its client has probably given up, and would find its code spent. A client that
-    closes its connection has given up at once."""
+    closes its connection has given up at once, also what it pipelined; one that closes only its own
+    half is answered for one more second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,7 @@ from typing import Any
 
 from valetkey.database.engine import Connection, DatabaseUnavailable, GivenUp
 from valetkey.kernel import metrics
-from valetkey.kernel.waiting import CALLER
-
-_HALF_CLOSED = 1.0  # seconds
+from valetkey.kernel.waiting import CALLER, HALF_CLOSED
 
 Work = Callable[[Connection], Any]
 
@@ -54,8 +52,8 @@ class Asked:
     def require_caller(self) -> None:
         """Raise `GivenUp` where nobody waits for the answer any more.
 
-        A client that has closed only its own half of the connection may still read: until it has
-        waited for a second it is taken for one of those.
+        A client that has closed only its own half of the connection may still read: for
+        `HALF_CLOSED` seconds it is taken for one of those.
         """
         if self._late:
             raise GivenUp("the database took too long")
@@ -64,8 +62,9 @@ class Asked:
             return
         if caller.gone:
             raise GivenUp("the client closed the connection")
-        waited = monotonic() - self.since
-        if waited > caller.patience or (caller.closing and waited > _HALF_CLOSED):
+        now = monotonic()
+        waited = now - self.since
+        if waited > caller.patience or now - caller.half_closed_at > HALF_CLOSED:
             raise GivenUp(f"the request waited {waited:.0f} s for its turn")
 
     def again(self) -> None:

@@ -3,6 +3,9 @@
 from contextvars import ContextVar
 from typing import Protocol
 
+HALF_CLOSED = 1.0
+"""Seconds in which a client that sends nothing more is taken for one that still reads."""
+
 
 class Caller(Protocol):
     """A client that waits for its answer. Threads read it, the event loop's thread writes it."""
@@ -10,8 +13,13 @@ class Caller(Protocol):
     gone: bool
     """The connection is closed."""
 
-    closing: bool
-    """The client sends nothing more: it has closed the connection, or only its own half."""
+    @property
+    def half_closed_at(self) -> float:
+        """Since when the client waits and sends nothing more (`time.monotonic`); else infinite.
+
+        It has closed the connection, or only its own half. All requests of a connection share it.
+        """
+        ...
 
     patience: float
     """Seconds that work of the request may wait for its turn before it is not worth beginning."""

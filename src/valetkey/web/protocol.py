@@ -13,12 +13,13 @@ from uvicorn.server import ServerState
 
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.waiting import HALF_CLOSED
 from valetkey.web import log
-from valetkey.web.connection.exchange import UNREAD, Exchange, Left
+from valetkey.web.connection.exchange import Exchange, Left
+from valetkey.web.connection.flow_control import FlowControl
 from valetkey.web.connection.gate import Gate
-from valetkey.web.connection.reader import PIECE, Reader
+from valetkey.web.connection.reader import HELD, Reader
 from valetkey.web.connection.refusal import COME_AGAIN, Unreadable, busy, refusal
-from valetkey.web.connection.tap import Tap
 from valetkey.web.connection.wording import Wording
 from valetkey.web.router import App
 from valetkey.web.security_headers import head
@@ -38,6 +39,7 @@ class HttpProtocol(asyncio.Protocol):
         """Answer by `app` what comes in through `gate`."""
         self.loop = loop
         self.address = ""
+        self.half_closed_at = inf
         self._due = inf  # by then the client must have sent
         self._write_due = inf  # by then it must have read
         self._app = app
@@ -46,12 +48,10 @@ class HttpProtocol(asyncio.Protocol):
         self._state = state
         self._wording = Wording(state)
         self._reader = Reader(self, app, gate.limits)
-        self._rest = b""  # what is not parsed, from `_at` on
-        self._at = 0
         self._parsing = False
         self.tls = False
         self._transport = cast("asyncio.Transport", None)
-        self._tap = cast("Tap", None)
+        self._flow = cast("FlowControl", None)
         self._pending: deque[Exchange] = deque()
         self._current: Exchange | None = None  # the one being answered
         self._last_words = b""
@@ -73,7 +73,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Let it in, if there is room."""
         self._transport = cast("asyncio.Transport", transport)
-        self._tap = Tap(self._transport, self.loop)
+        self._flow = FlowControl(self._transport, self.loop, self._half_close)
         peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
         self.address = self.address or (peer[0] if peer else "")
         self.tls = transport.get_extra_info("sslcontext") is not None
@@ -88,25 +88,36 @@ class HttpProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
-        self._deaf = True
         self._gate.release(self)
         cast("set[object]", self._state.connections).discard(self)
+        self._drop()
+
+    def _drop(self) -> None:
+        # The client is gone: what it asked is not begun, and ends where it is begun.
+        self._deaf = True
         if self._current is not None:
             self._current.abandon()
         self._current = self._reader.incoming = None
-        self._rest = b""
+        self._reader.forget()
         self._pending.clear()
 
     def eof_received(self) -> bool:
         """Whether to stay open: for the answer to what was asked completely, or for a refusal."""
-        self._stopping = True
-        if self._current is not None:
-            self._current.closing = True
-        for exchange in self._pending:
-            exchange.closing = True
+        self._stopping = self._reader.has_all = True
+        self._half_close()
         first = self._current or (self._pending[0] if self._pending else None)
-        waits = first is not None and not (first.streaming or first.more)
-        return not self.tls and (waits or bool(self._last_words))
+        waits = first is not None and not (first.streaming or self._reader.is_short_of(first))
+        stays = not self.tls and (waits or bool(self._last_words))
+        if not stays:
+            self._drop()
+        return stays
+
+    def _half_close(self) -> None:
+        # One period for the connection, however many requests it holds: it began when the client
+        # began to wait.
+        if self.half_closed_at == inf:
+            current, now = self._current, self.loop.time()
+            self.half_closed_at = now if current is None or current.more else current.timed_at
 
     def pause_writing(self) -> None:
         """From now on the client has a deadline to read, beside the one to send."""
@@ -117,6 +128,8 @@ class HttpProtocol(asyncio.Protocol):
         """The client has read everything."""
         self._stuck = False
         self._write_due = inf
+        if self.half_closed_at < inf:
+            self.half_closed_at = self.loop.time()  # it still reads
         if self._idle and not self._deaf:
             self._set_deadline(self._limits.idle)
         if self._room is not None and not self._room.done():
@@ -150,10 +163,9 @@ class HttpProtocol(asyncio.Protocol):
             self._ignored += len(data)
             if self._ignored > _IGNORED:
                 self._transport.abort()
-            return
-        self._rest = self._rest[self._at :] + data if self._rest else data
-        self._at = 0
-        self.steer()
+        else:
+            self._reader.keep(data)
+        self.process_input()
 
     def requested(self, exchange: Exchange) -> None:
         """Let `exchange` begin, after those before it."""
@@ -168,15 +180,16 @@ class HttpProtocol(asyncio.Protocol):
         if exchange.begun and exchange is self._current:
             self._time(exchange)
 
-    def steer(self) -> None:
-        """Parse and read on, unless what came waits to be taken: a request for its turn, or a body.
+    def process_input(self) -> None:
+        """Parse on, unless what is parsed waits to be taken: a request for its turn, or a body.
 
         Called after everything that may change the answer. The body of the request being answered
-        is always read: whoever waits for it would wait until its deadline.
+        is always read: whoever waits for it would wait until its deadline. Up to `HELD` bytes that
+        nobody waits for are read as well, or the end of the connection would not be noticed.
         """
         if self._parsing:
             return
-        if self._rest and not self._waits:
+        if self._reader.unparsed and not self._waits:
             self._parsing = True
             self._parse()
             self._parsing = False
@@ -184,28 +197,26 @@ class HttpProtocol(asyncio.Protocol):
             if current is not None and not current.begun:
                 self._time(current)
                 self._begin(current)
-        self._tap.turn(self._lingering or not (self._waits or self._reader.ended))
+            elif current is not None and not (current.more or current.is_admitted):
+                self._admit(current)
+        if self._reader.has_all and self._current and self._reader.is_short_of(self._current):
+            self._drop()
+            self._close()
+        self._flow.set_reading(self._lingering or self._reader.unparsed + self._ignored <= HELD)
 
     @property
     def _waits(self) -> bool:
         # Whether what is parsed waits, so that nothing more shall be.
-        incoming = self._reader.incoming
-        return bool(self._pending) or (incoming is not None and incoming.unread > UNREAD)
+        return bool(self._pending) or self._reader.is_full
 
     def _parse(self) -> None:
         rested, self._idle = self._idle, False
-        while self._rest and not self._waits:
-            start, self._at = self._at, self._at + PIECE
-            piece = self._rest[start : self._at]
-            if self._at >= len(self._rest):
-                self._rest, self._at = b"", 0
+        while self._reader.unparsed and not self._waits:
             try:
-                self._reader.feed(piece)
+                self._reader.parse()
                 self._stopping |= self._reader.ended
             except Unreadable as error:
                 self._misread(error)
-            if self._reader.ended:
-                self._rest = b""
         if self._current is None and self._pending:
             self._due = inf  # it waits until the client has read, which has a deadline of its own
         elif self._current is None and rested and not self._deaf:
@@ -224,7 +235,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._pending:
             self._current = following = self._pending.popleft()
             self._time(following)
-            self.steer()
+            self.process_input()
             # Not from within the answer before it: a pipeline may be thousands of requests deep.
             self.loop.call_soon(self._begin, following)
         elif self._last_words:
@@ -238,23 +249,28 @@ class HttpProtocol(asyncio.Protocol):
         if exchange.begun or exchange is not self._current:
             return
         exchange.begun = True
-        # Who is slow to send takes nobody's place: only complete requests are counted.
-        if not exchange.more:
-            if not self._gate.enter(exchange.path, self._app.vital):
-                self._turn_away(exchange)
-                return
-            exchange.counted = True
-        exchange.patience = self._gate.limits.patience
-        exchange.task = self.loop.create_task(exchange.run(self._app))
-        self._state.tasks.add(exchange.task)
+        # A client that is slow to send takes nobody's place: only complete requests are counted.
+        if exchange.more or self._admit(exchange):
+            exchange.patience = self._limits.patience
+            exchange.task = self.loop.create_task(exchange.run(self._app))
+            self._state.tasks.add(exchange.task)
+
+    def _admit(self, exchange: Exchange) -> bool:
+        has_given_up = self.loop.time() - self.half_closed_at > HALF_CLOSED
+        if has_given_up or not self._gate.enter(exchange.path, self._app.vital):
+            self._turn_away(exchange)
+            return False
+        exchange.is_admitted = exchange.counted = True
+        return True
 
     def _turn_away(self, exchange: Exchange) -> None:
+        exchange.abandon()
         top, body = busy(tls=self.tls)
         self.answered(exchange, top, len(body), b"" if exchange.method == "HEAD" else body)
         now = self.loop.time()
         # Who asks again without waiting waits here; those behind a proxy do not know of each other.
         if now < self._hasty_until and not self._app.proxies.trusts(self.address):
-            self._tap.rest(COME_AGAIN)
+            self._flow.delay(COME_AGAIN)
         self._hasty_until = now + COME_AGAIN / 2
 
     def leave(self, exchange: Exchange) -> None:
@@ -269,7 +285,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def _time(self, exchange: Exchange) -> None:
         # Once the request is complete, it is we who take the time.
-        self._due = self.loop.time() + self._limits.body if exchange.more else inf
+        exchange.timed_at = now = self.loop.time()
+        self._due = now + self._limits.body if exchange.more else inf
 
     def answered(self, exchange: Exchange, top: bytes, length: int | None, body: bytes) -> None:
         """Write the answer to `exchange` and go on to what comes next."""
@@ -314,13 +331,14 @@ class HttpProtocol(asyncio.Protocol):
         self._go_on(exchange, not exchange.keep_alive)
 
     def _is_last(self, exchange: Exchange) -> bool:
-        return exchange.more or not exchange.keep_alive or (self._stopping and not self._pending)
+        stops = self._stopping and not (self._pending or self._last_words)
+        return exchange.more or not exchange.keep_alive or stops
 
     def _go_on(self, exchange: Exchange, last: bool) -> None:
         self._state.total_requests += 1
         self._current = None
         self._uncount(exchange)
-        if exchange.more or (last and self._tap.is_shut):
+        if exchange.more or (last and (self._reader.ended or self._flow.is_paused)):
             self._linger()
         elif last:
             self._close()
@@ -366,7 +384,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._pending and self._pending[-1].more:
             self._pending.pop()
         self._reader.incoming = None
-        self._rest = b""
+        self._reader.forget()
         self._advance()
 
     def _close(self) -> None:
@@ -379,6 +397,6 @@ class HttpProtocol(asyncio.Protocol):
         self._deaf = self._lingering = True
         self._set_deadline(self._limits.linger)
         self._pending.clear()
-        self.steer()
+        self.process_input()
         if self._transport.can_write_eof():
             self._transport.write_eof()

@@ -7,6 +7,7 @@ import pytest
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind
 from valetkey.authorization.deeds.developer.portal import Barrier, Portal
 from valetkey.authorization.deeds.developer.secrets import (
     AppSecrets,
@@ -15,7 +16,6 @@ from valetkey.authorization.deeds.developer.secrets import (
     state_of,
 )
 from valetkey.authorization.deeds.developer.team import FreshInvitation, Teams, give_owner
-from valetkey.authorization.deeds.developer.wish import AppKind, AppWish
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.account.claims import StandardClaims
@@ -53,7 +53,7 @@ _PORTAL = Portal(
     ("notes:read",),
     (),
 )
-_WISH = AppWish(AppKind.SERVER, "Printer", redirect_uris=("https://app.example/cb",))
+_WISH = AppDraft(AppKind.SERVER, "Printer", redirect_uris=("https://app.example/cb",))
 
 
 def _secret() -> Secret:

@@ -26,8 +26,8 @@ from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.membership import Membership, TeamRole
 from valetkey.authorization.model.server.decision import Decision
-from valetkey.authorization.pages.developer.insight.failures.advice import ADVICE
 from valetkey.authorization.sign_in.factors.totp import PERIOD, code_at
+from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.upkeep.upkeep import sweep_all
 from valetkey.config.sections.accounts import AccountSettings, SignUp

@@ -3,6 +3,7 @@
 The cost is counted in calls and in bytes of memory, not in time.
 """
 
+import random
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -13,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web import PATIENT, exchange_bytes, small_app, statuses
-from tests.web.virtual import connected
+from tests.web.virtual import VirtualConnection, connected
 from valetkey.web.connection.gate import Limits
+from valetkey.web.connection.reader import HELD, PIECE
 from valetkey.web.listen import RunningServer
 
 KIB = 1024
@@ -151,6 +153,34 @@ def test_kept_memory_is_bounded(start: bytes, fragment: bytes) -> None:
                 assert tracemalloc.get_traced_memory()[0] <= KEPT
         finally:
             tracemalloc.stop()
+
+
+@pytest.mark.parametrize("largest", [1, 3, 200, 5_000, READ])
+def test_connection_reads_while_little_waits(largest: int) -> None:
+    with connected(small_app()) as connection:
+        connection.transport.press()
+        tracemalloc.start()
+        try:
+            at = _fill(connection, (GET + b"\r\n") * 2_000, largest)
+            assert tracemalloc.get_traced_memory()[0] <= KEPT
+        finally:
+            tracemalloc.stop()
+        # Besides what waits unparsed: the first 4 KiB, in which requests were found.
+        assert HELD < at <= HELD + PIECE + largest
+        connection.transport.release()
+        connection.loop.settle()
+        assert connection.transport.reading
+        assert statuses(connection.heard) == [200] * (at // len(GET + b"\r\n"))
+
+
+def _fill(connection: VirtualConnection, sent: bytes, largest: int) -> int:
+    """How many bytes it took, in pieces of random sizes, before it stopped reading."""
+    r, at = random.Random(largest), 0
+    while connection.transport.reading:
+        piece = sent[at : at + r.randint(1, largest)]
+        connection.say(piece)
+        at += len(piece)
+    return at
 
 
 def _calls(work: Callable[[], None]) -> int:

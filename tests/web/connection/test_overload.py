@@ -161,6 +161,26 @@ def test_who_is_slow_to_send_takes_nobodys_place() -> None:
             connection.close()
 
 
+def test_requests_whose_bodies_come_late_are_counted_and_refused() -> None:
+    fields = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n"
+    with served() as (slow, port):
+        busy = [asks(port, "POST /form", fields) for _ in range(AT_WORK)]
+        late = asks(port, "POST /form", fields)
+        for connection in busy:
+            connection.sendall(b"a=b")
+        wait_until(lambda: slow.waiting == AT_WORK)
+        late.sendall(b"a=b")
+        assert statuses(hears(late)) == [503]
+        assert slow.waiting == AT_WORK
+        slow.free = True
+        for connection in busy:
+            assert statuses(hears(connection)) == [200]
+        late.sendall(FAST)
+        assert statuses(hears(late)) == [200]
+        for connection in (*busy, late):
+            connection.close()
+
+
 def test_a_stream_takes_nobodys_place_once_it_runs() -> None:
     with served() as (_, port):
         streams = [asks(port, "GET /stream") for _ in range(5 * AT_WORK)]

@@ -21,6 +21,15 @@ async def _later(request: Request) -> Response:
     return Response(200, b"[later]")
 
 
+async def _long(request: Request) -> Response:
+    await asyncio.sleep(5)
+    return Response(200, b"[long]")
+
+
+async def _large(request: Request) -> Response:
+    return Response(200, b"x" * 100_000)
+
+
 async def _failing(request: Request) -> Response:
     raise RuntimeError("canary")
 
@@ -47,6 +56,8 @@ def _app() -> App:
     routes = (
         Route("/at-once", {"GET": _at_once, "HEAD": _at_once}, refuse),
         Route("/later", {"GET": _later}, refuse),
+        Route("/long", {"GET": _long}, refuse),
+        Route("/large", {"GET": _large}, refuse),
         Route("/failing", {"GET": _failing}, refuse),
         Route("/cancelled", {"GET": _cancelled}, refuse),
         Route("/limited", {"POST": _limited}, refuse, Body.ANY),
@@ -123,3 +134,50 @@ def test_error_behind_a_request_that_waits_is_answered_last() -> None:
         connection.transport.release()
         connection.loop.settle()
         assert statuses(connection.heard) == [200, 400]
+
+
+def test_requests_behind_one_that_was_given_up_are_refused() -> None:
+    with connected(_app()) as connection:
+        connection.say(_asked("/long") + _asked("/at-once"))
+        connection.loop.advance(4.5)
+        connection.say(_asked("/limited", "Content-Length: 2", body="ab", method="POST"))
+        connection.transport.end()
+        connection.loop.advance(1)
+        # The client waited for 5 seconds, and was half-closed for the last half of one.
+        assert statuses(connection.heard) == [200, 503, 503]
+        assert b"\r\nconnection: close\r\n" in connection.heard
+        assert connection.transport.closed
+
+
+@pytest.mark.parametrize("sent", ["", "POST /limited HTTP/1.1\r\nHost: h.example\r\nContent-Le"])
+def test_half_closed_client_is_answered_for_a_second(sent: str) -> None:
+    with connected(_app()) as connection:
+        connection.say(_asked("/later") + _asked("/at-once") * 100 + sent.encode())
+        connection.transport.end()
+        connection.loop.advance(0.1)
+        assert statuses(connection.heard) == [200] * 101
+        assert connection.transport.closed
+
+
+def test_half_closed_client_that_reads_slowly_gets_every_answer() -> None:
+    with connected(_app()) as connection:
+        connection.transport.stops_at = [100_000 * place for place in range(1, 5)]
+        connection.say(_asked("/large") * 4)
+        connection.transport.end()
+        for _ in range(4):
+            assert connection.transport.pressed
+            connection.loop.advance(20)
+            connection.transport.release()
+            connection.loop.settle()
+        assert statuses(connection.heard) == [200] * 4
+        assert connection.transport.closed
+
+
+def test_body_that_cannot_come_any_more_is_not_waited_for() -> None:
+    with connected(_app()) as connection:
+        unfinished = _asked("/limited", "Content-Length: 9000", body="a" * 8_000, method="POST")
+        connection.say(_asked("/later") + unfinished)
+        connection.transport.end()
+        connection.loop.advance(0.1)
+        assert statuses(connection.heard) == [200]
+        assert connection.transport.closed

@@ -33,10 +33,6 @@ from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.endpoints.developer.insight.routes import (
-    routes as insight_routes,
-)
-from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.model.event.actor import SYSTEM
@@ -45,6 +41,7 @@ from valetkey.authorization.sign_in.federation.registry import providers
 from valetkey.authorization.site.account.pages import account_pages
 from valetkey.authorization.site.admin.pages import admin_pages
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
+from valetkey.authorization.site.developer.pages import developer_pages
 from valetkey.authorization.site.emailed_link.routes import mailed_routes
 from valetkey.authorization.site.errors.refuse import (
     RefuseWhereNobodyAnswers,
@@ -160,8 +157,11 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             account_pages(site, sign_out, password_change, foundation.removal),
             refuse_with_page,
         ),
-        *developer_routes(site, portal, foundation.mailroom, refuse_with_page),
-        *insight_routes(site, portal.registrar, refuse_with_page, clients[0], userinfo),
+        *page_routes(
+            site,
+            developer_pages(site, portal, foundation.mailroom, clients[0], userinfo),
+            refuse_with_page,
+        ),
         *page_routes(site, admin_pages(site, foundation), refuse_with_page),
         *OwnerLinks(site, foundation.accounts(), replace(passwords, door="account")).routes(
             refuse_with_page

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from math import inf
 from typing import Protocol, cast
 
 from valetkey.kernel.waiting import CALLER
@@ -65,7 +66,7 @@ class AsgiAsked:
 
     gone = False
     """The server says that the client is gone; it is asked once the answer takes a second."""
-    closing = False
+    half_closed_at = inf
     patience = 10.0
 
     def __init__(self, scope: Message, receive: Receive, send: Send) -> None:

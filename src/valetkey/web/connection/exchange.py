@@ -31,12 +31,14 @@ class Wire(Protocol):
     """What an exchange needs of its connection."""
 
     loop: asyncio.AbstractEventLoop
+    half_closed_at: float
+    """Since when the client waits and sends nothing more; else infinite."""
 
     def proceed(self) -> None:
         """Ask the client for the body that it announced."""
         ...
 
-    def steer(self) -> None:
+    def process_input(self) -> None:
         """Read on, if nothing waits to be answered first."""
         ...
 
@@ -74,6 +76,8 @@ class Exchange:
     """The head of the answer is written, its body is not complete."""
     begun = False
     """The application has it, or it was turned away."""
+    is_admitted = False
+    """It came completely, and was not turned away."""
     counted = False
     """It is one of those at work."""
     expects = False
@@ -85,8 +89,8 @@ class Exchange:
     _taken = False
     gone = False
     """The connection is closed."""
-    closing = False
-    """The client sends nothing more."""
+    timed_at = inf
+    """When its turn came, or its body was complete if that was later, in the event loop's time."""
     patience = inf
     _waiter: asyncio.Future[None] | None = None
 
@@ -113,6 +117,11 @@ class Exchange:
     def unread(self) -> int:
         """Bytes of the body that wait to be taken."""
         return len(self._body)
+
+    @property
+    def half_closed_at(self) -> float:
+        """Since when the client waits and sends nothing more; else infinite."""
+        return self._connection.half_closed_at
 
     def feed(self, body: bytes) -> None:
         """A piece of the request's body came."""
@@ -154,7 +163,7 @@ class Exchange:
         body, self._body = bytes(self._body), b""
         self._taken = True
         if len(body) > UNREAD:
-            self._connection.steer()
+            self._connection.process_input()
         return body
 
     async def receive(self) -> Message:
@@ -171,7 +180,7 @@ class Exchange:
         self._taken = not self.more
         message: Message = {"type": "http.request", "body": body, "more_body": self.more}
         # After the message is made: this may bring the next piece, or the last.
-        self._connection.steer()
+        self._connection.process_input()
         return message
 
     def say(self, response: Response, *, hsts: bool, bare: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Protocol, cast
 import httptools
 
 from valetkey.kernel.refusal import ErrorCode
-from valetkey.web.connection.exchange import Exchange, Wire
+from valetkey.web.connection.exchange import UNREAD, Exchange, Wire
 from valetkey.web.connection.gate import Limits, objection
 from valetkey.web.connection.refusal import Unreadable
 from valetkey.web.exchange import Headers
@@ -13,6 +13,9 @@ from valetkey.web.router import TARGET_BYTES, App
 
 PIECE = 4 * 1024
 """Bytes that are parsed at a time: so many may come beyond a limit, or hold requests that wait."""
+
+HELD = 16 * 1024
+"""Bytes that may wait to be parsed; beyond them nothing is read until they are fewer."""
 
 _FRAMING_PER_BYTE = 8
 # A chunk for each byte, "1\r\nx\r\n", takes five.
@@ -48,6 +51,13 @@ class Reader:
         """The request whose body is being received."""
         self.ended = False
         """Nothing after the last request can be read."""
+        self.has_all = False
+        """The client sends nothing more."""
+        self.unparsed = 0
+        """Bytes that wait to be parsed."""
+        self._unparsed = b""
+        self._at = 0  # where in these
+        self._later = bytearray()  # what came after these
         self._connection = connection
         self._paths = app.paths
         self._limits = limits
@@ -59,8 +69,44 @@ class Reader:
         self._body = 0  # bytes of the incoming request's body
         self._framing = 0  # bytes that came since something turned, without the body
 
-    def feed(self, piece: bytes) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Whether so much of a body waits to be taken that nothing more is parsed."""
+        return self.incoming is not None and self.incoming.unread > UNREAD
+
+    def is_short_of(self, exchange: Exchange) -> bool:
+        """Whether the rest of the request's body never comes."""
+        return exchange.more and self.has_all and not self.unparsed
+
+    def keep(self, data: bytes) -> None:
+        """Add what came to what waits to be parsed; each byte is copied twice at most."""
+        self.unparsed += len(data)
+        if self._unparsed:
+            self._later += data
+        else:
+            self._unparsed = data
+
+    def forget(self) -> None:
+        """Parse none of what waits."""
+        self.unparsed = self._at = 0
+        self._unparsed = b""
+        self._later.clear()
+
+    def parse(self) -> None:
         """Parse up to `PIECE` bytes. Raises Unreadable; after that nothing can be parsed."""
+        start, self._at = self._at, self._at + PIECE
+        piece = self._unparsed[start : self._at]
+        self.unparsed -= len(piece)
+        if self._at >= len(self._unparsed):
+            self._unparsed, self._at = bytes(self._later), 0
+            self._later.clear()
+        try:
+            self._feed(piece)
+        finally:
+            if self.ended:
+                self.forget()
+
+    def _feed(self, piece: bytes) -> None:
         self._turned = False
         body = self._body
         try:

@@ -20,8 +20,6 @@ from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
-from valetkey.authorization.endpoints.developer.insight.routes import routes as insight_routes
-from valetkey.authorization.endpoints.developer.routes import routes as developer_routes
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.brand import Brand
@@ -44,6 +42,7 @@ from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.site.account.pages import account_pages
 from valetkey.authorization.site.admin.pages import user_pages
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
+from valetkey.authorization.site.developer.pages import developer_pages
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
 from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.site.routes import routes
@@ -271,8 +270,9 @@ async def world(
             *page_routes(
                 site, account_pages(site, deed, change, Removal(mailroom, days(7))), refuse
             ),
-            *developer_routes(site, doorkeeper, mailroom, refuse),
-            *insight_routes(site, doorkeeper.registrar, refuse, elsewhere, elsewhere),
+            *page_routes(
+                site, developer_pages(site, doorkeeper, mailroom, elsewhere, elsewhere), refuse
+            ),
             *page_routes(
                 site,
                 user_pages(site, accounts, Removal(mailroom, days(7)), Roles(notices), Settings()),

@@ -3,31 +3,34 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
-from valetkey.authorization.pages.developer.head import AppHead
-from valetkey.authorization.pages.developer.overview import OverviewPage
-from valetkey.authorization.pages.developer.secrets.pages import (
+from valetkey.authorization.site.developer.app import AppHead
+from valetkey.authorization.site.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
+from valetkey.authorization.site.developer.delete import DeleteAppPage
+from valetkey.authorization.site.developer.invitation import InvitationPage
+from valetkey.authorization.site.developer.overview import OverviewPage
+from valetkey.authorization.site.developer.secrets import (
     EndSecretPage,
     NewSecretPage,
     SecretLine,
     SecretsPage,
 )
-from valetkey.authorization.pages.developer.settings.faults import SENTENCES
-from valetkey.authorization.pages.developer.settings.form import AppForm, ScopeBox, UriRow
-from valetkey.authorization.pages.developer.settings.pages import (
+from valetkey.authorization.site.developer.settings.faults import SENTENCES
+from valetkey.authorization.site.developer.settings.form import AppForm, ScopeBox, UriRow
+from valetkey.authorization.site.developer.settings.register import (
     ChooseKindPage,
-    DeleteAppPage,
-    DropLegacyPage,
-    LegacySwitch,
     NewAppPage,
     RegisteredPage,
+)
+from valetkey.authorization.site.developer.settings.settings import (
+    DropGrantTypePage,
+    LegacySwitch,
     SettingsPage,
 )
-from valetkey.authorization.pages.developer.team.pages import (
+from valetkey.authorization.site.developer.team import (
     InvitationLine,
-    InvitationPage,
     MemberLine,
     RemoveMemberPage,
     TeamPage,
@@ -40,9 +43,13 @@ ISSUER = "https://auth.example"
 SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 KINDS = ("server", "browser", "device", "machine")
 FORM = AppForm(
-    "server",
-    name="Notes Printer",
-    description="Prints your notes on real paper.",
+    AppDraft(
+        AppKind.SERVER,
+        name="Notes Printer",
+        description="Prints your notes on real paper.",
+        profile="modern",
+        website="https://app.example",
+    ),
     redirect_uris=(
         UriRow("https://app.example/callback"),
         UriRow("http://localhost:3000/callback"),
@@ -54,19 +61,16 @@ FORM = AppForm(
         ScopeBox("notes:write", "write, change and delete your notes"),
         ScopeBox("files:read", "see 50% of %s of your files", chosen=True, given=True),
     ),
-    profile="modern",
-    website="https://app.example",
 )
 FAULTY = replace(
     FORM,
-    name="Valetkey Support",
+    draft=replace(FORM.draft, name="Valetkey Support", logo_uri="javascript:alert(1)"),
     redirect_uris=(
         UriRow("https://app.example/callback", good=True),
         UriRow("https://app.example/*", "Addresses are compared letter by letter."),
         UriRow("http://app.example/cb", SENTENCES["it leads back to this server"]),
         UriRow(),
     ),
-    logo_uri="javascript:alert(1)",
     faults={
         "name": SENTENCES["another one: this name would make people think of this server"],
         "logo_uri": SENTENCES["an https address"],
@@ -112,6 +116,16 @@ def new(form: AppForm) -> NewAppPage:
     return NewAppPage("/developer/new", "csrf-value", "app_1", "mark", form)
 
 
+def empty(kind: AppKind, *rows: UriRow) -> AppForm:
+    """The form of a new app of this kind."""
+    return AppForm(AppDraft(kind, profile="modern"), redirect_uris=rows)
+
+
+def of_kind(kind: AppKind) -> AppForm:
+    """The form of an app of this kind."""
+    return replace(FORM, draft=replace(FORM.draft, kind=kind))
+
+
 def settings(form: AppForm, app: AppHead = HEAD, **more: object) -> SettingsPage:
     """The settings with this form."""
     return SettingsPage(app, app.at("settings"), "csrf-value", "1.2", form, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -155,7 +169,9 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
     lines = tuple(OwnAppLine(head(app), app.domain, "modern") for app in apps)
     off = OwnAppLine(AppHead("app_2", "Old Printer", disabled=True), "", "classic")
     odd = replace(
-        FORM, name=hostile.name, description=hostile.domain, redirect_uris=(UriRow(hostile.name),)
+        FORM,
+        draft=replace(FORM.draft, name=hostile.name, description=hostile.domain),
+        redirect_uris=(UriRow(hostile.name),),
     )
     return {
         "own_apps": OwnAppsPage((replace(lines[0], verified=True), *lines[1:], off), deleted=True),
@@ -182,10 +198,10 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
             f"choose_kind_{barrier}": ChooseKindPage(KINDS, barrier, 20)
             for barrier in ("nobody", "unverified", "uninvited", "full")
         },
-        "new_app": new(AppForm("server", profile="modern", redirect_uris=(UriRow(), UriRow()))),
-        "new_app_browser": new(replace(FORM, kind="browser")),
-        "new_app_device": new(replace(FORM, kind="device", checked=True)),
-        "new_app_machine": new(AppForm("machine", profile="modern")),
+        "new_app": new(empty(AppKind.SERVER, UriRow(), UriRow())),
+        "new_app_browser": new(of_kind(AppKind.BROWSER)),
+        "new_app_device": new(replace(of_kind(AppKind.DEVICE), checked=True)),
+        "new_app_machine": new(empty(AppKind.MACHINE)),
         "new_app_faulty": new(FAULTY),
         "new_app_odd": new(odd),
         "registered": RegisteredPage(HEAD, ISSUER, SECRET),
@@ -236,6 +252,6 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "delete_app_one": delete(1),
         "delete_app_nobody": delete(0),
         "delete_app_wrong": replace(delete(12), typed="Notes", wrong=True),
-        "drop_implicit": DropLegacyPage(HEAD, HEAD.at("legacy"), "csrf-value", "implicit"),
-        "drop_password": DropLegacyPage(HEAD, HEAD.at("legacy"), "csrf-value", "password"),
+        "drop_implicit": DropGrantTypePage(HEAD, HEAD.at("legacy"), "csrf-value", "implicit"),
+        "drop_password": DropGrantTypePage(HEAD, HEAD.at("legacy"), "csrf-value", "password"),
     }

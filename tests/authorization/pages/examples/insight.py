@@ -7,21 +7,21 @@ from tests.authorization.pages.examples.developer import HEAD, head
 from valetkey.authorization.deeds.developer.health import Finding, Mend, Sign, Weight
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.developer.head import AppHead
-from valetkey.authorization.pages.developer.insight.failures.advice import advice_on
-from valetkey.authorization.pages.developer.insight.failures.pages import (
+from valetkey.authorization.site.developer.app import AppHead
+from valetkey.authorization.site.developer.monitoring.advice import advice_on
+from valetkey.authorization.site.developer.monitoring.failures import (
     AddRedirectUriPage,
     FailureLine,
     FailurePage,
     FailuresPage,
 )
-from valetkey.authorization.pages.developer.insight.health import (
+from valetkey.authorization.site.developer.monitoring.health import (
     FindingLine,
+    FixPage,
     HealthPage,
-    MendPage,
 )
-from valetkey.authorization.pages.developer.insight.people import PeoplePage, PersonLine
-from valetkey.authorization.pages.developer.insight.usage import Series, UsageDay, UsagePage
+from valetkey.authorization.site.developer.monitoring.people import PeoplePage, PersonLine
+from valetkey.authorization.site.developer.monitoring.usage import Series, UsageDay, UsagePage
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import STATUS, ErrorCode
@@ -155,8 +155,8 @@ _FINDINGS = tuple(
 )
 
 
-def _mending(line: FindingLine) -> MendPage:
-    return MendPage(HEAD, HEAD.at("health") + f"/{line.mend}", "csrf-value", line, people=9_104)
+def _mending(line: FindingLine) -> FixPage:
+    return FixPage(HEAD, HEAD.at("health") + f"/{line.fix}", "csrf-value", line, people=9_104)
 
 
 def _adding(app: AppHead, uri: str, *, strange: bool = False) -> AddRedirectUriPage:
@@ -184,13 +184,13 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageCo
         "failures_none_of_a_kind": FailuresPage(HEAD, (), codes, code="invalid_scope"),
         "usage": _usage(used=True),
         "usage_none": _usage(used=False),
-        "health_well": HealthPage(HEAD, (), mended="drop-implicit"),
+        "health_well": HealthPage(HEAD, (), fixed="drop-implicit"),
         "health_one": HealthPage(HEAD, _FINDINGS[:1]),
         "health": HealthPage(HEAD, _FINDINGS),
         "health_hostile": HealthPage(
-            head(hostile), (replace(_FINDINGS[6], about=(_ODD,)),), mended="x"
+            head(hostile), (replace(_FINDINGS[6], about=(_ODD,)),), fixed="x"
         ),
-        **{f"mend_{line.mend}": _mending(line) for line in _FINDINGS if line.mend},
+        **{f"mend_{line.fix}": _mending(line) for line in _FINDINGS if line.fix},
         "people_none": PeoplePage(HEAD, (), 0, 0),
         "people_one": PeoplePage(HEAD, (_person(1001, "Ada Lovelace", "ada@example.com"),), 1, 1),
         "people": PeoplePage(

@@ -8,16 +8,15 @@ from valetkey.authorization.deeds.developer.snippets import snippets_of
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.register.client import client_without_rights
-from valetkey.authorization.pages.developer.trial.pages import (
-    Token,
-    Told,
+from valetkey.authorization.site.developer.try_it.parameters import Parameter, Token
+from valetkey.authorization.site.developer.try_it.start import SnippetText, StartPage
+from valetkey.authorization.site.developer.try_it.try_it import (
     TryAnswerPage,
     TryPage,
     TryRequestPage,
     TryTokensPage,
     TryUserInfoPage,
 )
-from valetkey.authorization.pages.developer.trial.start import SnippetText, StartPage
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
@@ -36,16 +35,16 @@ _CLAIMS = """\
 }"""
 
 
-def _request(redirect_uri: str) -> tuple[Told, ...]:
+def _request(redirect_uri: str) -> tuple[Parameter, ...]:
     return (
-        Told("response_type", "code"),
-        Told("client_id", HEAD.client_id),
-        Told("redirect_uri", redirect_uri),
-        Told("scope", "openid notes:read"),
-        Told("state", f"{_STATE[:12]}…"),
-        Told("nonce", "bD9zYw0vZQ1lqQ8mXh3kTA"),
-        Told("code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
-        Told("code_challenge_method", "S256"),
+        Parameter("response_type", "code"),
+        Parameter("client_id", HEAD.client_id),
+        Parameter("redirect_uri", redirect_uri),
+        Parameter("scope", "openid notes:read"),
+        Parameter("state", f"{_STATE[:12]}…"),
+        Parameter("nonce", "bD9zYw0vZQ1lqQ8mXh3kTA"),
+        Parameter("code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
+        Parameter("code_challenge_method", "S256"),
     )
 
 
@@ -56,22 +55,22 @@ _URL = (
     "&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256"
 )
 _EXCHANGE = (
-    Told("grant_type", "authorization_code"),
-    Told("code", "vk_ac_7Hq2mX…"),
-    Told("redirect_uri", _OWN),
-    Told("code_verifier", "dBjftJeZ4CVP…"),
-    Told("client_id", HEAD.client_id),
+    Parameter("grant_type", "authorization_code"),
+    Parameter("code", "vk_ac_7Hq2mX…"),
+    Parameter("redirect_uri", _OWN),
+    Parameter("code_verifier", "dBjftJeZ4CVP…"),
+    Parameter("client_id", HEAD.client_id),
 )
 _ANSWER = (
-    Told("code", "vk_ac_7Hq2mX…"),
-    Told("state", f"{_STATE[:12]}…"),
-    Told("iss", ISSUER),
+    Parameter("code", "vk_ac_7Hq2mX…"),
+    Parameter("state", f"{_STATE[:12]}…"),
+    Parameter("iss", ISSUER),
 )
 _NO = (
-    Told("error", "invalid_grant"),
-    Told("error_description", "the code was already used; what it gave has been revoked"),
-    Told("error_uri", f"{ISSUER}/errors/invalid_grant"),
-    Told("reference", "VK-7F3K-9QXM-2RTD"),
+    Parameter("error", "invalid_grant"),
+    Parameter("error_description", "the code was already used; what it gave has been revoked"),
+    Parameter("error_uri", f"{ISSUER}/errors/invalid_grant"),
+    Parameter("reference", "VK-7F3K-9QXM-2RTD"),
 )
 
 
@@ -88,7 +87,7 @@ def _snippets() -> tuple[SnippetText, ...]:
 
 def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
     """Each step, as it goes well and as it does not."""
-    odd = (Told(_ODD, _ODD),)
+    odd = (Parameter(_ODD, _ODD),)
     scopes = ("openid", "email", "notes:read", "notes:write")
     again = TryRequestPage(
         HEAD,
@@ -100,7 +99,7 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         pasted=True,
         redirect_uri=_OWN,
         landed="https://app.example/callback?error=access_denied",
-        fault="This is no answer to this request: its state is missing, or another.",
+        fault="This is not the answer to this request: its state is missing or different.",
     )
     return {
         "start": StartPage(HEAD, _snippets(), "python", (("Server", ISSUER),), has_secret=True),
@@ -148,11 +147,11 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             HEAD.at("try/userinfo"),
             "csrf-value",
             200,
-            (*_EXCHANGE, Told("client_secret", "…")),
+            (*_EXCHANGE, Parameter("client_secret", "…")),
             (
-                Told("token_type", "Bearer"),
-                Told("expires_in", "3600"),
-                Told("scope", "openid notes:read"),
+                Parameter("token_type", "Bearer"),
+                Parameter("expires_in", "3600"),
+                Parameter("scope", "openid notes:read"),
             ),
             (
                 Token("access_token", "eyJhbGciOiJF…", _CLAIMS),

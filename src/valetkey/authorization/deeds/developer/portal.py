@@ -1,14 +1,14 @@
-"""The portal's door to the register: who may register apps there, and which (security 37)."""
+"""Rules of the developer portal: who may register apps, and which."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from valetkey.authorization.deeds.clients import Faults, Registrar, metadata_of
+from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind, changed, fresh
 from valetkey.authorization.deeds.developer.ownership import owned_apps
 from valetkey.authorization.deeds.developer.secrets import keep_ending
 from valetkey.authorization.deeds.developer.team import add_member
-from valetkey.authorization.deeds.developer.wish import AppKind, AppWish, changed, fresh
 from valetkey.authorization.deeds.endings import delete_clients
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import BY_SECRET, Client, GrantTypeName
@@ -80,19 +80,19 @@ class Portal:
             return Barrier.FULL
         return None
 
-    def faults(self, wish: AppWish, before: Client | None = None) -> Faults:
+    def faults(self, draft: AppDraft, before: Client | None = None) -> Faults:
         """What is wrong with what a developer wants, as far as nobody else has to be looked at."""
-        return self.registrar.rules.faults(self._metadata(wish, before))
+        return self.registrar.rules.faults(self._metadata(draft, before))
 
-    def needs_secret(self, wish: AppWish) -> bool:
+    def needs_secret(self, draft: AppDraft) -> bool:
         """Whether a new app of this kind is given a secret."""
-        return self._metadata(wish, None).proof in BY_SECRET
+        return self._metadata(draft, None).proof in BY_SECRET
 
     def register(
         self,
         tx: Transaction,
         user: User,
-        wish: AppWish,
+        draft: AppDraft,
         now: Instant,
         *,
         client_id: str,
@@ -103,10 +103,10 @@ class Portal:
         tx.clients.touch()
         if barrier := self.barrier(tx, user):
             return barrier
-        if faults := self._own_faults(tx, wish, None):
-            return (*faults, *self.registrar.rules.faults(self._metadata(wish, None)))
+        if faults := self._own_faults(tx, draft, None):
+            return (*faults, *self.registrar.rules.faults(self._metadata(draft, None)))
         made = self.registrar.register(
-            tx, self._metadata(wish, None), now, client_id=client_id, secret=secret
+            tx, self._metadata(draft, None), now, client_id=client_id, secret=secret
         )
         if not isinstance(made, tuple):
             add_member(tx, made.id, user.uid, TeamRole.OWNER, now)
@@ -115,11 +115,11 @@ class Portal:
         return made
 
     def change(
-        self, tx: Transaction, client: Client, wish: AppWish, now: Instant
+        self, tx: Transaction, client: Client, draft: AppDraft, now: Instant
     ) -> Client | Faults:
         """The app as it is now, or everything that is wrong with the change."""
-        metadata = self._metadata(wish, client)
-        if faults := self._own_faults(tx, wish, client):
+        metadata = self._metadata(draft, client)
+        if faults := self._own_faults(tx, draft, client):
             return (*faults, *self.registrar.rules.faults(metadata))
         return self.registrar.change(tx, client, metadata, now)
 
@@ -141,23 +141,23 @@ class Portal:
         """What is to be done about them every now and then."""
         return (sweep_deleted, sweep_invitations)
 
-    def _metadata(self, wish: AppWish, before: Client | None) -> ClientMetadata:
+    def _metadata(self, draft: AppDraft, before: Client | None) -> ClientMetadata:
         allowed = self.settings.grant_types
         if before is None:
-            return fresh(wish, self.settings.default_profile.value, allowed)
-        return changed(metadata_of(before), wish, allowed)
+            return fresh(draft, self.settings.default_profile.value, allowed)
+        return changed(metadata_of(before), draft, allowed)
 
-    def _own_faults(self, tx: Transaction, wish: AppWish, before: Client | None) -> Faults:
+    def _own_faults(self, tx: Transaction, draft: AppDraft, before: Client | None) -> Faults:
         """What this door asks beyond the rules of all doors."""
         found: list[Fault] = []
-        if before is None and wish.kind not in self.kinds:
+        if before is None and draft.kind not in self.kinds:
             found.append(Fault("kind", "another kind of app: this one cannot be registered here"))
-        if before is None or wish.name != before.name:
-            detail = name_fault(wish.name, self.reserved_names)
+        if before is None or draft.name != before.name:
+            detail = name_fault(draft.name, self.reserved_names)
             if detail:
                 found.append(Fault("name", detail))
         known = {*self.offered_scopes, *(before.scope if before is not None else ())}
-        if not set(wish.scopes) <= known:
+        if not set(draft.scopes) <= known:
             found.append(Fault("scopes", "only what can be registered here"))
         return tuple(found)
 

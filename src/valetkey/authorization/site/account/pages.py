@@ -15,13 +15,13 @@ from valetkey.authorization.site.account.security.passkeys import Passkeys
 from valetkey.authorization.site.account.security.password import Password
 from valetkey.authorization.site.account.security.recovery_codes import RecoveryCodes
 from valetkey.authorization.site.account.sessions import Sessions
-from valetkey.authorization.site.page import Page, SignedInRequest
+from valetkey.authorization.site.page import AnyPage
 from valetkey.authorization.site.site import Site
 
 
 def account_pages(
     site: Site, sign_out: SignOut, change: PasswordChange, removal: Removal
-) -> tuple[Page[SignedInRequest], ...]:
+) -> tuple[AnyPage, ...]:
     """The pages, in the order of the navigation."""
     return (
         *Profile(site).pages(),

@@ -11,7 +11,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, usual
 from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
-from valetkey.authorization.endpoints.developer.insight.failures import SHOWN
+from valetkey.authorization.site.developer.monitoring.failures import SHOWN
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.upkeep.upkeep import Upkeep

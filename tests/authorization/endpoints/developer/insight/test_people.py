@@ -10,9 +10,9 @@ from tests.authorization.endpoints.developer.insight.teams import (
     team,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
-from valetkey.authorization.endpoints.developer.insight.people import SHOWN
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.site.developer.monitoring.people import SHOWN
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days, hours
 from valetkey.kernel.scope import Scope

@@ -101,7 +101,7 @@ def test_the_answer_at_the_apps_own_address_is_pasted(tmp_path: Path) -> None:
         for wrong in ("", "x", "http://[", CALLBACK, f"{CALLBACK}?code=1&state=2", "\x00\u202e<b>"):
             again = await browser.submit(page, "landed-here", landed=wrong)
             assert again.status == 400, wrong
-            assert knows(again, "This is no answer to this request"), (wrong, again.body)
+            assert knows(again, "This is not the answer to this request"), (wrong, again.body)
             assert "<b>" not in again.body
         shown = await browser.submit(page, "landed-here", landed=allowed.location)
         assert knows(shown, "The answer is yes")

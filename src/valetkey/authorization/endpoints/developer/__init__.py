@@ -1,1 +1,0 @@
-"""The developer portal: pages on which people register apps and look after them."""

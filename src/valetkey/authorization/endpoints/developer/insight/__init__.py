@@ -1,1 +1,0 @@
-"""What developers find out about their app: refusals, usage, people, health; and trying it."""

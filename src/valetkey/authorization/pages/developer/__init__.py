@@ -1,1 +1,0 @@
-"""What developers see."""

@@ -1,1 +1,0 @@
-"""Requests that failed, and what a developer can do about each."""

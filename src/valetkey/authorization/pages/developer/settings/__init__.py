@@ -1,1 +1,0 @@
-"""The forms in which an app is registered and changed."""

@@ -1,1 +1,0 @@
-"""The team of an app: who is in it, who is asked, who goes."""

@@ -1,0 +1,1 @@
+"""The developer portal: register apps, configure them and see how they are used."""

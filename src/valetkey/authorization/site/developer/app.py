@@ -1,0 +1,119 @@
+"""What the pages about one app require, and what they all show of it."""
+
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.site.page import SignedInRequest, require_confirmed
+from valetkey.authorization.site.site import DEVELOPER, Site, logo_of
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+_APPS = f"{DEVELOPER}/apps/"
+APP = f"{_APPS}{{client_id}}"
+"""The path of the overview of an app; its other pages are below."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppHead:
+    """What every page about an app shows. Templates have it as `app`."""
+
+    client_id: str
+    name: str
+    logo_url: str = ""
+    #: The visitor is an owner: may change the team and delete the app.
+    owns: bool = False
+    disabled: bool = False
+    #: It authenticates with a client secret.
+    has_secret: bool = False
+
+    def at(self, section: str = "") -> str:
+        """The path of one of its pages, such as `settings`; of the overview for ""."""
+        place = _APPS + quote(self.client_id, safe="")
+        return f"{place}/{section}" if section else place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppRequest(SignedInRequest):
+    """A request of a member of the team of an app."""
+
+    app: OwnApp
+
+    @property
+    def client(self) -> Client:
+        """The app as it is registered."""
+        return self.app.client
+
+    @property
+    def head(self) -> AppHead:
+        """What every page about the app shows."""
+        return head_of(self.app)
+
+
+async def member_of_app(site: Site, request: SignedInRequest) -> AppRequest:
+    """Require that the user is in the team of the app that the path names.
+
+    Refused (not found), in the same words for an app of others and for none.
+    """
+    return await member_of(site, request, decoded(request.arguments["client_id"]))
+
+
+async def owner_of_app(site: Site, request: SignedInRequest) -> AppRequest:
+    """Require that the user owns the app. Refused (forbidden) for the others of its team."""
+    found = await member_of_app(site, request)
+    if not found.app.membership.owns:
+        raise Refused(
+            Refusal(
+                ErrorCode.FORBIDDEN,
+                "only an owner of this app may do that; ask one of them",
+                "developer.owner",
+            )
+        )
+    return found
+
+
+async def member_of(site: Site, request: SignedInRequest, client_id: str) -> AppRequest:
+    """Require that the user is in the team of this app, "" for none."""
+    uid = request.user.uid
+    app = None
+    if client_id:
+        app = await site.store.read(lambda tx: find_own(tx, client_id, uid))
+    if app is None:
+        raise nothing_there("app")
+    return AppRequest(
+        request=request.request,
+        signed_in=request.signed_in,
+        browser=request.browser,
+        csrf=request.csrf,
+        headers=request.headers,
+        form=request.form,
+        app=app,
+    )
+
+
+async def confirmed_at(site: Site, request: AppRequest, section: str) -> AppRequest:
+    """Require recent authentication as well; it leads back to this page of the app."""
+    await require_confirmed(site, request, request.head.at(section))
+    return request
+
+
+def decoded(segment: str) -> str:
+    """The client id that a segment of a path stands for; "" for what is not the id of a client."""
+    try:
+        client_id = unquote(segment, errors="strict")
+    except UnicodeDecodeError:
+        return ""
+    return client_id if client_id.isascii() and client_id.isprintable() else ""
+
+
+def head_of(app: OwnApp) -> AppHead:
+    """What every page about this app shows."""
+    return AppHead(
+        client_id=app.client.id,
+        name=app.name,
+        logo_url=logo_of(app.client),
+        owns=app.membership.owns,
+        disabled=app.client.disabled_at is not None,
+        has_secret=app.client.has_secret,
+    )

@@ -1,0 +1,105 @@
+"""/developer: the apps in whose teams the user is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.developer.ownership import OwnApp, own_apps
+from valetkey.authorization.deeds.developer.portal import Portal
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.site.developer.app import AppHead, head_of
+from valetkey.authorization.site.developer.invitation import INVITATIONS
+from valetkey.authorization.site.page import (
+    AnyPage,
+    Outcome,
+    Page,
+    Show,
+    SignedInRequest,
+    signed_in,
+)
+from valetkey.authorization.site.site import DEVELOPER, Site
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAppLine:
+    """One app in the list. `domain` is the host that users return to, "" for none."""
+
+    head: AppHead
+    domain: str
+    profile: str
+    verified: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OfferLine:
+    """An invitation to a team; `url` is where to answer it."""
+
+    url: str
+    app_name: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAppsPage:
+    """The context of apps.html."""
+
+    template: ClassVar[str] = "developer/apps.html"
+
+    apps: tuple[OwnAppLine, ...]
+    may_register: bool = True
+    #: Invitations to teams.
+    offers: tuple[OfferLine, ...] = ()
+    #: One of the apps was just deleted.
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Apps:
+    """List the apps, and the invitations to teams."""
+
+    site: Site
+    portal: Portal
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        title = translatable("Your apps")
+        return (Page(DEVELOPER, signed_in, self.show, title=title, nav=True),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The list."""
+        user = request.user
+        apps, barrier, offers = await self.site.store.scan(
+            lambda tx: (
+                own_apps(tx, user.uid),
+                self.portal.barrier(tx, user),
+                tuple(_offers(tx, user.uid, request.now)),
+            )
+        )
+        return Show(
+            OwnAppsPage(
+                tuple(_line(app) for app in apps),
+                may_register=barrier is None,
+                offers=offers,
+                deleted="deleted" in request.query,
+            )
+        )
+
+
+def _offers(tx: Transaction, uid: Uid, now: Instant) -> Iterator[OfferLine]:
+    for each in tx.team_invitations.waiting_for(uid, now):
+        client, by = tx.clients.find(each.client_id), tx.users.find(each.invited_by)
+        if client is not None and by is not None:
+            place = f"{INVITATIONS}{each.id}"
+            yield OfferLine(place, client.name or client.id, by.name or by.username)
+
+
+def _line(app: OwnApp) -> OwnAppLine:
+    return OwnAppLine(
+        head_of(app),
+        app.client.domain,
+        app.client.profile_name.value,
+        verified=app.client.verified_at is not None,
+    )

@@ -1,0 +1,114 @@
+"""/developer/invitations/{invitation_id}: accept or decline an invitation to a team."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.developer.team import Teams
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.site.developer.app import AppHead
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    signed_in,
+)
+from valetkey.authorization.site.site import DEVELOPER, Site
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
+from valetkey.web.form import read_query
+
+INVITATIONS = f"{DEVELOPER}/invitations/"
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationPage:
+    """The context of invitation.html. Its form posts `csrf`, `link` and `do`."""
+
+    template: ClassVar[str] = "developer/invitation.html"
+
+    action: str
+    csrf: str
+    link: str
+    app_name: str
+    by: str
+    owner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """Show an invitation and take its answer, once."""
+
+    site: Site
+    teams: Teams
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature. The query of its link is the secret of the email."""
+        act, title = Act(self.answer), translatable("Invitation")
+        path = f"{INVITATIONS}{{invitation_id}}"
+        return (Page(path, signed_in, self.show, act, title=title, hides_query=True),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The question."""
+        link = read_query(request.request.hidden_query).get("link") or ""
+        invitation_id, user, now = _named(request), request.user, request.now
+
+        def find(tx: Transaction) -> InvitationPage | None:
+            found = self.teams.find(tx, invitation_id, user, link, now)
+            client = None if found is None else tx.clients.find(found.client_id)
+            if found is None or client is None:
+                return None
+            by = tx.users.find(found.invited_by)
+            return InvitationPage(
+                action=f"{INVITATIONS}{invitation_id}",
+                csrf=request.csrf,
+                link=link,
+                app_name=client.name or client.id,
+                by="" if by is None else by.name or by.username,
+                owner=found.role is TeamRole.OWNER,
+            )
+
+        context = await self.site.store.read(find)
+        if context is None:
+            raise _over()
+        return Show(context)
+
+    async def answer(self, request: SignedInRequest) -> Outcome:
+        """Accept it, or decline it."""
+        invitation_id, link = _named(request), request.form.get("link") or ""
+        user, now = request.user, request.now
+        if request.form.get("do") != "accept":
+            declined = await self.site.store.write(
+                lambda tx: self.teams.decline(tx, invitation_id, user, link, now),
+                done_by=request.actor,
+            )
+            if not declined:
+                raise _over()
+            return SeeOther(DEVELOPER)
+        accepted = await self.site.store.write(
+            lambda tx: self.teams.accept(tx, invitation_id, user, link, now),
+            done_by=request.actor,
+        )
+        if accepted is None:
+            raise _over()
+        return SeeOther(AppHead(accepted.client_id, "").at())
+
+
+def _named(request: SignedInRequest) -> str:
+    named = request.arguments["invitation_id"]
+    return named if named.isascii() and named.isprintable() else ""
+
+
+def _over() -> Refused:
+    return Refused(
+        Refusal(
+            ErrorCode.NOT_FOUND,
+            "there is no such invitation for the account that is signed in; if it came by email,"
+            " open the link in the email again, with the account of that address",
+            "developer.invitation",
+        )
+    )

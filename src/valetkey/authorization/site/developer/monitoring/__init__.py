@@ -1,0 +1,1 @@
+"""How an app is used: failed requests, usage, people and health."""

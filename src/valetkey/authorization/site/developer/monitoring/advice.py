@@ -1,0 +1,247 @@
+"""What a developer can do about a failed request, by the name of the check that failed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What was checked and how to fix it. `page` is the page of the app to fix it on, or ""."""
+
+    looked_at: str
+    fix: str
+    page: str = ""
+
+
+_AGAIN = "Begin again with a new authorization request."
+
+ADVICE: Mapping[str, Advice] = MappingProxyType(
+    {
+        "redirect_uri.unknown": Advice(
+            "Whether the redirect_uri of the request is one that this app has registered, letter"
+            " by letter: scheme, host, port, path and a slash at the end all count.",
+            "Register the address that the app sends, or let the app send one of those that are"
+            " registered.",
+            "settings",
+        ),
+        "redirect_uri.missing": Advice(
+            "Whether the request says where the answer goes. It may be left out only by an app"
+            " with exactly one redirect URI.",
+            "Send redirect_uri with every authorization request.",
+            "settings",
+        ),
+        "authorize.client": Advice(
+            "Whether client_id names an app that is registered and switched on.",
+            "Compare the client_id with the one on the overview of this app.",
+        ),
+        "response_type.missing": Advice(
+            "Which kind of answer the request asks for.",
+            "Send response_type=code.",
+            "start",
+        ),
+        "response_type.unknown": Advice(
+            "Whether the response_type exists.", "Send response_type=code.", "start"
+        ),
+        "response_type.forbidden": Advice(
+            "Whether this app is registered for the response type it asked for.",
+            "Send response_type=code. Where tokens must come through the browser, the app needs"
+            " the implicit grant, which only an administrator can give.",
+            "settings",
+        ),
+        "response_mode.unknown": Advice(
+            "Whether the answer can travel in the way the request names.",
+            "Leave response_mode out; the usual way is the right one for nearly every app.",
+        ),
+        "scope.wider": Advice(
+            "Whether everything in scope is registered for this app.",
+            "Leave out what is named under what was received, or register it for the app.",
+            "settings",
+        ),
+        "scope.openid": Advice(
+            "Whether a request for an ID token has the scope openid.",
+            "Add openid to scope.",
+            "settings",
+        ),
+        "pkce.missing": Advice(
+            "Whether the request carries a code_challenge: for this app PKCE is required.",
+            "Make a code_verifier for each request and send its S256 challenge along. Every"
+            " current OAuth library does it when it is told to.",
+            "start",
+        ),
+        "pkce.alone": Advice(
+            "Whether code_challenge_method comes with a code_challenge.",
+            "Send both or neither.",
+            "start",
+        ),
+        "pkce.method": Advice(
+            "Whether the code challenge was made by S256.",
+            "Send code_challenge_method=S256; plain is not accepted.",
+            "start",
+        ),
+        "pkce.malformed": Advice(
+            "Whether code_challenge is the base64url of a SHA-256 digest, without padding.",
+            "Hash the bytes of the code_verifier, not its hexadecimal form, and cut off the equals"
+            " sign.",
+            "start",
+        ),
+        "nonce.missing": Advice(
+            "Whether a request whose ID token comes through the browser has a nonce.",
+            "Send a fresh nonce with every request.",
+        ),
+        "nonce.used": Advice(
+            "Whether this nonce was used before: each counts once in 24 hours.",
+            "Make the nonce afresh for every request; one from a configuration will not do.",
+        ),
+        "state.long": Advice(
+            "Whether the state can come back as it was sent.",
+            "Keep what is long in the session of your app, and only its key in state.",
+        ),
+        "resource.unknown": Advice(
+            "Whether tokens of this server are for the API that resource names.",
+            "Leave resource out, or send the address that was expected.",
+        ),
+        "interaction.denied": Advice(
+            "What the person decided.",
+            "They said no. Tell them what your app cannot do without, and let them try again.",
+        ),
+        "interaction.login_required": Advice(
+            "Whether somebody is signed in: the request had prompt=none.",
+            "This is the usual answer to a silent attempt. Send the person here without"
+            " prompt=none.",
+        ),
+        "interaction.consent_required": Advice(
+            "Whether the person has allowed this before: the request had prompt=none.",
+            "This is the usual answer to a silent attempt. Send the person here without"
+            " prompt=none.",
+        ),
+        "client.secret": Advice(
+            "Whether client_secret is one of the secrets of this app, and still good.",
+            "Compare the last letters with those of the secrets here. A secret that was rotated"
+            " ends when its time of overlap is over.",
+            "secrets",
+        ),
+        "client.secret.place": Advice(
+            "Whether the secret came in the way that this app is registered for.",
+            "Send it as was expected: client_secret_basic is the Authorization header,"
+            " client_secret_post the body.",
+            "settings",
+        ),
+        "client.two_proofs": Advice(
+            "Whether the app proved in exactly one way who it is.",
+            "Send id and secret once: in the Authorization header or in the body.",
+            "start",
+        ),
+        "client.disabled": Advice(
+            "Whether this app is switched on.",
+            "An administrator of this service has switched it off. Ask them.",
+        ),
+        "client.too_many_failures": Advice(
+            "How often wrong credentials came from this address.",
+            "Wait, and send the right secret. Right ones are never made to wait.",
+            "secrets",
+        ),
+        "client.public": Advice(
+            "Whether the app can keep a secret; only such an app may ask this.",
+            "Ask from your server, with an app that has a secret.",
+        ),
+        "grant_type.not_registered": Advice(
+            "Whether this app is registered for the grant type.",
+            "Use one of those that were expected, or register the app for the other one.",
+            "settings",
+        ),
+        "request.query_profile": Advice(
+            "Whether the parameters came in the body.",
+            "Send them in the body of the POST, never in the address: addresses are written to"
+            " logs. What was sent that way should be rotated.",
+            "secrets",
+        ),
+        "code.unknown": Advice(
+            "Whether the code is one that was issued to this app.",
+            "Take the value of code from the redirect as it is, decoded once. Another app or"
+            " another environment has codes of its own.",
+            "try",
+        ),
+        "code.expired": Advice(
+            "Whether the code still lives: it does for a minute.",
+            "Exchange the code as soon as it arrives. " + _AGAIN,
+        ),
+        "code.replayed": Advice(
+            "Whether the code comes for the first time. What it had given was revoked, because a"
+            " code that comes twice may have been stolen.",
+            "Exchange each code once. Look for a retry, for two workers, and for a page that is"
+            " loaded twice.",
+        ),
+        "code.redirect_uri": Advice(
+            "Whether the token request names the same redirect_uri as the authorization request.",
+            "Send the same string in both requests.",
+            "settings",
+        ),
+        "code.verifier": Advice(
+            "Whether the code_verifier fits the code_challenge of the authorization request.",
+            "Keep the code_verifier in the session of the person who began, and send it unchanged."
+            " Two tabs must not share one place for it.",
+        ),
+        "code.consent": Advice(
+            "Whether the person still allows what the code was issued for.",
+            "They took it back in between. " + _AGAIN,
+        ),
+        "refresh_token.unknown": Advice(
+            "Whether the refresh token is one that was issued to this app and lives.",
+            "Keep the newest refresh token of every answer. " + _AGAIN,
+        ),
+        "refresh_token.idle": Advice(
+            "Whether the refresh token was used lately.",
+            "It rested for too long and has ended. " + _AGAIN,
+        ),
+        "refresh_token.reused": Advice(
+            "Whether the refresh token is the newest. An older one came after its time, so the"
+            " whole authorization was ended: it may have been stolen.",
+            "Store the new refresh token before you use the new access token, and let one worker"
+            " refresh at a time. " + _AGAIN,
+        ),
+        "userinfo.token": Advice(
+            "Whether the access token lives.",
+            "Refresh it, or send the person here again.",
+        ),
+        "userinfo.scope": Advice(
+            "Whether the access token has the scope openid.",
+            "Ask for openid in the authorization request.",
+            "settings",
+        ),
+    }
+)
+"""By the name of the check."""
+
+_FAMILIES: Mapping[str, Advice] = MappingProxyType(
+    {
+        "client": Advice(
+            "Whether the request comes from this app.",
+            "Send the credentials in the way that this app is registered for. A signed assertion"
+            " must be fresh, for this server, and signed by a key that is registered.",
+            "settings",
+        ),
+        "live": Advice(
+            "Whether everything behind the token still lives: the person, their session, what they"
+            " allowed, and the app.",
+            "The person ended it, or it came to its end. " + _AGAIN,
+        ),
+        "refresh_token": Advice(
+            "Whether the refresh token may be used in this way.",
+            "Ask for no more than was allowed, and use the newest refresh token.",
+        ),
+        "interaction": Advice(
+            "Whether the person could be asked, and answered.",
+            "Nothing is wrong with your app. " + _AGAIN,
+        ),
+        "registration": Advice(
+            "Whether the registration may be read or changed like this.",
+            "Compare the registration token and the fields with the documentation.",
+        ),
+    }
+)
+
+
+def advice_on(check: str) -> Advice | None:
+    """What to do about a refusal by this check; None where its error code says all there is."""
+    return ADVICE.get(check) or _FAMILIES.get(check.partition(".")[0])

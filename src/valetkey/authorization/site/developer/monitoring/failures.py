@@ -1,0 +1,297 @@
+"""/developer/apps/{client_id}/failures: failed requests, the check that failed, how to fix it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import urlencode
+
+from valetkey.authorization.deeds.clients import Faults, Registrar
+from valetkey.authorization.deeds.developer.failures import (
+    NEWEST,
+    Place,
+    add_redirect_uri,
+    app_of_failure,
+    codes_of,
+    failures_of,
+    find_failure,
+    may_be_another,
+    missing_redirect_uri,
+    plain_reference,
+)
+from valetkey.authorization.deeds.developer.ownership import find_own
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.server.decision import Decision
+from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
+from valetkey.authorization.site.developer.monitoring.advice import Advice, advice_on
+from valetkey.authorization.site.errors.text import ErrorText
+from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    signed_in,
+)
+from valetkey.authorization.site.site import DEVELOPER, Site
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
+from valetkey.kernel.url import origin
+from valetkey.kernel.words import translatable
+
+FAILURES = f"{APP}/failures"
+SHOWN = 25
+"""Failed requests on a page."""
+
+FIXING_PAGES = frozenset({"settings", "secrets", "start", "try"})
+"""The pages of an app that an advice may lead to."""
+
+_PLACE = re.compile(r"([1-9][0-9]{0,11})\.(VK-[0-9A-Z-]{14})", re.ASCII)
+_CODES = frozenset(ErrorCode)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLine:
+    """One failed request. `description` is the fixed text of its error."""
+
+    reference: str
+    when: When
+    endpoint: str
+    code: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailuresPage:
+    """The context of failures.html, newest first. `code` filters by an error code, "" for all."""
+
+    template: ClassVar[str] = "developer/monitoring/failures.html"
+
+    app: AppHead
+    lines: tuple[FailureLine, ...]
+    #: The error codes that can be chosen.
+    codes: Sequence[str]
+    code: str = ""
+    #: The addresses of the pages beside this one, "" where there is none.
+    newer: str = ""
+    older: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePage:
+    """The context of failure.html. `expected` and `received` may hold what anyone sent."""
+
+    template: ClassVar[str] = "developer/monitoring/failure.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    app: AppHead
+    line: FailureLine
+    status: int
+    check: str
+    expected: str
+    received: str
+    text: ErrorText
+    advice: Advice | None
+    #: The request was not authenticated: anyone could have sent it in the name of the app.
+    by_anybody: bool
+    #: When the record is deleted.
+    until: When
+    #: The page of the app on which to fix it, "" for none.
+    fixed_at: str = ""
+    #: Where the missing redirect URI can be added, "" for other failures.
+    add_redirect_uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddRedirectUriPage:
+    """The context of add_redirect_uri.html. Its form posts `csrf`.
+
+    With `strange`, the app has no redirect URI on that server.
+    """
+
+    template: ClassVar[str] = "developer/monitoring/add_redirect_uri.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    reference: str
+    redirect_uri: str
+    place: str
+    registered: tuple[str, ...]
+    strange: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Show the failed requests of an app; register a redirect URI that one of them named."""
+
+    site: Site
+    registrar: Registrar
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature; two find the app by a reference alone."""
+        title, found = translatable("Failed requests"), translatable("Failed request")
+        add = translatable("Add this redirect URI?")
+        path, anywhere = f"{FAILURES}/{{reference}}", f"{DEVELOPER}/failures"
+        return (
+            Page(FAILURES, member_of_app, self.show, title=title, nav=True),
+            Page(path, member_of_app, self.show_one, title=found),
+            Page(f"{path}/add", member_of_app, self.ask_to_add, Act(self.add), title=add),
+            Page(anywhere, signed_in, self.find, title=title),
+            Page(f"{anywhere}/{{reference}}", signed_in, self.find, title=title),
+        )
+
+    async def show(self, request: AppRequest) -> Outcome:
+        """A page of them; `before` names the last one of the previous page, `code` an error."""
+        client_id, now, head = request.client.id, request.now, request.head
+        code, before = request.query.get("code") or "", request.query.get("before")
+        if code and code not in _CODES:
+            raise unknown_place()
+        after = NEWEST if before is None else _parse(before)
+        found, codes = await self.site.store.scan(
+            lambda tx: (
+                failures_of(tx, client_id, after, SHOWN + 1, code),
+                codes_of(tx, client_id, now),
+            )
+        )
+        return Show(
+            FailuresPage(
+                head,
+                tuple(_line(each, now) for each in found[:SHOWN]),
+                codes=codes,
+                code=code,
+                newer=_address(head, code) if before is not None else "",
+                older=_address(head, code, found[SHOWN - 1]) if len(found) > SHOWN else "",
+            )
+        )
+
+    async def show_one(self, request: AppRequest) -> Outcome:
+        """Everything about one. Refused (not found) for one of another app."""
+        decision = await self._find(request)
+        if decision is None:
+            raise nothing_there("refusal")
+        code, head = ErrorCode(decision.code), request.head
+        advice = advice_on(decision.check)
+        missing = missing_redirect_uri(decision)
+        place = f"{head.at('failures')}/{decision.reference}"
+        return Show(
+            FailurePage(
+                head,
+                _line(decision, request.now),
+                status=STATUS[code],
+                check=decision.check,
+                expected=decision.expected,
+                received=decision.received,
+                text=TEXTS[code],
+                advice=advice,
+                by_anybody=may_be_another(decision),
+                until=When(decision.expires_at, request.now),
+                add_redirect_uri=f"{place}/add" if missing else "",
+                fixed_at=advice.page if advice is not None and advice.page in FIXING_PAGES else "",
+            )
+        )
+
+    async def find(self, request: SignedInRequest) -> Outcome:
+        """Redirect to a failed request, for the team of its app. Refused (not found) for others."""
+        typed = request.arguments.get("reference") or request.query.get("reference")
+        reference, uid = plain_reference(typed or ""), request.user.uid
+        client_id = None
+        if reference:
+            client_id = await self.site.store.read(lambda tx: app_of_failure(tx, reference, uid))
+        if client_id is None:
+            raise nothing_there("refusal")
+        return SeeOther(f"{AppHead(client_id, '').at('failures')}/{reference}")
+
+    async def ask_to_add(self, request: AppRequest) -> Outcome:
+        """Ask before the redirect URI is added. Refused (not found) where none is missing."""
+        reference, uri = await self._missing(request)
+        head, place, registered = request.head, origin(uri), request.client.redirect_uris
+        return Show(
+            AddRedirectUriPage(
+                head,
+                f"{head.at('failures')}/{reference}/add",
+                request.csrf,
+                reference,
+                uri,
+                place.partition("://")[2] or place,
+                registered,
+                strange=place not in {origin(each) for each in registered},
+            )
+        )
+
+    async def add(self, request: AppRequest) -> Outcome:
+        """Add it. Refused (conflict) for an address that no app may register."""
+        _, uri = await self._missing(request)
+        client_id, uid, now = request.client.id, request.user.uid, request.now
+
+        def add(tx: Transaction) -> Client | Faults:
+            client = tx.clients.find_to_change(client_id)
+            if client is None or find_own(tx, client.id, uid) is None:
+                raise nothing_there("app")
+            return add_redirect_uri(tx, self.registrar, client, uri, now)
+
+        done = await self.site.store.write(add, done_by=request.actor)
+        if isinstance(done, tuple):
+            raise Refused(
+                Refusal(
+                    ErrorCode.CONFLICT,
+                    "this address cannot be a redirect URI; the settings of the app say why",
+                    "developer.redirect_uri",
+                )
+            )
+        return SeeOther(f"{request.head.at('settings')}?saved=1")
+
+    async def _find(self, request: AppRequest) -> Decision | None:
+        reference, client_id = plain_reference(request.arguments["reference"]), request.client.id
+        if not reference:
+            return None
+        return await self.site.store.read(lambda tx: find_failure(tx, client_id, reference))
+
+    async def _missing(self, request: AppRequest) -> tuple[str, str]:
+        decision = await self._find(request)
+        uri = "" if decision is None else missing_redirect_uri(decision)
+        if decision is None or not uri:
+            raise nothing_there("refusal")
+        return decision.reference, uri
+
+
+def _line(decision: Decision, now: Instant) -> FailureLine:
+    return FailureLine(
+        decision.reference,
+        When(decision.at, now),
+        decision.endpoint,
+        decision.code,
+        decision.description,
+    )
+
+
+def _address(head: AppHead, code: str, last: Decision | None = None) -> str:
+    said = [("code", code)] if code else []
+    if last is not None:
+        said.append(("before", f"{last.at}.{last.reference}"))
+    place = head.at("failures")
+    return f"{place}?{urlencode(said)}" if said else place
+
+
+def _parse(before: str) -> Place:
+    match = _PLACE.fullmatch(before)
+    if match is None:
+        raise unknown_place()
+    return Place(Instant(int(match[1])), match[2])
+
+
+def unknown_place() -> Refused:
+    """The refusal for a position in a list that no page links to."""
+    return Refused(
+        Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "this address was not one of ours; open the page of your app again",
+            "developer.place",
+        )
+    )

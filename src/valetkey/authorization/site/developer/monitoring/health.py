@@ -1,0 +1,151 @@
+"""/developer/apps/{client_id}/health: what should be fixed about an app, and the fixes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.clients import Registrar
+from valetkey.authorization.deeds.developer.health import Finding, Mend, findings_of, mend
+from valetkey.authorization.deeds.developer.ownership import find_own
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
+from valetkey.authorization.site.developer.monitoring.failures import FIXING_PAGES
+from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.register.connections import Connections
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
+
+
+@dataclass(frozen=True, slots=True)
+class FindingLine:
+    """One finding. `sign` says what, `weight` is alarm, warning or hint.
+
+    `fix` is the name of the fix that a button applies, "" for none; `page` is the page of the app
+    on which it is fixed by hand.
+    """
+
+    sign: str
+    weight: str
+    about: tuple[str, ...] = ()
+    last: When | None = None
+    fix: str = ""
+    page: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPage:
+    """The context of health.html. `fixed` is the name of the fix that was just applied."""
+
+    template: ClassVar[str] = "developer/monitoring/health.html"
+
+    app: AppHead
+    lines: tuple[FindingLine, ...]
+    fixed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FixPage:
+    """The context of fix.html, shown before a fix is applied. Its form posts `csrf`."""
+
+    template: ClassVar[str] = "developer/monitoring/fix.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    line: FindingLine
+    #: How many users are connected with the app.
+    people: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Show what should be fixed about one app, and fix it."""
+
+    site: Site
+    registrar: Registrar
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature."""
+        title, path, fix = translatable("Health"), f"{APP}/health", Act(self.fix)
+        return (
+            Page(path, member_of_app, self.show, title=title, nav=True),
+            Page(f"{path}/{{fix}}", member_of_app, self.ask_to_fix, fix, title=title),
+        )
+
+    async def show(self, request: AppRequest) -> Outcome:
+        """The list."""
+        client, now = request.client, request.now
+        fixed = request.query.get("mended") or ""
+        found = await self.site.store.scan(lambda tx: findings_of(tx, client, now))
+        return Show(
+            HealthPage(
+                request.head,
+                tuple(_line(each, now) for each in found),
+                # Only a known fix whose finding is gone was applied.
+                fixed=fixed if fixed in {*Mend} - {each.mend for each in found} else "",
+            )
+        )
+
+    async def ask_to_fix(self, request: AppRequest) -> Outcome:
+        """Ask before a fix is applied; back to the list where it is not needed."""
+        client, now, head, wanted = request.client, request.now, request.head, _fix(request)
+        found, people = await self.site.store.scan(
+            lambda tx: (findings_of(tx, client, now), Connections(tx.db).count(client.id))
+        )
+        finding = next((each for each in found if each.mend is wanted), None)
+        if finding is None:
+            return SeeOther(head.at("health"))
+        action, line = f"{head.at('health')}/{wanted}", _line(finding, now)
+        return Show(FixPage(head, action, request.csrf, line, people))
+
+    async def fix(self, request: AppRequest) -> Outcome:
+        """Apply the fix if it is still needed. Refused (not found) for all but the team."""
+        client_id, uid, now, wanted = (
+            request.client.id,
+            request.user.uid,
+            request.now,
+            _fix(request),
+        )
+
+        def fix(tx: Transaction) -> bool:
+            client = tx.clients.find_to_change(client_id)
+            if client is None or find_own(tx, client.id, uid) is None:
+                raise nothing_there("app")
+            done = mend(tx, self.registrar, client, wanted, now)
+            if isinstance(done, tuple):
+                raise _conflict()
+            return done is not None
+
+        await self.site.store.write(fix, done_by=request.actor)
+        return SeeOther(f"{request.head.at('health')}?mended={wanted}")
+
+
+def _fix(request: AppRequest) -> Mend:
+    try:
+        return Mend(request.arguments["fix"])
+    except ValueError:
+        raise nothing_there("page") from None
+
+
+def _conflict() -> Refused:
+    return Refused(
+        Refusal(
+            ErrorCode.CONFLICT,
+            "something else about this app must be fixed first; look at its settings",
+            "developer.mend",
+        )
+    )
+
+
+def _line(finding: Finding, now: Instant) -> FindingLine:
+    return FindingLine(
+        finding.sign.value,
+        finding.weight.value,
+        finding.about,
+        None if finding.last is None else When(finding.last, now),
+        "" if finding.mend is None else finding.mend.value,
+        finding.way if finding.way in FIXING_PAGES else "",
+    )

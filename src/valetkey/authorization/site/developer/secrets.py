@@ -1,0 +1,200 @@
+"""/developer/apps/{client_id}/secrets: list the client secrets, issue another, revoke one."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.clients import MOST_SECRETS
+from valetkey.authorization.deeds.developer.secrets import (
+    AppSecrets,
+    Obstacle,
+    Overlap,
+    seen_in_url,
+    state_of,
+)
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.site.developer.app import (
+    APP,
+    AppHead,
+    AppRequest,
+    confirmed_at,
+    member_of_app,
+)
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+)
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.register.secrets import KnownSecret
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.kernel.words import translatable
+
+_CONFLICT = 409
+
+
+@dataclass(frozen=True, slots=True)
+class SecretLine:
+    """One valid secret. `ends_in` is in seconds, 0 for one that does not expire."""
+
+    id: str
+    ending: str
+    created: When
+    last_used: When | None
+    ends_in: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SecretsPage:
+    """The context of secrets.html. Its form posts `csrf`, `seen` and `overlap`.
+
+    `seen_in_url` is when a secret was last sent in a URL. `trouble`: others, full.
+    """
+
+    template: ClassVar[str] = "developer/secrets.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
+
+    app: AppHead
+    action: str
+    csrf: str
+    seen: str
+    secrets: tuple[SecretLine, ...]
+    full: bool = False
+    seen_in_url: When | None = None
+    url_requests: int = 0
+    trouble: str = ""
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewSecretPage:
+    """The context of new_secret.html, which shows the secret this once.
+
+    `overlap` is how long the previous one stays valid: 1h, 24h, 7d, open, "" where there was none.
+    """
+
+    template: ClassVar[str] = "developer/new_secret.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    app: AppHead
+    secret: str
+    overlap: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndSecretPage:
+    """The context of end_secret.html. Its form posts `csrf` and `secret`."""
+
+    template: ClassVar[str] = "developer/end_secret.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
+
+    app: AppHead
+    action: str
+    csrf: str
+    secret: SecretLine
+    #: No other secret without an expiry is valid.
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Manage the secrets of an app. Every page requires recent authentication."""
+
+    site: Site
+    secrets: AppSecrets
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature."""
+        title = translatable("Secrets")
+        issue, revoke = Act(self.issue), Act(self.revoke)
+        return (
+            Page(f"{APP}/secrets", _may_manage, self.show, issue, title=title, nav=True),
+            Page(f"{APP}/secrets/end", _may_manage, self.ask_to_revoke, revoke, title=title),
+        )
+
+    async def show(self, request: AppRequest) -> Outcome:
+        """The list."""
+        return await self._list(request, ended="ended" in request.query)
+
+    async def issue(self, request: AppRequest) -> Outcome:
+        """Issue another secret and show it this once."""
+        chosen = request.form.get("overlap") or Overlap.DAY.value
+        overlap = next((one for one in Overlap if one == chosen), Overlap.DAY)
+        secret = fresh_secret(Prefix.CLIENT_SECRET, self.site.random)
+        client, uid, now = request.client, request.user.uid, request.now
+        state = request.form.get("seen") or ""
+        obstacle = await self.site.store.write(
+            lambda tx: self.secrets.issue(
+                tx, client.id, uid, secret, now, seen=state, overlap=overlap
+            ),
+            done_by=request.actor,
+        )
+        if obstacle in {Obstacle.GONE, Obstacle.NONE}:
+            raise nothing_there("app")
+        if obstacle is not None:
+            return await self._list(request, trouble=obstacle.value)
+        had = any(each.is_live(now) for each in client.secrets)
+        return Show(NewSecretPage(request.head, secret.reveal(), overlap.value if had else ""))
+
+    async def ask_to_revoke(self, request: AppRequest) -> Outcome:
+        """Ask before a secret is revoked."""
+        client_id, now, head = request.client.id, request.now, request.head
+        live = await self.site.store.read(lambda tx: tx.secrets.live(client_id, now))
+        chosen = request.query.get("secret")
+        secret = next((each for each in live if each.id == chosen), None)
+        if secret is None:
+            return SeeOther(head.at("secrets"))
+        last = not any(each.expires_at is None for each in live if each is not secret)
+        line = _line(secret, now)
+        return Show(EndSecretPage(head, head.at("secrets/end"), request.csrf, line, last=last))
+
+    async def revoke(self, request: AppRequest) -> Outcome:
+        """Revoke it."""
+        client_id, uid, now = request.client.id, request.user.uid, request.now
+        chosen, place = request.form.get("secret") or "", request.head.at("secrets")
+        ended = chosen.isascii() and await self.site.store.write(
+            lambda tx: self.secrets.end(tx, client_id, uid, chosen, now), done_by=request.actor
+        )
+        return SeeOther(f"{place}?ended=1" if ended else place)
+
+    async def _list(self, request: AppRequest, *, trouble: str = "", ended: bool = False) -> Show:
+        now, client_id, head = request.now, request.client.id, request.head
+        live, sighting = await self.site.store.read(
+            lambda tx: (tx.secrets.live(client_id, now), tx.clients.query_sighting(client_id))
+        )
+        exposed = seen_in_url(live, sighting)
+        context = SecretsPage(
+            head,
+            head.at("secrets"),
+            request.csrf,
+            state_of(live),
+            tuple(_line(each, now) for each in live),
+            full=len(live) >= MOST_SECRETS,
+            seen_in_url=None if exposed is None else When(exposed.last_seen_at, now),
+            url_requests=0 if exposed is None else exposed.requests,
+            trouble=trouble,
+            ended=ended,
+        )
+        return Show(context, _CONFLICT if trouble else 200)
+
+
+async def _may_manage(site: Site, request: SignedInRequest) -> AppRequest:
+    member = await member_of_app(site, request)
+    if not member.client.has_secret:
+        raise nothing_there("app")
+    return await confirmed_at(site, member, "secrets")
+
+
+def _line(secret: KnownSecret, now: Instant) -> SecretLine:
+    return SecretLine(
+        secret.id,
+        secret.ending,
+        When(secret.created_at, now),
+        None if secret.last_used_at is None else When(secret.last_used_at, now),
+        0 if secret.expires_at is None else secret.expires_at - now,
+    )

@@ -1,0 +1,1 @@
+"""Register an app and change its settings: one form for both."""

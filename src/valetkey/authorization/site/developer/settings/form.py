@@ -1,0 +1,182 @@
+"""The form of an app: read from the browser, and shown with what is wrong beside each field."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind, draft_of
+from valetkey.authorization.deeds.developer.portal import Portal
+from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.protocol.register.client_metadata import MOST_REDIRECT_URIS, Fault
+from valetkey.authorization.site.developer.settings.faults import by_field
+from valetkey.web.form import Form
+
+_MORE = 2
+"""Empty rows that the button for more redirect URIs adds."""
+
+
+@dataclass(frozen=True, slots=True)
+class UriRow:
+    """One redirect URI as typed; "" is an empty row. `fault` is a whole sentence."""
+
+    value: str = ""
+    fault: str = ""
+    #: It was checked and can be registered.
+    good: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeBox:
+    """One scope with its sentence. `given`: only an administrator can give it to an app."""
+
+    name: str
+    sentence: str
+    chosen: bool = False
+    given: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AppForm:
+    """The form of an app as it is shown: the draft and what goes with it.
+
+    `faults` has a whole sentence for each field that has one.
+    """
+
+    draft: AppDraft
+    redirect_uris: tuple[UriRow, ...] = ()
+    scopes: tuple[ScopeBox, ...] = ()
+    #: Grant types that this server lets an app of the portal have.
+    may_stay_connected: bool = True
+    may_act_alone: bool = True
+    faults: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: The redirect URIs were checked, and nothing was saved.
+    checked: bool = False
+
+    def fault(self, name: str) -> str:
+        """What is wrong with this field; "" for nothing."""
+        return self.faults.get(name, "")
+
+    @property
+    def has_users(self) -> bool:
+        """Whether users sign in to the app and are redirected to it."""
+        return self.draft.kind is not AppKind.MACHINE
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether any field has to be fixed."""
+        return bool(self.faults) or any(row.fault for row in self.redirect_uris)
+
+
+@dataclass(frozen=True, slots=True)
+class AppForms:
+    """Reads and makes the form; `scopes` has the sentence of each scope a user can be asked for."""
+
+    portal: Portal
+    scopes: Mapping[str, str]
+
+    def read(self, form: Form, kind: AppKind, before: Client | None = None) -> AppDraft:
+        """The draft that the form holds. What the form has no field for stays as it was."""
+        draft = AppDraft(kind) if before is None else draft_of(before)
+        if kind is not AppKind.MACHINE:
+            draft = replace(
+                draft,
+                redirect_uris=_typed_uris(form),
+                scopes=self._chosen(form, before),
+                stays_connected=_flag(form, "stays_connected"),
+                acts_alone=kind is AppKind.SERVER and _flag(form, "acts_alone"),
+            )
+        if kind is AppKind.SERVER:
+            draft = replace(draft, requires_pkce=_flag(form, "requires_pkce"))
+        return replace(
+            draft,
+            name=_text(form, "name"),
+            description=_text(form, "description"),
+            profile=_text(form, "profile") or draft.profile,
+            website=_text(form, "website"),
+            logo_uri=_text(form, "logo_uri"),
+            policy_uri=_text(form, "policy_uri"),
+            tos_uri=_text(form, "tos_uri"),
+        )
+
+    def shown(
+        self,
+        draft: AppDraft,
+        *,
+        before: Client | None = None,
+        faults: Iterable[Fault] = (),
+        more: bool = False,
+        checked: bool = False,
+    ) -> AppForm:
+        """The form with this draft, and each fault beside its field."""
+        told = by_field((fault.field, fault.detail) for fault in faults)
+        rows = [
+            UriRow(
+                uri,
+                told.get(f"redirect_uris/{number}", ""),
+                good=checked and f"redirect_uris/{number}" not in told,
+            )
+            for number, uri in enumerate(draft.redirect_uris)
+        ]
+        empty = 1 + more * _MORE if rows else 2 + more
+        rows += [UriRow()] * min(empty, max(0, MOST_REDIRECT_URIS - len(rows)))
+        had = before.grant_types if before is not None else frozenset[str]()
+        allowed = {*self.portal.settings.grant_types, *had}
+        default = self.portal.settings.default_profile.value
+        return AppForm(
+            replace(draft, profile=draft.profile or default),
+            redirect_uris=tuple(rows),
+            scopes=tuple(self._boxes(draft, before)),
+            may_stay_connected=GrantTypeName.REFRESH_TOKEN in allowed,
+            may_act_alone=GrantTypeName.CLIENT_CREDENTIALS in allowed,
+            faults={name: text for name, text in told.items() if "/" not in name},
+            checked=checked and not any(name.startswith("redirect_uris") for name in told),
+        )
+
+    def pressed(self, form: Form, draft: AppDraft, before: Client | None = None) -> AppForm | None:
+        """The form after a button that saves nothing; None for the button that saves.
+
+        `check` judges the redirect URIs, `more` adds rows for them.
+        """
+        match form.get("do"):
+            case "check":
+                faults = _about_uris(self.portal.faults(draft, before))
+                return self.shown(draft, before=before, faults=faults, checked=True)
+            case "more":
+                return self.shown(draft, before=before, more=True)
+            case _:
+                return None
+
+    def _chosen(self, form: Form, before: Client | None) -> tuple[str, ...]:
+        """The scopes that are ticked, and those that have no box."""
+        had = () if before is None else before.scope.names
+        hidden = tuple(name for name in had if name not in self.scopes)
+        ticked = tuple(n.removeprefix("scope:") for n in form.names if n.startswith("scope:"))
+        # In the order in which they are declared, whatever the browser made of it.
+        known = tuple(name for name in self.scopes if name in ticked)
+        odd = tuple(name for name in ticked if name not in self.scopes)
+        return (*known, *odd, *hidden)
+
+    def _boxes(self, draft: AppDraft, before: Client | None) -> Iterable[ScopeBox]:
+        offered = self.portal.offered_scopes
+        for name, sentence in self.scopes.items():
+            given = name not in offered
+            if not given or (before is not None and name in before.scope):
+                yield ScopeBox(name, sentence, chosen=name in draft.scopes, given=given)
+
+
+def _typed_uris(form: Form) -> tuple[str, ...]:
+    """The redirect URIs in the order of their rows, without the empty ones."""
+    # One row more than can be registered, so that one too many is reported and not dropped.
+    rows = (_text(form, f"redirect_uri_{number}") for number in range(MOST_REDIRECT_URIS + 1))
+    return tuple(row for row in rows if row)
+
+
+def _about_uris(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    return tuple(fault for fault in faults if fault.field.partition("/")[0] == "redirect_uris")
+
+
+def _text(form: Form, name: str) -> str:
+    return (form.get(name) or "").strip()
+
+
+def _flag(form: Form, name: str) -> bool:
+    return form.get(name) == "yes"

@@ -1,0 +1,161 @@
+"""/developer/new: register an app."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.clients import Faults
+from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind
+from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
+from valetkey.authorization.deeds.developer.portal import Barrier, Portal, fresh_client_id
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.site.developer.app import AppHead, head_of
+from valetkey.authorization.site.developer.settings.form import AppForm, AppForms
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    signed_in,
+)
+from valetkey.authorization.site.site import NEW_APP, Site
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.secret import Prefix, fresh_secret, same
+from valetkey.kernel.words import translatable
+from valetkey.web.form import Form
+
+_CLIENT_ID = re.compile(r"app_[A-Za-z0-9_-]{22}", re.ASCII)
+_UNPROCESSABLE = 422
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseKindPage:
+    """The context of choose_kind.html: where the app runs, which decides everything else.
+
+    `barrier` says why the user may not register one: nobody, unverified, uninvited, full.
+    """
+
+    template: ClassVar[str] = "developer/settings/choose_kind.html"
+
+    kinds: tuple[str, ...]
+    barrier: str = ""
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewAppPage:
+    """The context of new.html. Its form posts `csrf`, `client_id`, its `mark`, and the fields."""
+
+    template: ClassVar[str] = "developer/settings/new.html"
+
+    action: str
+    csrf: str
+    client_id: str
+    mark: str
+    form: AppForm
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredPage:
+    """The context of registered.html; `secret` is shown this once, "" where it has none."""
+
+    template: ClassVar[str] = "developer/settings/registered.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    app: AppHead
+    issuer: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterApp:
+    """Ask for the kind of app, then for its form, then show what it needs to start."""
+
+    site: Site
+    portal: Portal
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        act, title = Act(self.submit), translatable("Register an app")
+        return (Page(NEW_APP, signed_in, self.show, act, title=title, nav=True),)
+
+    @property
+    def forms(self) -> AppForms:
+        """How the form is read and made."""
+        return AppForms(self.portal, self.site.scopes)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The kinds; the form of one of them."""
+        user = request.user
+        barrier = await self.site.store.read(lambda tx: self.portal.barrier(tx, user))
+        kind = self._kind(request.query)
+        if barrier is not None or kind is None:
+            return self._choose(barrier)
+        form = self.forms.shown(AppDraft(kind))
+        return self._form(request, form, fresh_client_id(self.site.random))
+
+    async def submit(self, request: SignedInRequest) -> Outcome:
+        """Register the app, or say what is wrong; other buttons only check or add rows."""
+        form = request.form
+        kind, client_id = self._kind(form), form.get("client_id") or ""
+        if kind is None or not self._is_own_id(request, client_id, form.get("mark") or ""):
+            return SeeOther(NEW_APP)
+        draft = self.forms.read(form, kind)
+        if shown := self.forms.pressed(form, draft):
+            return self._form(request, shown, client_id)
+        return await self._register(request, draft, client_id)
+
+    async def _register(self, request: SignedInRequest, draft: AppDraft, client_id: str) -> Outcome:
+        user, now = request.user, request.now
+        secret = None
+        if self.portal.needs_secret(draft):
+            secret = fresh_secret(Prefix.CLIENT_SECRET, self.site.random)
+
+        def register(tx: Transaction) -> OwnApp | Faults | Barrier | None:
+            if find_own(tx, client_id, user.uid) is not None:
+                return None
+            made = self.portal.register(tx, user, draft, now, client_id=client_id, secret=secret)
+            return find_own(tx, client_id, user.uid) if isinstance(made, Client) else made
+
+        made = await self.site.store.write(register, done_by=request.actor)
+        if made is None:
+            # The same form again: a reload, or a second press. The secret was shown.
+            return SeeOther(AppHead(client_id, "").at())
+        if isinstance(made, Barrier):
+            return self._choose(made)
+        if isinstance(made, tuple):
+            shown = self.forms.shown(draft, faults=made)
+            return self._form(request, shown, client_id, _UNPROCESSABLE)
+        shown_once = "" if secret is None else secret.reveal()
+        return Show(RegisteredPage(head_of(made), self.site.issuer, shown_once))
+
+    def _choose(self, barrier: Barrier | None) -> Show:
+        return Show(
+            ChooseKindPage(
+                tuple(kind.value for kind in self.portal.kinds),
+                "" if barrier is None else barrier.value,
+                self.portal.settings.apps_per_person,
+            )
+        )
+
+    def _form(
+        self, request: SignedInRequest, form: AppForm, client_id: str, status: int = 200
+    ) -> Show:
+        mark = self._mark(request, client_id)
+        return Show(NewAppPage(NEW_APP, request.csrf, client_id, mark, form), status)
+
+    def _kind(self, said: Form) -> AppKind | None:
+        return next((kind for kind in self.portal.kinds if kind == said.get("kind")), None)
+
+    def _mark(self, request: SignedInRequest, client_id: str) -> str:
+        about = f"{request.session.id} {client_id}"
+        return self.site.keyring.fingerprint_key.of("new app", about)
+
+    def _is_own_id(self, request: SignedInRequest, client_id: str, mark: str) -> bool:
+        """Whether this server generated the id: a chosen one could look like another app's."""
+        return _CLIENT_ID.fullmatch(client_id) is not None and same(
+            mark, self._mark(request, client_id)
+        )

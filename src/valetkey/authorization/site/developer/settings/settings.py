@@ -1,0 +1,206 @@
+"""/developer/apps/{client_id}/settings: change an app, and remove a legacy grant type."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.deeds.clients import Faults
+from valetkey.authorization.deeds.developer.draft import AppKind, draft_of, kind_of
+from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
+from valetkey.authorization.deeds.developer.portal import Portal
+from valetkey.authorization.deeds.developer.version import changed_since, version_of
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.site.developer.app import (
+    APP,
+    AppHead,
+    AppRequest,
+    head_of,
+    member_of_app,
+)
+from valetkey.authorization.site.developer.settings.form import AppForm, AppForms
+from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import minutes
+from valetkey.kernel.words import translatable
+from valetkey.web.form import Form
+
+_UNPROCESSABLE, _OUTDATED = 422, 409
+_LEGACY = (GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD)
+_RECENT = minutes(5)
+
+
+@dataclass(frozen=True, slots=True)
+class LegacySwitch:
+    """A legacy option: `name` is implicit, password, query or no_pkce."""
+
+    name: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPage:
+    """The context of settings.html. Its form posts `csrf`, `version`, and the fields.
+
+    `others` are the fields that another member changed after the form was opened.
+    """
+
+    template: ClassVar[str] = "developer/settings/settings.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    version: str
+    form: AppForm
+    legacy: tuple[LegacySwitch, ...] = ()
+    saved: bool = False
+    #: The app is verified; changing how users see it ends that.
+    verified: bool = False
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropGrantTypePage:
+    """The context of drop_grant_type.html. Its form posts `csrf` and `grant_type`."""
+
+    template: ClassVar[str] = "developer/settings/drop_grant_type.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    grant_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Outdated:
+    """The app was changed after the form was opened."""
+
+    app: OwnApp
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Change the settings of an app."""
+
+    site: Site
+    portal: Portal
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature."""
+        title, save, drop = translatable("Settings"), Act(self.save), Act(self.drop)
+        return (
+            Page(f"{APP}/settings", member_of_app, self.show, save, title=title, nav=True),
+            Page(f"{APP}/legacy", member_of_app, self.ask_to_drop, drop, title=title),
+        )
+
+    @property
+    def forms(self) -> AppForms:
+        """How the form is read and made."""
+        return AppForms(self.portal, self.site.scopes)
+
+    async def show(self, request: AppRequest) -> Outcome:
+        """The form with the app as it is."""
+        client = request.client
+        saved = client.changed_at > request.now - _RECENT and "saved" in request.query
+        form = self.forms.shown(draft_of(client), before=client)
+        return _form(request, request.app, form, saved=saved)
+
+    async def save(self, request: AppRequest) -> Outcome:
+        """Save the app, or say what is wrong; other buttons only check or add rows."""
+        client, form, uid, now = request.client, request.form, request.user.uid, request.now
+        draft = self.forms.read(form, kind_of(client), client)
+        version = form.get("version") or ""
+        if shown := self.forms.pressed(form, draft, client):
+            return _form(request, request.app, shown, version=version)
+
+        def change(tx: Transaction) -> Client | Faults | _Outdated | None:
+            held = tx.clients.find_to_change(client.id)
+            current = None if held is None else find_own(tx, client.id, uid)
+            if current is None:
+                return None
+            if parts := changed_since(current.client, version):
+                return _Outdated(current, parts)
+            return self.portal.change(tx, current.client, draft, now)
+
+        done = await self.site.store.write(change, done_by=request.actor)
+        if done is None:
+            raise nothing_there("app")
+        if isinstance(done, _Outdated):
+            shown = self.forms.shown(draft, before=done.app.client)
+            return _form(request, done.app, shown, _OUTDATED, others=done.parts)
+        if isinstance(done, tuple):
+            shown = self.forms.shown(draft, before=client, faults=done)
+            return _form(request, request.app, shown, _UNPROCESSABLE, version=version)
+        return SeeOther(f"{request.head.at('settings')}?saved=1")
+
+    async def ask_to_drop(self, request: AppRequest) -> Outcome:
+        """Ask before a legacy grant type is removed."""
+        name, head = _legacy(request.client, request.query), request.head
+        return Show(DropGrantTypePage(head, head.at("legacy"), request.csrf, name.value))
+
+    async def drop(self, request: AppRequest) -> Outcome:
+        """Remove it."""
+        client, uid, now = request.client, request.user.uid, request.now
+        name = _legacy(client, request.form)
+
+        def drop_grant_type(tx: Transaction) -> Client | Faults | None:
+            held = tx.clients.find_to_change(client.id)
+            if held is None or tx.members.find(held.id, uid) is None:
+                return None
+            return self.portal.drop_grant_type(tx, held, name, now)
+
+        done = await self.site.store.write(drop_grant_type, done_by=request.actor)
+        if done is None:
+            raise nothing_there("app")
+        if isinstance(done, tuple):
+            # It is the only grant type of the app: another has to be chosen first.
+            shown = self.forms.shown(draft_of(client), before=client, faults=done)
+            return _form(request, request.app, shown, _UNPROCESSABLE)
+        return SeeOther(f"{request.head.at('settings')}?saved=1")
+
+
+def _form(
+    request: AppRequest,
+    app: OwnApp,
+    form: AppForm,
+    status: int = 200,
+    *,
+    version: str = "",
+    saved: bool = False,
+    others: tuple[str, ...] = (),
+) -> Show:
+    head = head_of(app)
+    context = SettingsPage(
+        app=head,
+        action=head.at("settings"),
+        csrf=request.csrf,
+        version=version or version_of(app.client),
+        form=form,
+        legacy=tuple(_switches(app.client)),
+        saved=saved,
+        verified=app.client.verified_at is not None,
+        others=others,
+    )
+    return Show(context, status)
+
+
+def _legacy(client: Client, said: Form) -> GrantTypeName:
+    """The legacy grant type that is named. Refused (not found) where the app does not have it."""
+    for name in _LEGACY:
+        if name == said.get("grant_type") and name in client.grant_types:
+            return name
+    raise nothing_there("app")
+
+
+def _switches(client: Client) -> Iterator[LegacySwitch]:
+    kind = kind_of(client)
+    if kind is not AppKind.MACHINE:
+        for name in _LEGACY:
+            if name is GrantTypeName.IMPLICIT or not client.is_public:
+                yield LegacySwitch(name.value, on=client.may_use(name))
+        if not client.is_public:
+            yield LegacySwitch("no_pkce", on=not client.needs_pkce)
+    if client.has_secret:
+        yield LegacySwitch("query", on=client.profile.token_parameters_in_query)

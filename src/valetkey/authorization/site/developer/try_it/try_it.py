@@ -1,0 +1,375 @@
+"""/developer/apps/{client_id}/try: the authorization code flow, run step by step by a developer.
+
+The token request goes through the token endpoint itself, with what the developer types: there is
+no second way to get tokens, and nothing here that an app of theirs could not do.
+"""
+
+import json
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import quote, urlencode
+
+from valetkey.authorization.deeds.developer.trial import (
+    CATCHER,
+    Trial,
+    begin,
+    can_be_tried,
+    open_token,
+    seal_token,
+)
+from valetkey.authorization.endpoints.account.visit import nothing_there
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
+from valetkey.authorization.site.developer.app import (
+    APP,
+    AppHead,
+    AppRequest,
+    member_of,
+    member_of_app,
+)
+from valetkey.authorization.site.developer.try_it.parameters import (
+    Parameter,
+    Token,
+    explained_at,
+    masked,
+    parameters_in,
+    shown_token,
+)
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    Show,
+    SignedInRequest,
+)
+from valetkey.authorization.site.site import AUTHORIZE, Site
+from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.url import append_query
+from valetkey.kernel.words import translatable
+from valetkey.web.exchange import Endpoint, Headers, Request, Response
+from valetkey.web.form import read_query
+
+_FORM = (b"content-type", b"application/x-www-form-urlencoded")
+_BASIC = "client_secret_basic"
+_TOKENS = ("access_token", "refresh_token", "id_token")
+_LONGEST = 8_000
+_ANSWERS = ("code", "state", "iss", "error", "error_description", "error_uri")
+_BAD_REQUEST = 400
+
+_NOT_AN_ANSWER = translatable(
+    "This is not the answer to this request: its state is missing or different."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TryPage:
+    """The context of begin.html. Its form posts `csrf`, `redirect_uri` and `scope`."""
+
+    template: ClassVar[str] = "developer/try_it/begin.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    catcher: str
+    redirect_uris: tuple[str, ...]
+    scopes: tuple[str, ...]
+    #: The app uses the flow, and authenticates by a secret or not at all.
+    possible: bool = True
+    nothing_chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TryRequestPage:
+    """The context of request.html, the first step. Its form posts `csrf`, `trial` and `landed`.
+
+    `url` is the request; with `pasted` the answer goes to the app's own address and is pasted.
+    """
+
+    template: ClassVar[str] = "developer/try_it/request.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    app: AppHead
+    action: str
+    csrf: str
+    trial: str
+    url: str
+    parameters: tuple[Parameter, ...]
+    pasted: bool
+    redirect_uri: str
+    #: What was pasted and is no answer to this request.
+    landed: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TryAnswerPage:
+    """The context of answer.html, the second step.
+
+    Its form posts `csrf`, `trial`, `code` and `client_secret`.
+    """
+
+    template: ClassVar[str] = "developer/try_it/answer.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    trial: str
+    code: str
+    parameters: tuple[Parameter, ...]
+    #: The token request as it will be sent.
+    request: tuple[Parameter, ...]
+    needs_secret: bool
+    #: The page that explains the error, "" for none.
+    explained: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TryTokensPage:
+    """The context of tokens.html, the third step. Its form posts `csrf` and `token`."""
+
+    template: ClassVar[str] = "developer/try_it/tokens.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    status: int
+    request: tuple[Parameter, ...]
+    parameters: tuple[Parameter, ...]
+    tokens: tuple[Token, ...] = ()
+    #: The access token, sealed, for the fourth step; "" where that is not possible.
+    token: str = ""
+    explained: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TryUserInfoPage:
+    """The context of userinfo.html, the fourth step."""
+
+    template: ClassVar[str] = "developer/try_it/userinfo.html"
+
+    app: AppHead
+    status: int
+    body: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class TryIt:
+    """The steps of the flow. `token` and `userinfo` are the endpoints of those names."""
+
+    site: Site
+    token: Endpoint
+    userinfo: Endpoint
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature."""
+        title, path = translatable("Try it"), f"{APP}/try"
+        begin = Act(self.begin, multiple=("scope",))
+        exchange = Act(self.exchange, opaque=("code", "client_secret"))
+
+        def step(name: str, act: Act[AppRequest]) -> AnyPage:
+            return Page(f"{path}/{name}", member_of_app, act=act, title=title)
+
+        return (
+            Page(path, member_of_app, self.show, begin, title=title, nav=True),
+            step("answer", Act(self.read_pasted, opaque=("landed",))),
+            step("exchange", exchange),
+            step("userinfo", Act(self.ask_userinfo)),
+            Page(CATCHER, _app_of_answer, self.catch, title=title),
+        )
+
+    async def show(self, request: AppRequest) -> Outcome:
+        """Choose the redirect URI and the scopes."""
+        return self._begin(request)
+
+    async def begin(self, request: AppRequest) -> Outcome:
+        """The authorization request, ready to be sent."""
+        client, form = request.client, request.form
+        chosen = [name for name in self._scopes(client) if name in form.all("scope")]
+        redirect_uri = form.get("redirect_uri") or ""
+        if redirect_uri != self._catcher and redirect_uri not in client.redirect_uris:
+            raise nothing_there("redirect URI")
+        if not chosen or not can_be_tried(client):
+            return self._begin(request, nothing_chosen=True)
+        session, random = request.session.id, self.site.random
+        trial = begin(client, session, redirect_uri, " ".join(chosen), random, request.now)
+        return self._request(request, trial, trial.seal(self.site.keyring.sealer, random))
+
+    async def read_pasted(self, request: AppRequest) -> Outcome:
+        """The answer, read from the address that was pasted."""
+        state = request.form.get("trial") or ""
+        trial = self._open(state, request)
+        landed = (request.form.get("landed") or "")[:_LONGEST]
+        said = parameters_in(landed)
+        if said.get("state") != state:
+            return self._request(request, trial, state, landed)
+        return self._answer(request, state, said)
+
+    async def catch(self, request: AppRequest) -> Outcome:
+        """The answer as it arrives at this server's own redirect URI."""
+        query = read_query(request.request.query, opaque=_ANSWERS)
+        said = {name: value for name in _ANSWERS if (value := query.get(name))}
+        return self._answer(request, query.get("state") or "", said)
+
+    async def exchange(self, request: AppRequest) -> Outcome:
+        """The tokens, or the error."""
+        trial, head = self._open(request.form.get("trial") or "", request), request.head
+        sent, answer = await self._send(request, trial)
+        said = read_object(answer.body) or {}
+        access = said.get("access_token")
+        sealed = ""
+        if isinstance(access, str) and "openid" in str(said.get("scope", "")).split():
+            sealer, random = self.site.keyring.sealer, self.site.random
+            sealed = seal_token(access, request.session.id, sealer, random)
+        return Show(
+            TryTokensPage(
+                head,
+                head.at("try/userinfo"),
+                request.csrf,
+                answer.status,
+                request=sent,
+                parameters=tuple(
+                    Parameter(name, value if isinstance(value, str) else json.dumps(value))
+                    for name, value in said.items()
+                    if name not in _TOKENS
+                ),
+                tokens=tuple(shown_token(name, said[name]) for name in _TOKENS if name in said),
+                token=sealed,
+                explained=explained_at(head, said.get("error_uri")),
+            )
+        )
+
+    async def ask_userinfo(self, request: AppRequest) -> Outcome:
+        """The response of the userinfo endpoint to the token."""
+        sealed, sealer = request.form.get("token") or "", self.site.keyring.sealer
+        token = open_token(sealed, request.session.id, sealer)
+        if token is None:
+            raise nothing_there("trial")
+        bearer = (b"authorization", f"Bearer {token}".encode())
+        asked = _sent_by(request, "GET", "/oauth/userinfo", (bearer,))
+        answer = await self.userinfo(asked)
+        told = read_object(answer.body)
+        body = answer.body.decode() if told is None else json.dumps(told, indent=2)
+        url = f"{self.site.issuer}/oauth/userinfo"
+        return Show(TryUserInfoPage(request.head, answer.status, body, url))
+
+    @property
+    def _catcher(self) -> str:
+        return f"{self.site.issuer}{CATCHER}"
+
+    def _scopes(self, client: Client) -> tuple[str, ...]:
+        return tuple(name for name in client.scope - CLIENT_SCOPE if name in self.site.scopes)
+
+    def _open(self, state: str, request: AppRequest) -> Trial:
+        """The trial that this session began for this app. Refused (not found) for any other."""
+        trial = Trial.open(state, self.site.keyring.sealer, request.now)
+        if (
+            trial is None
+            or trial.session_id != request.session.id
+            or trial.client_id != request.client.id
+        ):
+            raise nothing_there("trial")
+        return trial
+
+    async def _send(
+        self, request: AppRequest, trial: Trial
+    ) -> tuple[tuple[Parameter, ...], Response]:
+        """The token request as it is shown, and the response."""
+        client, form = request.client, request.form
+        secret = (form.get("client_secret") or "").strip()
+        pairs = list(trial.exchange(form.get("code") or ""))
+        headers: list[tuple[bytes, bytes]] = [_FORM]
+        shown = [Parameter(name, masked(name, value)) for name, value in pairs]
+        if client.is_public:
+            pairs.append(("client_id", client.id))
+            shown.append(Parameter("client_id", client.id))
+        elif client.openid.token_endpoint_auth_method == _BASIC:
+            both = f"{quote(client.id, safe='')}:{quote(secret, safe='')}"
+            headers.append((b"authorization", b"Basic " + b64encode(both.encode())))
+            shown.append(Parameter("Authorization", f"Basic {client.id}:…"))
+        else:
+            pairs += [("client_id", client.id), ("client_secret", secret)]
+            shown += [Parameter("client_id", client.id), Parameter("client_secret", "…")]
+        body = urlencode(pairs, errors="surrogatepass").encode()
+        asked = _sent_by(request, "POST", "/oauth/token", tuple(headers), body)
+        return tuple(shown), await self.token(asked)
+
+    def _begin(self, request: AppRequest, *, nothing_chosen: bool = False) -> Show:
+        client, head = request.client, request.head
+        context = TryPage(
+            head,
+            head.at("try"),
+            request.csrf,
+            self._catcher,
+            client.redirect_uris,
+            self._scopes(client),
+            possible=can_be_tried(client),
+            nothing_chosen=nothing_chosen,
+        )
+        return Show(context, _BAD_REQUEST if nothing_chosen else 200)
+
+    def _request(
+        self, request: AppRequest, trial: Trial, state: str, landed: str | None = None
+    ) -> Show:
+        pairs, head = trial.request(state), request.head
+        context = TryRequestPage(
+            head,
+            head.at("try/answer"),
+            request.csrf,
+            state,
+            append_query(f"{self.site.issuer}{AUTHORIZE}", pairs),
+            tuple(Parameter(name, masked(name, value)) for name, value in pairs),
+            pasted=trial.redirect_uri != self._catcher,
+            redirect_uri=trial.redirect_uri,
+            landed=landed or "",
+            fault="" if landed is None else _NOT_AN_ANSWER,
+        )
+        return Show(context, 200 if landed is None else _BAD_REQUEST)
+
+    def _answer(self, request: AppRequest, state: str, said: dict[str, str]) -> Show:
+        trial, head, client = self._open(state, request), request.head, request.client
+        code = said.get("code", "")
+        asked = [Parameter(name, masked(name, value)) for name, value in trial.exchange(code)]
+        return Show(
+            TryAnswerPage(
+                head,
+                head.at("try/exchange"),
+                request.csrf,
+                state,
+                code,
+                tuple(Parameter(n, masked(n, said[n])) for n in _ANSWERS if n in said),
+                request=(*asked, Parameter("client_id", client.id)),
+                needs_secret=not client.is_public,
+                explained=explained_at(head, said.get("error_uri")),
+            )
+        )
+
+
+async def _app_of_answer(site: Site, request: SignedInRequest) -> AppRequest:
+    """Require that the user is in the team of the app whose trial the state names."""
+    state = read_query(request.request.query, opaque=_ANSWERS).get("state") or ""
+    trial = Trial.open(state, site.keyring.sealer, request.now)
+    if trial is None:
+        raise nothing_there("trial")
+    return await member_of(site, request, trial.client_id)
+
+
+def _sent_by(
+    request: AppRequest,
+    method: str,
+    path: str,
+    headers: tuple[tuple[bytes, bytes], ...],
+    body: bytes = b"",
+) -> Request:
+    """A request of the same origin to another endpoint of this server."""
+    came = request.request
+    return Request(
+        method,
+        path,
+        headers=Headers(headers),
+        body=body,
+        address=came.address,
+        secure=came.secure,
+        at=came.at,
+    )
