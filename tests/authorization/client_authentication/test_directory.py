@@ -12,6 +12,8 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.database.postgres import Postgres
+from valetkey.database.sqlite import SQLite
 from valetkey.kernel.moment import hours
 from valetkey.kernel.secret import Secret
 
@@ -105,6 +107,28 @@ def test_who_has_not_heard_yet_issues_nothing_to_a_client_that_was_switched_off(
         (await it.exchange("svc", code)).refused(401, "invalid_client")
 
     run(tmp_path, story)
+
+
+def test_enabled_client_gets_tokens_from_a_process_that_heard_of_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        client = await it.client("svc", grant_types=("authorization_code", "client_credentials"))
+        await it.own_token("svc")
+        code = await it.code("svc")
+        for engine in (Postgres, SQLite):
+            # Another process, half a second before it looks again.
+            monkeypatch.setattr(engine, "changed", lambda _: 7)
+        await it.own_token("svc")
+        registrar = it.foundation.registrar("test")
+        assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
+        off = replace(client, disabled_at=it.clock.now)
+        assert await it.write(lambda tx: registrar.enable(tx, off, it.clock.now))
+        (await it.exchange("svc", code)).refused(400, "invalid_grant")
+        assert (await it.exchange("svc", await it.code("svc"))).status == 200
+        await it.own_token("svc")
+
+    run(tmp_path, story, database_url)
 
 
 def test_unknown_client_and_wrong_secret_do_the_same_reads(

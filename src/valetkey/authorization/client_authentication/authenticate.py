@@ -105,9 +105,19 @@ class ClientAuthentication:
             raise Refused(replace(told, about="" if client is None else client.id))
         return Authenticated(client, method.name, verdict)
 
-    def is_on(self, tx: Transaction, client: Client) -> bool:
-        """Whether a client that was authenticated is still registered and switched on.
+    async def authenticate_again(self, presented: Presented, place: str) -> Authenticated:
+        """The same, by the client as the database has it now: its record was outdated.
 
+        What the request spends was spent the first time.
+        """
+        self._directory.distrust()
+        return await self.authenticate(presented, place)
+
+    def is_on(self, tx: Transaction, client: Client) -> bool:
+        """Whether this record of an authenticated client is valid: enabled, never disabled since.
+
+        False may also mean that another process disabled and enabled it within the last half
+        second, and this one had not heard of it: then `authenticate_again` gives the new record.
         Mostly nobody changed the register since, and one look says so of everybody.
         """
         return self._directory.is_current(tx, client) or tx.clients.is_on(client)

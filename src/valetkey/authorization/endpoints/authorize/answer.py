@@ -200,10 +200,11 @@ def _judged(
         # Nothing that the request was judged by is another than it was then.
         return pending.client, pending.asked
     found = tx.clients.find(pending.client.id)
-    # Disabled and enabled since it was judged: what was begun before has ended.
-    ended = found is not None and found.generation != pending.client.generation
+    begun = pending.interaction
+    # Disabled and enabled since the person was first asked: what was begun before has ended.
+    ended = found is not None and begun.browser and found.generation != begun.client_generation
     client = require_client(None if ended else found)
-    parameters = pending.interaction.parameters
+    parameters = begun.parameters
     returns = prove(parameters, client, pending.also)
     try:
         asked = parse(parameters, client, returns, known=site.scopes, resource=site.policy.audience)

@@ -112,6 +112,9 @@ async def judge(site: Site, request: Request, interaction: Interaction) -> Pendi
     also = await _catcher(site, request, interaction.parameters)
     client, returns = await find_and_prove(site, interaction.parameters, also)
     if interaction.browser and interaction.client_generation != client.generation:
+        # Another process may have begun this after it enabled the client a moment ago.
+        client = require_client(await site.directory.find_again(client.id))
+    if interaction.browser and interaction.client_generation != client.generation:
         raise _refused("the app was disabled meanwhile; go back to it and start again", "ended")
     try:
         asked = parse(

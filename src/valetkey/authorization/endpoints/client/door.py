@@ -61,19 +61,25 @@ class Door:
         Its assertion is then spent and the use of its secret in a URL recorded, whatever the
         outcome of the request: both are committed when this returns.
         """
+        proven = await self.authentication.authenticate(*self._presented(request, asked))
+        if proven.mark is not None or asked.in_query:
+            problem = await self.store.write(partial(_note, proven, asked, request.at))
+            if problem is not None:
+                raise Refused(problem)
+        return proven
+
+    async def prove_again(self, request: Request, asked: Asked) -> Authenticated:
+        """The same for a request that `prove` judged by an outdated record; nothing is spent."""
+        return await self.authentication.authenticate_again(*self._presented(request, asked))
+
+    def _presented(self, request: Request, asked: Asked) -> tuple[Presented, str]:
         presented = Presented(
             parameters=asked.parameters,
             basic=read_basic(request.headers.get("authorization")),
             audiences=self.audiences,
             now=request.at,
         )
-        place = neighbourhood(request.address)
-        proven = await self.authentication.authenticate(presented, place)
-        if proven.mark is not None or asked.in_query:
-            problem = await self.store.write(partial(_note, proven, asked, request.at))
-            if problem is not None:
-                raise Refused(problem)
-        return proven
+        return presented, neighbourhood(request.address)
 
 
 def _note(proven: Authenticated, asked: Asked, now: Instant, tx: Transaction) -> Refusal | None:

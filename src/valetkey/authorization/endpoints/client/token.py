@@ -65,6 +65,25 @@ class TokenEndpoint:
     async def _answer(
         self, request: Request, asked: Asked, proven: Authenticated, grant_type: GrantType
     ) -> Response:
+        granted = await self._redeem(request, asked, proven, grant_type)
+        if granted is None:
+            proven = await self.door.prove_again(request, asked)
+            _require_registered(grant_type, proven)
+            granted = await self._redeem(request, asked, proven, grant_type)
+        client = proven.client
+        if granted is None:
+            granted = not_proven("disabled", "a client that is switched on", "a disabled one")
+        if isinstance(granted, Refusal):
+            return self.refuse(request, granted, client.id)
+        metrics.TOKENS.add(grant_type.name, client.type.value)
+        self.uses.noted(client, request.at)
+        body = await self.minter.response(granted, request.at)
+        return json_response(body, 200, self._headers(asked))
+
+    async def _redeem(
+        self, request: Request, asked: Asked, proven: Authenticated, grant_type: GrantType
+    ) -> Granted | Refusal | None:
+        """What is granted, and is on disk; None where the client's record was outdated."""
         random, client = self.runtime.random, proven.client
         token_request = TokenRequest(
             client=client,
@@ -81,23 +100,17 @@ class TokenEndpoint:
         # Loaded before the transaction: nothing is spent if there is no signing key.
         self.minter.keys.current(request.at)
 
-        def work(tx: Transaction) -> Granted | Refusal:
+        def work(tx: Transaction) -> Granted | Refusal | None:
             # The client may have been disabled since authentication: other processes hear of it
             # later, and judging a password takes a while. What counts is the moment of issuing.
             if not self.door.authentication.is_on(tx, client):
-                return not_proven("disabled", "a client that is switched on", "a disabled one")
+                return None
             granted = grant_type.redeem(tx, token_request)
             if not isinstance(granted, Refusal):
                 self.uses.note(tx, client, request.at)
             return granted
 
-        granted = await self.store.write(work, done_by=by_client(client.id))
-        if isinstance(granted, Refusal):
-            return self.refuse(request, granted, client.id)
-        metrics.TOKENS.add(grant_type.name, client.type.value)
-        self.uses.noted(client, request.at)
-        body = await self.minter.response(granted, request.at)
-        return json_response(body, 200, self._headers(asked))
+        return await self.store.write(work, done_by=by_client(client.id))
 
     def _grant_type(self, asked: Asked) -> GrantType:
         name = asked.parameters.get("grant_type")
