@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import postgres
+from tests.support import lock_order, postgres
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 
@@ -26,6 +26,9 @@ _NEED_IT = {"postgres_url", "own_postgres"}
 
 def _began_here(config: pytest.Config) -> bool:
     return not hasattr(config, "workerinput")
+
+
+lock_order.watch()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,6 +61,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _fixtures(item: pytest.Item) -> Sequence[str]:
     return item.fixturenames if isinstance(item, pytest.Function) else ()
+
+
+@pytest.fixture(autouse=True)
+def _locks_are_taken_in_order() -> Iterator[None]:
+    """Fail a test in which a transaction of this process could deadlock on PostgreSQL."""
+    lock_order.violations.clear()
+    yield
+    assert not lock_order.violations, "\n".join(sorted(set(lock_order.violations)))
 
 
 @pytest.fixture

@@ -3,9 +3,34 @@
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from tests.support import lock_order
+from valetkey.database.connect import connect
 from valetkey.database.engine import Connection
 from valetkey.database.postgres import Postgres
+
+_WRONG_ORDER = """
+def work(db):
+    db.share("SELECT :uid", uid=1001)
+    db.share("SELECT -1")
+"""
+
+
+def test_a_transaction_that_locks_a_user_before_the_register_fails_its_test(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    names: dict[str, Callable[[Connection], None]] = {}
+    exec(compile(_WRONG_ORDER, "/valetkey/authorization/wrong.py", "exec"), names)
+
+    async def story() -> None:
+        engine = connect(sqlite_url, directory=tmp_path)
+        await engine.write(names["work"])
+        await engine.close()
+
+    asyncio.run(story())
+    assert len(lock_order.violations) == 1
+    lock_order.violations.clear()
 
 
 def test_transactions_that_deadlock_again_and_again_are_all_written(postgres_url: str) -> None:

@@ -19,7 +19,7 @@ from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.model.server.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.grants import Reach, Rotation
-from valetkey.authorization.storage.register.clients import revision
+from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.tokens.revocations import RevocationRecord, RevokedKind

@@ -6,8 +6,10 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 import requests
 
@@ -25,6 +27,18 @@ def database(request: pytest.FixtureRequest) -> str:
         return "sqlite:///authorization.db"
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+def _deadlocks(database: str) -> int:
+    """How many deadlocks PostgreSQL has resolved in this database."""
+    if not database.startswith("postgresql:"):
+        return 0
+    with psycopg.connect(database) as raw:
+        row = raw.execute(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def _ok(answer: requests.Response) -> None:
@@ -66,6 +80,24 @@ def _end_grant(it: Round) -> None:
 
 def _remove_member(it: Round) -> None:
     it.press(f"/developer/apps/{it.client}/team/remove?member={it.uid}", "remove")
+
+
+def _at_once(it: Round) -> None:
+    """What administrators do with one user and one app, all at one moment."""
+    client, user = f"/clients/{it.client}", f"/users/{it.uid}"
+    calls = [
+        *(("POST", f"{path}/{verb}") for path in (client, user) for verb in ("disable", "enable")),
+        ("DELETE", f"{user}/apps/{it.client}"),
+        ("POST", f"{client}/secrets"),
+        ("DELETE", client),
+    ]
+    with ThreadPoolExecutor(2 * len(calls)) as threads:
+        answers = list(threads.map(lambda call: it.admin(*call), calls * 2))
+    assert max(answer.status_code for answer in answers) < 500, answers
+
+
+def _after_all(it: Round, got: Outcome) -> list[str]:
+    return [*it.survivors(got.of("code", "family 0", "family 1")), *_codes(it, got)]
 
 
 def _after_disabling_user(it: Round, got: Outcome) -> list[str]:
@@ -143,6 +175,7 @@ ENDINGS: Mapping[str, tuple[Callable[[Round], None], Callable[[Round, Outcome], 
     "revoke": (_revoke, _after_revoking),
     "end-grant": (_end_grant, _after_ending_grant),
     "remove-member": (_remove_member, _after_removing),
+    "at-once": (_at_once, _after_all),
 }
 
 
@@ -162,7 +195,9 @@ def test_whatever_is_issued_while_it_ends_has_ended(database: str, tmp_path: Pat
                 counts.update(consent=len(got.codes), secret=got.secrets)
                 wrong.update(f"{ending}: {told.replace(name, '*')}" for told in got.strange)
                 wrong.update(f"{ending}: {told.replace(name, '*')}" for told in judge(it, got))
-    print(dict(counts), dict(wrong))  # noqa: T201 - the figures of `make races`
+        deadlocks = _deadlocks(database)
+    print(dict(counts), dict(wrong), deadlocks)  # noqa: T201 - the figures of `make races`
     assert not wrong
+    assert deadlocks == 0
     # Something was issued in each way, or nothing was raced against.
     assert {"code", "family 0", "family 1", "own", "consent", "secret"} <= set(counts)

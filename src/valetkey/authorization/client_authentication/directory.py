@@ -1,7 +1,7 @@
 """The register of clients as this process knows it: bounded, current to the last revision."""
 
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
-from valetkey.authorization.storage.register.clients import revision
+from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel import metrics
 

@@ -167,7 +167,8 @@ class Registrar:
         at once with `replaces_oldest`.
         """
         # Held until the commit: parallel requests are counted one after the other.
-        held = tx.clients.find_to_change(client.id)
+        tx.clients.touch()
+        held = tx.clients.find_held(client.id)
         if held is None or not held.has_secret:
             return (Fault("client_secret", "this client does not authenticate by a secret"),)
         if faults := secret_faults(secret):

@@ -91,14 +91,14 @@ class SelfRegistrar:
     ) -> Registered:
         """The new client. Refused by the same rules as at every other door."""
         secret = fresh.secret if metadata.proof in BY_SECRET else None
+        # Others may be removed below, and they are counted one registration after the other.
+        tx.clients.hold_all()
         client = self.registrar.register(
             tx, metadata, now, client_id=fresh.client_id, secret=secret
         )
         if isinstance(client, tuple):
             refuse_registration(client)
         looks = self._looks(metadata)
-        # Whoever registers waits for the others since the register's revision was raised: nobody
-        # counts what somebody else is about to add.
         alike = tx.registrations.unused_alike(looks)
         too_many = min(max(0, len(alike) - MOST_ALIKE + 1), _MOST_REPLACED)
         for client_id, since in alike[:too_many]:
@@ -111,15 +111,21 @@ class SelfRegistrar:
 
     def prove(self, tx: Transaction, client_id: str, token: str, *, to_change: bool) -> Client:
         """The client that this token manages. Refused with `invalid_token` if it manages none."""
+        self._require_token(tx, client_id, token)
+        find = tx.clients.find_to_change if to_change else tx.clients.find
+        client = find(client_id)
+        if to_change:
+            # Again: it may have been adopted or removed before this transaction held it.
+            self._require_token(tx, client_id, token)
+        if client is None or client.disabled_at is not None:
+            refuse_token("registration.disabled", "a client that is switched on")
+        return client
+
+    def _require_token(self, tx: Transaction, client_id: str, token: str) -> None:
         plain = client_id.isascii() and client_id.isprintable()
         stored = tx.registrations.token_of(client_id) if plain else None
         if stored is None or not same(stored, self.fingerprints.of(_purpose(client_id), token)):
             refuse_token("registration.token", "the token of this registration")
-        find = tx.clients.find_to_change if to_change else tx.clients.find
-        client = find(client_id)
-        if client is None or client.disabled_at is not None:
-            refuse_token("registration.disabled", "a client that is switched on")
-        return client
 
     def change(
         self,
@@ -160,6 +166,8 @@ class SelfRegistrar:
         """Remove some that nobody used for so long; how many were looked at."""
         before = Instant(now - self.unused_lifetime)
         found = tx.registrations.idle(before, _BATCH)
+        if found:
+            tx.clients.hold_all()
         for client_id in found:
             if tx.registrations.end_idle(client_id, before, now):
                 self._remove(tx, client_id, now, "unused")
@@ -247,11 +255,11 @@ def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
     From now on it cannot change its registration: neither with its token nor through the API.
     """
     # Held: a change of its own is written before this, or not at all.
-    tx.clients.find_to_change(client_id)
+    tx.clients.touch()
+    tx.clients.find_held(client_id)
     adopted = tx.registrations.adopt(client_id, now)
     if adopted:
         tx.logos.want(client_id)
-        tx.clients.touch()
         tx.events.add(ClientAdopted(client_id), now)
     return adopted
 

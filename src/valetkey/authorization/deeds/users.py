@@ -170,6 +170,7 @@ class AccountKeeper:
 
         Remembered devices are forgotten. The session with the id `keep` goes on.
         """
+        tx.users.hold_alone(user.uid)
         tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), data, now)
         tx.events.add(PasswordChanged(user.uid), now)
         forget_devices(tx, user.uid, now)

@@ -51,10 +51,10 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _unknown("unknown")
     if voucher.client_id != request.client.id:
         return _unknown("another client's")
-    if not tx.vouchers.redeem(voucher, request.now):
-        return _spent(tx, voucher, request.now)
     code = CodePayload.decode(voucher.payload)
     tx.users.hold(code.uid)
+    if not tx.vouchers.redeem(voucher, request.now):
+        return _spent(tx, voucher, request.now)
     presence = tx.presences.find_by_id(code.session_id, request.client.id)
     # A session that was deleted has ended; a disabled account is reported first.
     user = tx.users.find(code.uid) if presence is None else presence.user

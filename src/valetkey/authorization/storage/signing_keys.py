@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.server.signing_key import SigningKeyRecord
+from valetkey.authorization.storage.revision import touch
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 
@@ -37,6 +38,7 @@ class SigningKeys:
 
     def issue(self, record: SigningKeyRecord) -> bool:
         """Keep it. False if another process made the key of this period first."""
+        touch(self.db)
         issued = self.db.run(
             "INSERT INTO signing_keys (kid, purpose, algorithm, period, public_jwk, sealed,"
             " created_at, activates_at, retires_at, removed_at)"
@@ -54,11 +56,11 @@ class SigningKeys:
             retires_at=record.retires_at,
             removed_at=record.removed_at,
         )
-        self._bump()
         return issued == 1
 
     def retire(self, kid: str, retires_at: Instant, removed_at: Instant) -> bool:
         """Let it stop signing and, later, stop being published. Once."""
+        touch(self.db)
         retired = self.db.run(
             "UPDATE signing_keys SET retires_at = :retires_at, removed_at = :removed_at"
             " WHERE kid = :kid AND retires_at IS NULL",
@@ -66,29 +68,28 @@ class SigningKeys:
             retires_at=retires_at,
             removed_at=removed_at,
         )
-        self._bump()
         return retired == 1
 
     def withdraw(self, kid: str, now: Instant) -> bool:
         """Stop signing with it and publishing it, now. Of all who try, exactly one is told True."""
+        touch(self.db)
         withdrawn = self.db.run(
             "UPDATE signing_keys SET retires_at = :now, removed_at = :now"
             " WHERE kid = :kid AND (removed_at IS NULL OR removed_at > :now)",
             kid=kid,
             now=now,
         )
-        self._bump()
         return withdrawn == 1
 
     def activate(self, kid: str, activates_at: Instant) -> bool:
         """Let a published key sign earlier than planned."""
+        touch(self.db)
         moved = self.db.run(
             "UPDATE signing_keys SET activates_at = :activates_at"
             " WHERE kid = :kid AND activates_at > :activates_at",
             kid=kid,
             activates_at=activates_at,
         )
-        self._bump()
         return moved == 1
 
     def belongs_to(self, mark: int) -> bool:
@@ -119,9 +120,6 @@ class SigningKeys:
             now=now,
             limit=limit,
         )
-
-    def _bump(self) -> None:
-        self.db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
 
 
 def _record(row: Row) -> SigningKeyRecord:

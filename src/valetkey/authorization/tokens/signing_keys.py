@@ -16,7 +16,7 @@ from valetkey.authorization.model.event.keys import (
     SigningKeyWithdrawn,
 )
 from valetkey.authorization.model.server.signing_key import SigningKeyRecord
-from valetkey.authorization.storage.register.clients import revision
+from valetkey.authorization.storage.revision import revision, touch
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
@@ -172,6 +172,8 @@ class SigningKeyRing:
         drafts = await self._draft(rotating)
 
         def work(tx: Transaction) -> None:
+            # First: whoever judges the role holds the actor's account.
+            touch(tx.db)
             allowed(tx)
             for each in rotating:
                 self._hurry(tx, drafts[each], each, now, at_once=at_once)
@@ -201,6 +203,7 @@ class SigningKeyRing:
         drafts = await self._draft(affected)
 
         def work(tx: Transaction) -> bool:
+            touch(tx.db)
             allowed(tx)
             if not tx.signing_keys.withdraw(kid, now):
                 return False

@@ -86,13 +86,13 @@ class LogoFetcher:
 
 
 def _keep(tx: Transaction, wanted: WantedLogo, name: str, image: bytes) -> None:
-    if tx.logos.keep(wanted, name, image):
-        tx.clients.touch()
+    tx.clients.touch()
+    tx.logos.keep(wanted, name, image)
 
 
 def drop_unshown(tx: Transaction, wanted: WantedLogo) -> None:
     """Forget the logo, unless its client may show it by now."""
     # Judged anew and held: whoever verifies the client at this moment wants its logo.
-    client = tx.clients.find_to_change(wanted.client_id)
+    client = tx.clients.find_held(wanted.client_id)
     if client is None or not client.may_show_logo:
         tx.logos.drop(wanted)

@@ -63,6 +63,7 @@ class Removal:
         Apps that would be nobody's stay, without an owner. Raises Refused (conflict) for the last
         owner of this server.
         """
+        tx.users.hold_alone(user.uid)
         leave_an_owner(tx, user)
         tx.account_removals.cancel(user.uid)
         tx.account_removals.plan(user.uid, now, now)

@@ -46,6 +46,7 @@ def change_brand(
 
     The pages of every process follow within seconds. Raises Refused (forbidden).
     """
+    tx.brand.take_turn()
     require(tx, actor, Permission.SETTINGS)
     faults: list[Fault] = []
     wanted: dict[BrandField, str | None] = {}
@@ -59,7 +60,6 @@ def change_brand(
     if faults:
         return tuple(faults)
     base = brand_of(settings)
-    tx.brand.take_turn()
     before = brand_now(tx, settings)
     for field, value in wanted.items():
         if value is None or value == base[field]:

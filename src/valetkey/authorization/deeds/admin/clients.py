@@ -102,6 +102,7 @@ class ClientDesk:
         now: Instant,
     ) -> WithSecret | Faults:
         """A new one, with a secret if it needs one. The grants of old are switched on later."""
+        tx.clients.touch()
         require(tx, actor, Permission.CLIENTS)
         if faults := _legacy_faults(metadata, ()):
             return faults
@@ -203,6 +204,8 @@ class ClientDesk:
         return adopt(tx, client.id, now)
 
     def _take(self, tx: Transaction, actor: Actor, client_id: str) -> Client:
+        # First: the role is judged with the actor's own account held.
+        tx.clients.hold_all()
         require(tx, actor, Permission.CLIENTS)
         return _find(tx, client_id, to_change=True)
 

@@ -138,13 +138,20 @@ def require_to_issue(tx: Transaction, actor: Actor, permission: Permission) -> P
 
 
 def hold_in_order(tx: Transaction, actor: Actor, uid: Uid) -> None:
-    """Hold the actor's own account, if it comes before that of the user who is about to be held.
+    """Hold the accounts of the actor and of the user who is about to be changed."""
+    hold_both(tx, getattr(actor, "uid", None), uid)
+
+
+def hold_both(tx: Transaction, judged: Uid | None, changed: Uid) -> None:
+    """Hold two accounts, the lower uid first: one that is judged, one that is to be changed.
 
     Two administrators who act on each other would deadlock without an order.
     """
-    own = getattr(actor, "uid", None)
-    if own is not None and own < uid:
-        tx.users.hold(own)
+    if judged is not None and judged < changed:
+        tx.users.hold(judged)
+    tx.users.hold_alone(changed)
+    if judged is not None and judged > changed:
+        tx.users.hold(judged)
 
 
 def require(

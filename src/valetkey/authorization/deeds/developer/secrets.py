@@ -58,8 +58,9 @@ class AppSecrets:
         overlap: Overlap,
     ) -> Obstacle | None:
         """One more; the old one ends after `overlap`. `seen` is the `state` that the person saw."""
+        tx.clients.touch()
         tx.users.hold(uid)
-        client, user = tx.clients.find_to_change(client_id), tx.users.find(uid)
+        client, user = tx.clients.find_held(client_id), tx.users.find(uid)
         if client is None or tx.members.find(client_id, uid) is None:
             return Obstacle.GONE
         if user is None or user.disabled_at is not None:
@@ -76,7 +77,8 @@ class AppSecrets:
 
     def end(self, tx: Transaction, client_id: str, uid: Uid, secret_id: str, now: Instant) -> bool:
         """End one now. False where there is none, or this person is not in the app's team."""
-        client = tx.clients.find_to_change(client_id)
+        tx.clients.touch()
+        client = tx.clients.find_held(client_id)
         if client is None or tx.members.find(client_id, uid) is None:
             return False
         return self.registrar.end_secret(tx, client, secret_id, now)

@@ -241,7 +241,7 @@ def give_owner(tx: Transaction, client_id: str, uid: Uid, now: Instant) -> bool:
 
     For those who run the server: an app that nobody owns is looked after by them alone.
     """
-    if tx.clients.find_to_change(client_id) is None or tx.users.find(uid) is None:
+    if tx.clients.find_held(client_id) is None or tx.users.find(uid) is None:
         return False
     if add_member(tx, client_id, uid, TeamRole.OWNER, now):
         return True

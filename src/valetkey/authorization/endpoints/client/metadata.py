@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from valetkey.authorization.protocol.metadata import ServerFacts, server_metadata
-from valetkey.authorization.storage.register.clients import revision
+from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.web.exchange import Pairs, Request, Response

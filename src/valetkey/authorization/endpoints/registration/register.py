@@ -62,6 +62,7 @@ class RegisterEndpoint:
         fresh = draw(self.random)
 
         def work(tx: Transaction) -> Registered:
+            tx.clients.hold_all()
             if invitation is not None and not tx.invitations.spend(invitation, now):
                 refuse_token("registration.spent", "an initial access token with a use left")
             return self.registrar.register(tx, metadata, fresh, now)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.model.server.brand import BrandField
+from valetkey.authorization.storage.revision import touch
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
@@ -16,7 +17,7 @@ class BrandChanges:
 
     def take_turn(self) -> None:
         """Let nobody else change it until this transaction ends, and have every process look."""
-        self.db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
+        touch(self.db)
 
     def all(self) -> Mapping[BrandField, str]:
         """All of them. What another version wrote and this one does not know is left out."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from valetkey.authorization.storage.revision import touch
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
@@ -69,6 +70,7 @@ class Restoration(Struct, frozen=True):
 
     def end_everything(self, now: Instant) -> None:
         """End every grant, session, code, token, link, consent, invitation and signing key."""
+        touch(self.db)
         self.db.send(
             "UPDATE grants SET revoked_at = :now, revoked_because = 'restored'"
             " WHERE revoked_at IS NULL",
@@ -96,32 +98,31 @@ class Restoration(Struct, frozen=True):
             now=now,
         )
         Revocations(self.db).add(RevokedKind.ALL, "all", now)
-        self._bump()
 
     def disable_user(self, uid: int, now: Instant) -> bool:
         """Disable the account, if it is there and enabled."""
+        touch(self.db)
         done = self.db.run(
             "UPDATE users SET disabled_at = :now WHERE uid = :uid AND disabled_at IS NULL",
             uid=uid,
             now=now,
         )
-        self._bump()
         return done == 1
 
     def disable_client(self, client_id: str, now: Instant) -> bool:
         """Disable the client, if it is there and enabled."""
+        touch(self.db)
         done = self.db.run(
             "UPDATE clients SET disabled_at = :now WHERE id = :id AND disabled_at IS NULL",
             id=client_id,
             now=now,
         )
-        self._bump()
         return done == 1
 
     def end_secrets(self, client_id: str) -> None:
         """Forget the client's secrets."""
+        touch(self.db)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
-        self._bump()
 
     def dismiss(self, uid: int, client_id: str | None) -> None:
         """Take the user out of the client's team; without a client, from the portal."""
@@ -137,9 +138,6 @@ class Restoration(Struct, frozen=True):
     def end_verification(self, client_id: str) -> None:
         """Take the verified mark away."""
         self.db.send("UPDATE clients SET verified_at = NULL WHERE id = :id", id=client_id)
-
-    def _bump(self) -> None:
-        self.db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
 
 
 def _ends_something(name: str, data: str) -> bool:

@@ -16,6 +16,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.storage.register.logos import Logos
 from valetkey.authorization.storage.register.usage import Usage
+from valetkey.authorization.storage.revision import hold_all, touch
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, Lifetime
@@ -33,7 +34,11 @@ class QuerySighting:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """The register of applications. Every change bumps the revision that caches compare."""
+    """The register of applications. Every change bumps the revision that caches compare.
+
+    Locks are taken in this order, by whichever transaction: the register (`hold_all` or `touch`),
+    users by uid, rows. Each change begins with `touch`, so that its rows come after the register.
+    """
 
     db: Connection
 
@@ -65,16 +70,25 @@ class Clients:
     def begin_generation(self, client_id: str) -> int:
         """End everything that was issued to it; the number of the generation that begins."""
         self.hold_all()
+        self.touch()
         row = self.db.row(
             "UPDATE clients SET generation = generation + 1 WHERE id = :id RETURNING generation",
             id=client_id,
         )
-        self._bump()
         return 0 if row is None else int(row[0])
 
     def find_to_change(self, client_id: str) -> Client | None:
-        """The client as it will still be when this transaction changes it: others wait."""
-        # Who writes a row back that another wrote meanwhile would undo it: say, switch it on.
+        """The client as it will still be when this transaction changes it, and `hold_all`."""
+        self.hold_all()
+        return self.find_held(client_id)
+
+    def find_held(self, client_id: str) -> Client | None:
+        """The client, whose row no other transaction changes until this one ends.
+
+        For changes of what belongs to it, such as its secrets or its team: tokens are issued
+        meanwhile. A transaction that calls `touch` must do so first.
+        """
+        # A row that is read and written back later would undo what others wrote meanwhile.
         self.db.run("UPDATE clients SET changed_at = changed_at WHERE id = :id", id=client_id)
         return self.find(client_id)
 
@@ -122,6 +136,7 @@ class Clients:
 
     def register(self, client: Client) -> bool:
         """Add a client; False if the id is taken."""
+        self.touch()
         added = self.db.run(
             "INSERT INTO clients (id, name, description, type, application_type, profile,"
             " access_token_format, access_token_lifetime, authentication_method, redirect_uris,"
@@ -138,21 +153,16 @@ class Clients:
             **_columns(client),
         )
         Logos(self.db).want(client.id)
-        self._bump()
         return added == 1
 
     def hold_all(self) -> None:
-        """No token is issued until this transaction ends: for those who change what is judged.
-
-        Whoever issues shares the number with `revision`, before they judge a client.
-        """
-        self.db.exclude("SELECT -1")
+        """Let no token be issued until this transaction ends: for changes of what is judged."""
+        hold_all(self.db)
 
     def change(self, client: Client) -> bool:
         """Write everything about a client but its secrets; False if it is gone."""
-        # The row first, in the order of those who called `find_to_change`.
-        self.db.send("UPDATE clients SET changed_at = changed_at WHERE id = :id", id=client.id)
         self.hold_all()
+        self.touch()
         changed = self.db.run(
             "UPDATE clients SET name = :name, description = :description, type = :type,"
             " application_type = :application_type, profile = :profile,"
@@ -169,11 +179,11 @@ class Clients:
             **_columns(client),
         )
         Logos(self.db).want(client.id)
-        self._bump()
         return changed == 1
 
     def verify(self, client_id: str, now: Instant) -> bool:
         """Let people read that somebody here knows who is behind it. Once."""
+        self.touch()
         verified = self.db.run(
             "UPDATE clients SET verified_at = :now WHERE id = :id AND verified_at IS NULL",
             id=client_id,
@@ -181,16 +191,15 @@ class Clients:
         )
         # Where an app registered itself, its logo was not fetched so far.
         Logos(self.db).want(client_id)
-        self._bump()
         return verified == 1
 
     def unverify(self, client_id: str) -> bool:
         """Let them read so no more. Once."""
+        self.touch()
         unverified = self.db.run(
             "UPDATE clients SET verified_at = NULL WHERE id = :id AND verified_at IS NOT NULL",
             id=client_id,
         )
-        self._bump()
         return unverified == 1
 
     def was_removed(self, client_id: str) -> bool:
@@ -203,6 +212,7 @@ class Clients:
 
         Raises ConstraintViolated where it was given something new this very moment.
         """
+        self.touch()
         self.db.send("DELETE FROM query_sightings WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)
@@ -219,14 +229,17 @@ class Clients:
             id=client_id,
             now=now,
         )
-        self._bump()
 
     def touch(self) -> None:
-        """Let every cache look again."""
-        self._bump()
+        """Let every cache look again; other changes of the register wait for this transaction.
+
+        Call it before any row is locked.
+        """
+        touch(self.db)
 
     def add_secret(self, client_id: str, secret: ClientSecret, now: Instant) -> None:
         """Let the client authenticate with one more secret."""
+        self.touch()
         self.db.run(
             "INSERT INTO client_secrets (id, client_id, fingerprint, created_at, expires_at,"
             " sealed) VALUES (:id, :client_id, :fingerprint, :now, :expires_at, :sealed)",
@@ -237,10 +250,10 @@ class Clients:
             sealed=secret.sealed or None,
             now=now,
         )
-        self._bump()
 
     def end_secret(self, client_id: str, secret_id: str, now: Instant) -> bool:
         """Let one of its secrets work no more. Of all who try, one is told True."""
+        self.touch()
         ended = self.db.run(
             "UPDATE client_secrets SET expires_at = :now WHERE id = :id"
             " AND client_id = :client_id AND (expires_at IS NULL OR expires_at > :now)",
@@ -248,12 +261,12 @@ class Clients:
             client_id=client_id,
             now=now,
         )
-        self._bump()
         return ended == 1
 
     def expire_other_secrets(self, client_id: str, keep: str, at: Instant) -> int:
         """Let every secret but `keep` end at `at`, or earlier where that was said before."""
-        ended = self.db.run(
+        self.touch()
+        return self.db.run(
             "UPDATE client_secrets SET expires_at = :at"
             " WHERE client_id = :client_id AND id <> :keep"
             " AND (expires_at IS NULL OR expires_at > :at)",
@@ -261,8 +274,6 @@ class Clients:
             keep=keep,
             at=at,
         )
-        self._bump()
-        return ended
 
     def sealed_secrets(self) -> Sequence[tuple[str, str]]:
         """The id and the sealed text of every secret that is kept sealed."""
@@ -317,15 +328,6 @@ class Clients:
         return tuple(
             ClientSecret(row[0], Fingerprint(row[1]), row[2], row[3] or "") for row in rows
         )
-
-    def _bump(self) -> None:
-        self.db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
-
-
-def revision(db: Connection) -> int:
-    """The number that every change of the register increases."""
-    row = db.once("SELECT number FROM revision WHERE name = 'directory'")
-    return 0 if row is None else int(row[0])
 
 
 def _columns(client: Client) -> dict[str, object]:

@@ -10,7 +10,7 @@ from valetkey.authorization.deeds.account.password_change import (
     NewPasswordFault,
     new_password_fault,
 )
-from valetkey.authorization.deeds.admin.permissions import Permission, powers_of
+from valetkey.authorization.deeds.admin.permissions import Permission, hold_both, powers_of
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import Uid, User, fold
@@ -101,6 +101,8 @@ class PasswordReset:
 
         def work(tx: Transaction) -> User | None:
             # Held, so that nobody changes password or address between the look and the change.
+            link = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)
+            hold_both(tx, None if link is None else _sender(link.says)[0], user.uid)
             tx.users.find_to_change(user.uid)
             found = self._find(tx, text, now)
             if found is None or not self.links.redeem(tx, found[0], now):
@@ -119,8 +121,7 @@ class PasswordReset:
             return None
         says = _bound_to(tx, self.links, user)
         unchanged = all(same(text, found.says.get(name, "")) for name, text in says.items())
-        by = found.says.get("by", "")
-        return (found, user) if unchanged and _may_still_send(tx, by, user, now) else None
+        return (found, user) if unchanged and _may_still_send(tx, found.says, user, now) else None
 
 
 def issue_reset(
@@ -142,13 +143,19 @@ def issue_reset(
     return until
 
 
-def _may_still_send(tx: Transaction, by: str, user: User, now: Instant) -> bool:
-    kind, _, rest = by.partition(" ")
-    if kind != "user":
-        return True
+def _sender(says: Mapping[str, str]) -> tuple[Uid | None, str]:
+    """The administrator who sent the link, None for nobody, and the id of their API token or ""."""
+    kind, _, rest = says.get("by", "").partition(" ")
     uid, _, token_id = rest.partition(" token ")
-    tx.users.hold(Uid(int(uid)))
-    sender = tx.users.find(Uid(int(uid)))
+    return (Uid(int(uid)), token_id) if kind == "user" else (None, "")
+
+
+def _may_still_send(tx: Transaction, says: Mapping[str, str], user: User, now: Instant) -> bool:
+    uid, token_id = _sender(says)
+    if uid is None:
+        return True
+    tx.users.hold(uid)
+    sender = tx.users.find(uid)
     if sender is None or sender.disabled_at is not None:
         return False
     if token_id:

@@ -1,0 +1,32 @@
+"""The number that every change of clients, keys and brand increases: caches compare it.
+
+It is also the first lock of a transaction (docs/decisions/0015): the register, then users by uid,
+then rows. A transaction that issues something shares the number -1 with `revision`.
+"""
+
+from valetkey.database.engine import Connection
+
+
+def revision(db: Connection) -> int:
+    """Return the number as it is for this transaction."""
+    row = db.once("SELECT number FROM revision WHERE name = 'directory'")
+    return 0 if row is None else int(row[0])
+
+
+def touch(db: Connection) -> None:
+    """Let every cache look again; other changes wait for this transaction.
+
+    Call it before any row is locked. Tokens are issued meanwhile.
+    """
+    # Shared: a transaction that holds all waits here, and then finds the row unlocked.
+    db.share("SELECT -1")
+    db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
+
+
+def hold_all(db: Connection) -> None:
+    """Let no token be issued and no other change begin until this transaction ends.
+
+    For changes of what a client is judged by. Call it before `touch`: two transactions that share
+    the number and then want it alone would wait for each other.
+    """
+    db.exclude("SELECT -1")
