@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cli.running import PROGRAM, clean_environment
+from tests.cli.running import PROGRAM, clean_environment, valetkey
 
 CONFIGURATION = """
 [authorization]
@@ -46,6 +46,13 @@ def configure(here: Path, *, workers: int = 1, every_algorithm: bool = False) ->
     file = here / "valetkey.toml"
     text = CONFIGURATION.format(workers=workers) + ("" if every_algorithm else ONE_ALGORITHM)
     file.write_text(text, encoding="utf-8")
+    return file
+
+
+def begin(here: Path) -> Path:
+    """Write the configuration into `here` and make the databases."""
+    file = configure(here)
+    assert valetkey("database", "migrate", here=here).code == 0
     return file
 
 

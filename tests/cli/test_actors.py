@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.running import valetkey
-from tests.cli.site import configure
+from tests.cli.site import begin
 from valetkey.cli.register.operator import operator
 
 _SITE = """
@@ -63,7 +63,7 @@ def _since(here: Path) -> list[dict[str, Any]]:
 
 
 def test_each_command_leaves_its_events_with_the_operator(tmp_path: Path) -> None:
-    file = configure(tmp_path)
+    file = begin(tmp_path)
     file.write_text(f'{file.read_text()}[accounts]\nsign_up = "invitation"\n', encoding="utf-8")
     for line, _ in COMMANDS:
         ran = valetkey(*line.split(), here=tmp_path)
@@ -88,7 +88,7 @@ def test_each_command_leaves_its_events_with_the_operator(tmp_path: Path) -> Non
 
 
 def test_what_a_file_changes_is_told_as_done_by_apply(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     file = tmp_path / "site.toml"
     file.write_text(_SITE, encoding="utf-8")
     file.chmod(0o600)

@@ -1,5 +1,6 @@
 """The command line as a whole: one screen, help with examples, exit codes, one voice."""
 
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -8,7 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.cli.running import valetkey as run_quickly
 from tests.cli.running import valetkey_from_the_shell as valetkey
+from tests.cli.site import configure
 from valetkey.cli.main import COMMANDS
 
 
@@ -41,6 +44,32 @@ def test_without_arguments_it_says_what_it_can_do_in_one_screen(tmp_path: Path) 
 def test_every_command_has_help_with_an_example() -> None:
     for name, command in every_command():
         assert f"Example: valetkey {name.partition(' ')[0]}" in (command.help or ""), name
+
+
+_BEGINS = {"apply", "database migrate"}
+"""What makes a keyring and a database where there are none, beside the two that go on running."""
+_RUNS_ON = {"demo", "serve"}
+
+
+def test_no_other_command_makes_a_keyring_or_a_database(tmp_path: Path) -> None:
+    """Each as its help shows it, in a folder with nothing but a configuration."""
+    made: set[str] = set()
+    for number, (name, command) in enumerate(every_command()):
+        if isinstance(command, click.Group) or name in _RUNS_ON:
+            continue
+        here = tmp_path / str(number)
+        here.mkdir()
+        configure(here)
+        config = here / "valetkey.toml"
+        config.write_text(config.read_text() + '[accounts]\nsign_up = "open"\n')
+        (here / "apply.toml").write_text("")
+        before = sorted(here.rglob("*"))
+        example = (command.help or "").partition("Example: valetkey ")[2]
+        ran = run_quickly(*shlex.split(example.partition("\n\n")[0]), here=here)
+        assert "Try: valetkey" not in ran.err or "does not exist" in ran.err, (name, ran.err)
+        if sorted(here.rglob("*")) != before:
+            made.add(name)
+    assert made == _BEGINS
 
 
 def test_help_loads_no_server_and_no_database() -> None:

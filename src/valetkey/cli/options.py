@@ -31,8 +31,3 @@ yes = click.option("--yes", is_flag=True, help="Do not ask.")
 def settings_of(config: Path | None) -> Settings:
     """The settings that a command works with. Raises Mistake with every problem."""
     return load(find_file(config), environment())
-
-
-def is_configured(settings: Settings) -> bool:
-    """Whether there is a configuration: where there is none, a change is asked for in vain."""
-    return settings.source.file is not None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.cli.commands.test_user import make_ada
 from tests.cli.running import valetkey
-from tests.cli.site import configure
+from tests.cli.site import begin
 
 
 def _create(here: Path, *more: str) -> tuple[int, str]:
@@ -15,7 +15,7 @@ def _create(here: Path, *more: str) -> tuple[int, str]:
 
 
 def test_a_token_is_made_listed_and_ended(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     make_ada(tmp_path)
     code, said = _create(tmp_path, "--permission", "read")
     assert code == 2
@@ -39,7 +39,7 @@ def test_a_token_is_made_listed_and_ended(tmp_path: Path) -> None:
 
 
 def test_apps_are_verified_and_deleted(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     made = valetkey(
         *("client", "create", "--name", "Printer", "--id", "printer"),
         *("--redirect-uri", "https://app.example/cb"),
@@ -54,7 +54,7 @@ def test_apps_are_verified_and_deleted(tmp_path: Path) -> None:
 
 
 def test_events_are_copied_as_csv_without_formulas(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     make_ada(tmp_path)
     ran = valetkey("events", "--csv", here=tmp_path)
     assert ran.out.splitlines()[0] == "id,server,at,name,done_by,data"
@@ -62,7 +62,7 @@ def test_events_are_copied_as_csv_without_formulas(tmp_path: Path) -> None:
 
 
 def test_the_access_of_an_app_is_ended(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     make_ada(tmp_path)
     assert valetkey("user", "end-app", "ada", "nobody", here=tmp_path).code == 2
     made = valetkey(

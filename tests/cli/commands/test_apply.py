@@ -176,46 +176,51 @@ def test_it_works_while_the_servers_run_and_counts_at_once(tmp_path: Path) -> No
         assert token(site.authorization, "robot", SECRET) != 200
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (FILE.replace(SECRET, "short"), "valetkey client secret --generate"),
-        (FILE.replace(SECRET, SECRET[:31]), "at least 32"),
-        (FILE.replace("redirect_uris", "redirect_uri"), "did you mean redirect_uris?"),
-        (
-            FILE.replace('"notes:read"', '"notes:raed"'),
-            'clients[1].scopes[3]: "notes:raed" will not do',
-        ),
-        (FILE.replace("1001", '"1001"'), "users[1].uid"),
-        (FILE.replace("1001", "0"), "users[1].uid"),
-        (FILE.replace("https://app", "http://app"), 'clients[1].redirect_uris[1]: "http://app'),
-        (
-            FILE.replace("https://app.example/cb", "https://app.example/cb?state=1"),
-            "its query must not have what answers bring",
-        ),
-        (FILE.replace("battery staple", "\\u0000 staple"), "users[1].password"),
-        (FILE.replace("correct horse battery staple", "short"), "at least 8 characters"),
-        (FILE.replace('username = "ada"', ""), "users[1]: it has no username"),
-        (FILE + '[[clients]]\nclient_id = "printer"\n', "clients[1] has the same"),
-        (FILE + '[[users]]\nusername = "Ada"\nemail = "a@b.c"\n', "users[1] has the same"),
-        (FILE + '[[client]]\nname = "x"\n', "did you mean clients?"),
-        ("users = 3\n", "users: it is no list"),
-        ("[[users]\n", "is not TOML"),
-    ],
+_UNREADABLE = (
+    (FILE.replace("redirect_uris", "redirect_uri"), "did you mean redirect_uris?"),
+    (FILE.replace("1001", '"1001"'), "users[1].uid"),
+    (FILE.replace('username = "ada"', ""), "users[1]: it has no username"),
+    (FILE + '[[clients]]\nclient_id = "printer"\n', "clients[1] has the same"),
+    (FILE + '[[users]]\nusername = "Ada"\nemail = "a@b.c"\n', "users[1] has the same"),
+    (FILE + '[[client]]\nname = "x"\n', "did you mean clients?"),
+    ("users = 3\n", "users: it is no list"),
+    ("[[users]\n", "is not TOML"),
 )
-def test_what_will_not_do_is_named_and_nothing_is_changed(
-    tmp_path: Path, text: str, said: str
+_REFUSED = (
+    (FILE.replace(SECRET, "short"), "valetkey client secret --generate"),
+    (FILE.replace(SECRET, SECRET[:31]), "at least 32"),
+    (
+        FILE.replace('"notes:read"', '"notes:raed"'),
+        'clients[1].scopes[3]: "notes:raed" will not do',
+    ),
+    (FILE.replace("1001", "0"), "users[1].uid"),
+    (FILE.replace("https://app", "http://app"), 'clients[1].redirect_uris[1]: "http://app'),
+    (
+        FILE.replace("https://app.example/cb", "https://app.example/cb?state=1"),
+        "its query must not have what answers bring",
+    ),
+    (FILE.replace("battery staple", "\\u0000 staple"), "users[1].password"),
+    (FILE.replace("correct horse battery staple", "short"), "at least 8 characters"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "begun"),
+    [*((*each, False) for each in _UNREADABLE), *((*each, True) for each in _REFUSED)],
+)
+def test_invalid_file_is_refused_with_its_place_and_changes_nothing(
+    tmp_path: Path, text: str, said: str, begun: bool
 ) -> None:
+    """A file that cannot be read does not even begin the database."""
     configure(tmp_path)
     ran = apply(tmp_path, text, "--yes")
     assert ran.code == 2
     assert said in ran.err
     assert "Traceback" not in ran.err
     assert SECRET not in ran.err
-    for kind in ("client", "user"):
-        listed = valetkey(kind, "list", "--json", here=tmp_path)
-        # A file that cannot be read does not even begin the database.
-        assert "there is no database" in listed.err or listed.json == []
+    assert (tmp_path / "valetkey" / "authorization.db").exists() is begun
+    for kind in ("client", "user") if begun else ():
+        assert valetkey(kind, "list", "--json", here=tmp_path).json == []
 
 
 def test_everything_that_will_not_do_is_told_at_once(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 import requests
 
 from tests.cli.running import valetkey
-from tests.cli.site import configure, serving
+from tests.cli.site import begin, serving
 from tests.support.wait import CEILING
 
 
 def test_the_brand_is_shown_changed_and_put_back(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     assert valetkey("database", "migrate", here=tmp_path).code == 0
     before = valetkey("brand", "--json", here=tmp_path).json
     assert before["accent"] == "#2456d6"
@@ -26,7 +26,7 @@ def test_the_brand_is_shown_changed_and_put_back(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_refused_by_the_name_of_its_option(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     ran = valetkey("brand", "--accent", "red", "--logo-url", "http://x", here=tmp_path)
     assert ran.code == 2
     assert "--accent" in ran.err
@@ -35,7 +35,7 @@ def test_what_cannot_be_is_refused_by_the_name_of_its_option(tmp_path: Path) -> 
 
 
 def test_logo_of_another_server_is_refused_and_never_shown(tmp_path: Path) -> None:
-    file = configure(tmp_path)
+    file = begin(tmp_path)
     logo = "https://images.example/logo.svg"
     html = {"Accept": "text/html"}
     assert valetkey("config", "check", here=tmp_path).code == 0

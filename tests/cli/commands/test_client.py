@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Ran, valetkey
-from tests.cli.site import configure
+from tests.cli.site import begin
 
 PRINTER = (
     "--id",
@@ -24,7 +24,7 @@ def client(here: Path, *arguments: str) -> Ran:
 
 
 def make_printer(here: Path) -> str:
-    configure(here)
+    begin(here)
     ran = client(here, "create", *PRINTER, "--json")
     assert ran.code == 0, ran.err
     return str(ran.json["client_secret"])
@@ -43,7 +43,7 @@ def test_a_client_is_registered_and_its_secret_printed_once(tmp_path: Path) -> N
 
 
 def test_a_client_without_an_id_is_given_one(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     ran = client(tmp_path, "create", "--name", "Robot", "--grant-type", "client_credentials")
     assert ran.code == 0
     assert "client_id      client_" in ran.out
@@ -51,14 +51,14 @@ def test_a_client_without_an_id_is_given_one(tmp_path: Path) -> None:
 
 
 def test_a_public_client_has_no_secret(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     ran = client(tmp_path, "create", *PRINTER, "--type", "public", "--json")
     assert ran.code == 0
     assert "client_secret" not in ran.json
 
 
 def test_everything_wrong_with_a_client_is_told_at_once(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     arguments = ("--name", "X", "--redirect-uri", "http://app.example/cb", "--scope", "everything")
     ran = client(tmp_path, "create", *arguments)
     assert ran.code == 2
@@ -121,7 +121,7 @@ def test_in_the_wrong_folder_nothing_is_made_up(tmp_path: Path, command: str) ->
 
 
 def test_whose_only_grant_is_to_be_turned_off_is_told_what_to_do_instead(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     file = tmp_path / "apply.toml"
     file.write_text(
         '[[clients]]\nclient_id = "viewer"\nname = "Viewer"\ntype = "public"\n'
@@ -135,7 +135,7 @@ def test_whose_only_grant_is_to_be_turned_off_is_told_what_to_do_instead(tmp_pat
 
 
 def test_a_modern_client_never_gets_them(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     assert client(tmp_path, "create", *PRINTER, "--profile", "modern").code == 0
     ran = client(tmp_path, "allow-implicit", "printer", "--yes")
     assert ran.code == 2
@@ -143,7 +143,7 @@ def test_a_modern_client_never_gets_them(tmp_path: Path) -> None:
 
 
 def test_a_client_that_is_not_there_is_not_there(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     assert valetkey("database", "migrate", here=tmp_path).code == 0
     for command in ("show", "disable", "enable", "secret", "allow-implicit"):
         yes = ("--yes",) if command in {"disable", "allow-implicit"} else ()
@@ -153,7 +153,7 @@ def test_a_client_that_is_not_there_is_not_there(tmp_path: Path) -> None:
 
 
 def test_what_a_client_registers_for_openid_connect_is_said_and_shown(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     said = (
         "--post-logout-redirect-uri",
         "https://app.example/bye",

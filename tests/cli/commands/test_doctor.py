@@ -49,6 +49,7 @@ def test_a_site_in_order_is_called_so(tmp_path: Path) -> None:
 
 def test_what_clients_cost_and_a_secret_seen_in_a_url_are_told(tmp_path: Path) -> None:
     configure_ports(tmp_path)
+    assert valetkey("database", "migrate", here=tmp_path).code == 0
     create = ("--id", "robot", "--name", "Robot", "--grant-type", "client_credentials", "--json")
     secret = valetkey("client", "create", *create, here=tmp_path).json["client_secret"]
     valetkey("client", "allow-password", "robot", "--yes", here=tmp_path)
@@ -68,6 +69,7 @@ def test_what_clients_cost_and_a_secret_seen_in_a_url_are_told(tmp_path: Path) -
 
 def test_registered_redirect_uri_with_a_parameter_of_answers_is_named(tmp_path: Path) -> None:
     configure_ports(tmp_path)
+    assert valetkey("database", "migrate", here=tmp_path).code == 0
     create = ("--id", "old", "--name", "Old", "--redirect-uri", "https://app.example/cb")
     assert valetkey("client", "create", *create, here=tmp_path).code == 0
     create = ("--id", "new", "--name", "New", "--redirect-uri", "https://app.example/cb?code=1")

@@ -1,13 +1,13 @@
 """`valetkey explain`: from the reference of a refusal to its reason."""
 
 import json
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
+from tests.support.wait import wait_until
 
 SECRET = "canary0123456789abcdef0123456789"
 
@@ -23,15 +23,14 @@ def refused(url: str, body: bytes) -> str:
 
 
 def explained(here: Path, reference: str, *arguments: str) -> Ran:
-    # Records follow their refusals by a moment.
-    last = ""
-    for _ in range(50):
+    def found() -> Ran | None:
         ran = valetkey("explain", reference, *arguments, here=here)
-        if ran.code == 0:
-            return ran
-        last = ran.err
-        time.sleep(0.2)
-    raise AssertionError(last)
+        return ran if ran.code == 0 else None
+
+    # Records follow their refusals by a moment.
+    ran = wait_until(found)
+    assert ran is not None
+    return ran
 
 
 def test_a_refusal_of_each_server_is_explained_without_secrets(tmp_path: Path) -> None:

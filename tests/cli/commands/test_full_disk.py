@@ -55,6 +55,7 @@ def fill(disk: Path) -> Path:
 
 def test_full_disk_is_not_ready_until_writes_succeed_again(small_disk: Path) -> None:
     configure_ports(small_disk)
+    assert valetkey("database", "migrate", here=small_disk).code == 0
     create = ("--id", "robot", "--name", "Robot", "--grant-type", "client_credentials", "--json")
     tokens = ("--access-token-format", "reference")
     secret = valetkey("client", "create", *create, *tokens, here=small_disk).json["client_secret"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import requests
 
 from tests.cli.running import Ran, valetkey
-from tests.cli.site import Site, configure, serving
+from tests.cli.site import Site, begin, serving
 
 _SAID = {
     "redirect_uris": ["https://app.example/cb"],
@@ -20,7 +20,7 @@ def registration(here: Path, *arguments: str) -> Ran:
 
 
 def _configure(here: Path, mode: str) -> None:
-    file = configure(here)
+    file = begin(here)
     text = file.read_text(encoding="utf-8")
     file.write_text(
         f'{text}\n[registration]\nmode = "{mode}"\n'
@@ -51,7 +51,7 @@ def test_a_token_is_printed_once_and_listed_by_its_id(tmp_path: Path) -> None:
 
 
 def test_where_registration_is_off_that_is_said(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     ran = registration(tmp_path, "invite", "--json")
     assert ran.code == 0, ran.err
     assert 'registration.mode is "off"' in ran.err
@@ -100,13 +100,13 @@ def _changes_itself(site: Site, record: dict[str, str], uri: str) -> int:
 
 
 def test_a_note_is_a_line(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     assert registration(tmp_path, "invite", "--note", "a\nb").code == 2
     assert registration(tmp_path, "invite", "--uses", "0").code == 2
 
 
 def test_a_developer_is_let_register_and_not_any_more(tmp_path: Path) -> None:
-    file = configure(tmp_path)
+    file = begin(tmp_path)
     text = file.read_text(encoding="utf-8")
     file.write_text(f'{text}\n[portal]\nwho = "invited"\n', encoding="utf-8")
     made = valetkey(

@@ -113,6 +113,8 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
             assert "older than what its server last saw" in valetkey("serve", here=tmp_path).err
             return valetkey("database", "restore", "--yes", here=tmp_path)
 
+    (tmp_path / "nothing.toml").touch()
+    assert valetkey("apply", "nothing.toml", "--yes", here=tmp_path).code == 0
     for name in ("ada", "bob", "eve"):
         mail = ("--email", f"{name}@example.com")
         create = ("user", "create", name, *mail, "--password-stdin")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.running import Ran, valetkey
-from tests.cli.site import configure
+from tests.cli.site import begin
 
 
 def user(here: Path, *arguments: str, typed: str = "") -> Ran:
@@ -11,7 +11,7 @@ def user(here: Path, *arguments: str, typed: str = "") -> Ran:
 
 
 def make_ada(here: Path) -> Ran:
-    configure(here)
+    begin(here)
     arguments = ("ada", "--email", "ada@example.com", "--name", "Ada Lovelace", "--uid", "1001")
     ran = user(here, "create", *arguments, "--password-stdin", typed="correct horse\n")
     assert ran.code == 0, ran.err
@@ -28,7 +28,7 @@ def test_an_account_is_made_with_a_password_from_a_pipe(tmp_path: Path) -> None:
 
 
 def test_a_password_that_is_made_is_printed_once(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     arguments = ("bob", "--email", "bob@example.com", "--generate-password", "--json")
     made = user(tmp_path, "create", *arguments).json
     assert len(made["password"]) >= 16
@@ -40,7 +40,7 @@ def test_a_password_that_is_made_is_printed_once(tmp_path: Path) -> None:
 
 
 def test_everything_wrong_with_an_account_is_told_at_once(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     ran = user(tmp_path, "create", "b ob", "--email", "bob", "--generate-password")
     assert ran.code == 2
     assert "username: " in ran.err
@@ -56,7 +56,7 @@ def test_a_name_is_given_once_however_it_is_spelt(tmp_path: Path) -> None:
 
 
 def test_a_short_password_is_refused(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     arguments = ("ada", "--email", "ada@example.com", "--password-stdin")
     ran = user(tmp_path, "create", *arguments, typed="short\n")
     assert ran.code == 2
@@ -64,7 +64,7 @@ def test_a_short_password_is_refused(tmp_path: Path) -> None:
 
 
 def test_where_nobody_can_type_a_password_the_command_says_how_to_give_one(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     ran = user(tmp_path, "create", "ada", "--email", "ada@example.com")
     assert ran.code == 2
     assert "--password-stdin" in ran.err
@@ -94,7 +94,7 @@ def test_a_password_is_replaced(tmp_path: Path) -> None:
 
 
 def test_an_empty_register_says_what_to_do_next(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     assert valetkey("database", "migrate", here=tmp_path).code == 0
     ran = user(tmp_path, "list")
     assert ran.code == 0
@@ -102,7 +102,7 @@ def test_an_empty_register_says_what_to_do_next(tmp_path: Path) -> None:
 
 
 def test_an_account_says_the_standard_claims_and_shows_them(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     said = (
         *("--given-name", "Ada", "--birthdate", "1815-12-10", "--zoneinfo", "Europe/London"),
         *("--phone-number", "+442079460000", "--phone-number-verified", "--locality", "London"),

@@ -4,7 +4,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.running import PROGRAM, clean_environment
-from tests.support.wait import CEILING
+from tests.support.wait import CEILING, wait_until
 from valetkey.cli.demo.site import OWNER, OWNER_PASSWORD, PASSWORD, PRINTER, USERNAME
 from valetkey.testing.person import Person
 
@@ -54,11 +53,7 @@ def is_free(url: str) -> bool:
 
 def all_free(found: list[str]) -> bool:
     """Whether nobody listens there, now or in a moment."""
-    for _ in range(50):
-        if all(is_free(url) for url in found):
-            return True
-        time.sleep(0.1)
-    return False
+    return wait_until(lambda: all(is_free(url) for url in found))
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:

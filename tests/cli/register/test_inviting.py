@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from tests.cli.running import valetkey
-from tests.cli.site import configure
+from tests.cli.site import begin
 
 _ACCOUNTS = '[accounts]\nsign_up = "invitation"\n'
 
 
 def configured(here: Path, more: str) -> None:
     """A site with these sections as well."""
-    file = configure(here)
+    file = begin(here)
     file.write_text(file.read_text() + more)
 
 
@@ -46,7 +46,7 @@ def test_who_has_an_account_and_who_cannot_get_letters_are_not_invited(tmp_path:
 
 
 def test_where_nobody_may_sign_up_nobody_is_invited(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     ran = valetkey("user", "invite", "grace@example.com", here=tmp_path)
     assert ran.code == 2
     assert "accounts.sign_up" in ran.err

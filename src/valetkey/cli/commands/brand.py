@@ -57,8 +57,7 @@ def command(
             raise Mistake(f"write {wrong}")
         return after, brand_of(base)
 
-    begins = bool(changes) and options.is_configured(settings)
-    shown, base = with_store(settings, work, begins=begins)
+    shown, base = with_store(settings, work)
     if as_json:
         say.as_json({field.value: value for field, value in shown.items()})
         return

@@ -79,7 +79,7 @@ def create(name: str, client_id: str, config: Path | None, as_json: bool, **give
 
         return await opened.store.write(deed), secret
 
-    client, secret = with_store(settings, work, begins=True)
+    client, secret = with_store(settings, work)
     _tell(client, secret, f"{say.strong(client.name)} is registered", as_json=as_json)
 
 

@@ -70,7 +70,7 @@ def invite(uses: int, lasts: int, note: str, config: Path | None, as_json: bool)
         await opened.store.write(lambda tx: registrations.invite(tx, key, token, made, now))
         return made, token
 
-    made, token = with_store(settings, work, begins=options.is_configured(settings))
+    made, token = with_store(settings, work)
     _warn(settings)
     if as_json:
         say.as_json({**_as_json(made), "initial_access_token": token.reveal()})

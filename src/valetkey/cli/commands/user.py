@@ -86,7 +86,7 @@ def create(
 
         return await opened.store.write(deed)
 
-    user = with_store(settings, work, begins=True)
+    user = with_store(settings, work)
     shown_once = password.reveal() if generate else None
     if as_json:
         made = {"password": shown_once} if shown_once else {}

@@ -43,7 +43,7 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
 
         return await opened.store.write(deed)
 
-    url = with_store(settings, work, begins=options.is_configured(settings))
+    url = with_store(settings, work)
     if not url:
         raise Mistake("somebody with this address has an account")
     is_sent = settings.mail.is_on

@@ -4,6 +4,7 @@ import sys
 
 from valetkey.authorization.app.build import build
 from valetkey.authorization.deeds.foundation import prepare
+from valetkey.authorization.endpoints.visitor.configuration import configuration_of
 from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
@@ -15,7 +16,8 @@ from valetkey.web.router import App
 async def ready_database(settings: Settings) -> None:
     """Bring the database to what this version needs."""
     if not await prepare(settings, SYSTEM):
-        log.info("owner.missing", next="valetkey owner")
+        named = configuration_of(settings).shown(administers=True)
+        log.info("owner.missing", next=f"valetkey owner{named and f' --config {named}'}")
 
 
 async def application(settings: Settings) -> App:
