@@ -1,12 +1,17 @@
 """Numbered files, each applied once, in order, and never changed after."""
 
 import asyncio
+import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from valetkey.cli.register.store import SCHEMAS
+from valetkey.database.connect import connect
 from valetkey.database.engine import Connection, ConstraintViolated, Engine
 from valetkey.database.migrate import find, migrate
 from valetkey.kernel.refusal import Mistake
@@ -112,3 +117,105 @@ def test_a_file_with_another_kind_of_name_is_refused(name: str, package: Package
 def test_two_files_with_one_number_are_refused(package: Package) -> None:
     with pytest.raises(ValueError, match="have one number"):
         find(package({"0001_initial.sql": _FIRST, "0001_other.sql": _SECOND}))
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values())
+def test_numbers_of_a_schema_are_consecutive(schema: str) -> None:
+    numbers = [migration.number for migration in find(schema)]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+_DELETES = {"0015_people.sql": {"team_invitations"}}
+"""Invitations of users who no longer own the app."""
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values())
+def test_every_migration_keeps_the_rows_that_it_finds(
+    schema: str, database_url: str, tmp_path: Path, package: Package
+) -> None:
+    """From the oldest schema on, with rows in every table as soon as it exists."""
+    files: dict[str, str] = {}
+    before: dict[str, int] = {}
+    for migration in find(schema):
+        files[migration.name] = migration.script
+        engine = connect(database_url, directory=tmp_path)
+        _migrate(engine, package(files))
+        asyncio.run(engine.close())
+        with _raw(database_url) as ask:
+            tables = _tables(ask)
+            counts = {table: _count(ask, table) for table in tables}
+            gone = {name for name, rows in before.items() if counts.get(name, 0) < rows}
+            assert gone == _DELETES.get(migration.name, set()), migration.name
+            _fill(ask, {name: columns for name, columns in tables.items() if name not in before})
+            before = {table: _count(ask, table) for table in tables}
+    empty = {table for table, rows in before.items() if rows < 2}
+    assert empty <= {name for names in _DELETES.values() for name in names}
+    assert len(before) > 3
+
+
+Ask = Callable[[str], list[tuple[object, ...]]]
+
+
+@contextmanager
+def _raw(url: str) -> Generator[Ask]:
+    """Statements as another program sends them; the answer is every row."""
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True) as server:
+
+            def ask(sql: str) -> list[tuple[object, ...]]:
+                answer = server.execute(sql.encode())
+                return answer.fetchall() if answer.description else []
+
+            yield ask
+        return
+    path = url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("PRAGMA foreign_keys = ON")
+        yield lambda sql: file.execute(sql).fetchall()
+
+
+_COLUMNS = {
+    "sqlite": "SELECT m.name, c.name, c.type FROM sqlite_master m, pragma_table_info(m.name) c"
+    " WHERE m.type = 'table'",
+    "postgres": "SELECT table_name, column_name, data_type FROM information_schema.columns"
+    " WHERE table_schema = 'public'",
+}
+
+
+def _tables(ask: Ask) -> dict[str, dict[str, str]]:
+    """The columns of each table and their types; the table of migrations is no schema's."""
+    found: dict[str, dict[str, str]] = {}
+    try:
+        rows = ask(_COLUMNS["sqlite"])
+    except psycopg.errors.UndefinedTable:
+        rows = ask(_COLUMNS["postgres"])
+    for table, column, kind in rows:
+        found.setdefault(str(table), {})[str(column)] = str(kind).lower()
+    return {name: columns for name, columns in found.items() if name != "migrations"}
+
+
+def _count(ask: Ask, table: str) -> int:
+    ((rows,),) = ask(f"SELECT count(*) FROM {table}")
+    return int(str(rows))
+
+
+def _fill(ask: Ask, tables: dict[str, dict[str, str]]) -> None:
+    """Add two rows to each: 1 and 2 in all columns, so that references find their rows."""
+    waiting = dict(tables)
+    while waiting:
+        done = [table for table, columns in waiting.items() if _insert(ask, table, columns)]
+        assert done, f"no row fits into {sorted(waiting)}"
+        for table in done:
+            del waiting[table]
+
+
+def _insert(ask: Ask, table: str, columns: dict[str, str]) -> bool:
+    for number in (1, 2):
+        values = [f"'{number}'" if kind == "text" else str(number) for kind in columns.values()]
+        try:
+            ask(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(values)})")
+        except (sqlite3.IntegrityError, psycopg.IntegrityError) as failed:
+            # The schema's own row may have number 1 already; others wait for what they refer to.
+            if "unique" not in str(failed).lower():
+                return False
+    return True

@@ -320,6 +320,20 @@ def test_ap_21_a_name_has_one_spelling(tmp_path: Path, target: str) -> None:
     asyncio.run(attack())
 
 
+@pytest.mark.parametrize("target", ["/v2", "/v2//"])
+def test_ap_21_root_without_its_slash_leads_to_the_documentation(
+    tmp_path: Path, target: str
+) -> None:
+    async def attack() -> None:
+        async with api(tmp_path) as call:
+            answer = await call("GET", target)
+            assert (answer.status, answer.headers["location"], answer.body) == (308, "/v2/", b"")
+            for method in ("POST", "PUT", "PATCH", "DELETE"):
+                assert (await call(method, target)).status == 404
+
+    asyncio.run(attack())
+
+
 def test_ap_23_other_formats_are_neither_sent_nor_taken(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
