@@ -79,7 +79,7 @@ def say(
     """Everything that is answered to these bytes until the server hangs up.
 
     With `ends`, the server is told that no more will come; it must be False where less is sent than
-    was announced. Raises TimeoutError when the server neither answers nor hangs up in 5 seconds.
+    was announced. Raises TimeoutError when the server neither answers nor hangs up.
     """
     parts = urlsplit(url)
     with ExitStack() as stack:

@@ -35,6 +35,7 @@ from tests.clients.world import (
     World,
     secret_of,
 )
+from tests.support.wait import CEILING
 from valetkey.kernel.moment import hours
 
 SECRET = secret_of(WEB)
@@ -45,7 +46,7 @@ def web(world: World, **said: object) -> OAuth2Session:
     """The web app's session."""
     said = {"client_secret": SECRET, "scope": READ, **said}
     return OAuth2Session(
-        WEB, redirect_uri=CALLBACK, token_endpoint=world.token, default_timeout=20, **said
+        WEB, redirect_uri=CALLBACK, token_endpoint=world.token, default_timeout=CEILING, **said
     )
 
 

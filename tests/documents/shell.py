@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.documents.pages import Block
+from tests.support.wait import CEILING
 
-_SECONDS = 60
+_SECONDS = CEILING
 _KEEP = """
 for name in ANSWER CODE TOKEN; do printf '%s=%s\\0' "$name" "${!name-}"; done > "$1"
 """

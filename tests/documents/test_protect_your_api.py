@@ -20,6 +20,7 @@ import pytest
 
 from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
+from tests.support.wait import CEILING
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
@@ -116,7 +117,8 @@ def token(issuer: str, scope: str) -> str:
 def ask(url: str, bearer: str = "") -> tuple[int, str, Any]:
     """One request; status, challenge and body of the answer."""
     headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-    for _ in range(300):
+    until = time.monotonic() + CEILING
+    while time.monotonic() < until:
         try:
             with urlopen(Request(url, headers=headers), timeout=60) as answer:
                 return answer.status, "", json.load(answer)

@@ -43,9 +43,9 @@ class Canary:
 
 @asynccontextmanager
 async def listening(
-    said: bytes = b"", *, tls: ssl.SSLContext | None = None, after: float = 0.0
+    said: bytes = b"", *, tls: ssl.SSLContext | None = None, opened: asyncio.Event | None = None
 ) -> AsyncGenerator[Canary]:
-    """A canary on a free port of loopback that says `said` to everybody, `after` some seconds."""
+    """A canary on a free port of loopback that says `said` to everybody, once it is `opened`."""
     canary = Canary()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,7 +55,8 @@ async def listening(
             size = [line for line in head.lower().split(b"\r\n") if b"content-length" in line]
             body = await reader.readexactly(int(size[0].split(b":")[1])) if size else b""
             canary.heard.append(head + body)
-            await asyncio.sleep(after)
+            if opened is not None:
+                await opened.wait()
             writer.write(said)
             await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fetch.canary import Clock, answer, certificate, door, listening
+from tests.support.wait import CEILING, until
 from valetkey.fetch.door import LARGEST, REMEMBERED, Door, Fetched, Unfetchable
 from valetkey.fetch.turns import AT_ONCE_SITE, AT_ONCE_THERE
 from valetkey.kernel.moment import Instant
@@ -171,13 +172,15 @@ def test_the_systems_resolver_is_asked_where_there_is_no_other() -> None:
 
 def test_many_who_ask_at_once_are_one_request() -> None:
     async def story() -> None:
-        async with listening(answer(), after=0.05) as canary:
+        gate = asyncio.Event()
+        async with listening(answer(), opened=gate) as canary:
             fetch, _ = door()
             first = asyncio.create_task(fetch.get(canary.url))
             others = [asyncio.create_task(fetch.get(canary.url)) for _ in range(20)]
-            await asyncio.sleep(0.01)
+            await until(lambda: canary.heard)
             # Who asked first goes away: the others still get their answer.
             first.cancel()
+            gate.set()
             assert {fetched.body for fetched in await asyncio.gather(*others)} == {b"{}"}
             assert canary.connections == 1
 
@@ -200,17 +203,19 @@ def test_what_failed_is_not_asked_again_for_a_moment() -> None:
 
 
 def test_one_slow_server_does_not_keep_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", CEILING)
 
     async def story() -> None:
-        async with listening(answer(), after=5) as slow, listening(answer()) as quick:
+        gate = asyncio.Event()
+        async with listening(answer(), opened=gate) as slow, listening(answer()) as quick:
             fetch, _ = door()
             urls = [f"{slow.url}/{number}" for number in range(3 * AT_ONCE_THERE)]
-            waiting = [asyncio.create_task(_refused(fetch.get(url))) for url in urls]
-            await asyncio.sleep(0.05)
+            waiting = [asyncio.create_task(fetch.get(url)) for url in urls]
+            await until(lambda: slow.connections == AT_ONCE_THERE)
             assert (await fetch.get(quick.url)).status == 200
             assert slow.connections == AT_ONCE_THERE
-            assert set(await asyncio.gather(*waiting)) == {"fetch.slow"}
+            gate.set()
+            assert {each.status for each in await asyncio.gather(*waiting)} == {200}
 
     _run(story)
 
@@ -218,20 +223,34 @@ def test_one_slow_server_does_not_keep_others_waiting(monkeypatch: pytest.Monkey
 def test_slow_servers_of_one_site_do_not_keep_others_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", 1.0)
+    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", CEILING)
 
     async def story() -> None:
-        async with listening(answer(), after=5) as slow, listening(answer()) as quick:
+        gate = asyncio.Event()
+        async with listening(answer(), opened=gate) as slow, listening(answer()) as quick:
             fetch, _ = door()
             places = [f"http://app{number}.evil.example:{slow.port}/" for number in range(100)]
-            waiting = [asyncio.create_task(_refused(fetch.get(place))) for place in places]
-            await asyncio.sleep(0.1)
-            # Sooner than any of the others is given up.
-            async with asyncio.timeout(0.8):
-                found = await fetch.get(f"http://app.other.example:{quick.port}/")
+            waiting = [asyncio.create_task(fetch.get(place)) for place in places]
+            await until(lambda: slow.connections == AT_ONCE_SITE)
+            found = await fetch.get(f"http://app.other.example:{quick.port}/")
             assert found.status == 200
             assert slow.connections == AT_ONCE_SITE
-            assert set(await asyncio.gather(*waiting)) == {"fetch.slow"}
+            gate.set()
+            assert {each.status for each in await asyncio.gather(*waiting)} == {200}
+
+    _run(story)
+
+
+def test_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by requests that are still queued for it."""
+    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", 0.1)
+
+    async def story() -> None:
+        async with listening(opened=asyncio.Event()) as slow:
+            fetch, _ = door()
+            urls = [f"{slow.url}/{number}" for number in range(2 * AT_ONCE_THERE)]
+            ends = await asyncio.gather(*(_refused(fetch.get(url)) for url in urls))
+            assert set(ends) == {"fetch.slow"}
 
     _run(story)
 

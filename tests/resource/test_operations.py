@@ -7,6 +7,7 @@ import pytest
 
 from tests.resource.api import Api, api
 from tests.sdk.issuer import API
+from tests.support.wait import until_found
 
 
 def test_a_note_lives_through_all_verbs(tmp_path: Path) -> None:
@@ -205,10 +206,10 @@ def test_nothing_is_spared_who_reads_again(tmp_path: Path) -> None:
             await call("PATCH", path, {"title": "Bread"})
             assert (await call("GET", path, token=token)).json["title"] == "Bread"
             call.issuer.revoke("token", draft.token_id)
-            for _ in range(100):
-                if (await call("GET", path, token=token)).status == 401:
-                    break
-                await asyncio.sleep(0.05)
-            assert (await call("GET", path, token=token)).status == 401
+
+            async def is_refused() -> bool:
+                return (await call("GET", path, token=token)).status == 401
+
+            await until_found(is_refused)
 
     asyncio.run(story())

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.sdk.issuer import API, SECRET, Clock, Issuer
+from tests.support.wait import until_found
 from valetkey.kernel.jose.access_token import DPOP, Binding
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
@@ -196,12 +197,15 @@ def test_following_learns_keys_and_revocations_by_itself() -> None:
             await _admit(guard, issuer, draft.sign(issuer.key))
             issuer.revoke("token", draft.token_id)
             task = asyncio.create_task(guard.follow(issuer.clock.now))
-            for _ in range(50):
+
+            async def is_refused() -> bool:
                 try:
                     await _admit(guard, issuer, draft.sign(issuer.key))
                 except Refused:
-                    break
-                await asyncio.sleep(0.1)
+                    return True
+                return False
+
+            await until_found(is_refused)
             assert await _code(guard, issuer, draft.sign(issuer.key)) is ErrorCode.INVALID_TOKEN
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -8,7 +8,6 @@ search itself.
 import json
 import socket
 import sqlite3
-import time
 from base64 import b64encode
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
@@ -36,7 +35,6 @@ from valetkey.testing.person import Page, Person
 
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _KEPT_SECRET = ("register.toml", "valetkey.keyring", "resource-server.credential")
-_WRITTEN_WITHIN = 1.5  # seconds until decision records and the last lines of the log are written
 _PATHS = (
     "/oauth/token", "/token", "/oauth/introspect", "/oauth/revoke", "/oauth/authorize",
     "/oauth/sign-in", "/oauth/consent", "/oauth/sign-out", "/oauth/identity", "/oauth/revocations",
@@ -318,13 +316,14 @@ def _faults(story: Story, change: Callable[[str], None]) -> None:
     assert failed >= 10, "nothing failed"
 
 
-def _search(story: Story, here: Path, database: str) -> dict[str, bytes]:
-    places = files(here, but=_KEPT_SECRET) | processes(story.servers.process.pid)
+def _left(here: Path, database: str) -> dict[str, bytes]:
+    left = files(here, but=_KEPT_SECRET)
+    places = {f"{name}, at the end": data for name, data in left.items()}
     if database.startswith("postgresql"):
         places |= tables(database)
         log = Path(database.partition("host=")[2]) / "data" / "log"
         places["the database server's log"] = log.read_bytes()
-    return places | story.answers
+    return places
 
 
 def _places_of(text: bytes, places: dict[str, bytes]) -> list[str]:
@@ -347,17 +346,15 @@ def test_no_secret_is_written_anywhere(
         _wrong_ways(story)
         _faults(story, change)
         _right_ways(story)
-        time.sleep(_WRITTEN_WITHIN)
-        places = _search(story, tmp_path, database_url)
+        places = files(tmp_path, but=_KEPT_SECRET) | processes(story.servers.process.pid)
         scraped = requests.get(story.servers.metrics, timeout=CEILING)
         places["metrics"] = scraped.content
         story.servers.process.terminate()
         story.servers.process.wait(60)
         assert story.servers.process.stdout is not None
         places["standard output"] = story.servers.process.stdout.read().encode()
-        places |= {
-            f"{name}, at the end": data for name, data in files(tmp_path, but=_KEPT_SECRET).items()
-        }
+        # A server that stops has written down everything it was about to.
+        places |= _left(tmp_path, database_url) | story.answers
     told = capfd.readouterr()
     places["standard error"] = told.err.encode()
 

@@ -1,7 +1,7 @@
 """I signed out, and it was so at every app: told in the browser, told by the server, told late."""
 
 import asyncio
-import time
+import threading
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -15,17 +15,19 @@ import requests
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.stories.processes.serving import PASSWORD, configure, serving, together
-from tests.support.relying_party import RelyingParty, wait_until
-from tests.support.wait import CEILING
+from tests.support.relying_party import RelyingParty
+from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.upkeep import deliver
 from valetkey.config.load import load
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import Settings
+from valetkey.fetch import door
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Page as Shown
@@ -155,8 +157,10 @@ def test_in_a_browser_every_app_is_signed_out_of(
 
 
 def test_the_server_tells_all_apps_side_by_side_before_the_person_is_sent_on(
-    database_url: str, tmp_path: Path, apps: ExitStack
+    database_url: str, tmp_path: Path, apps: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(deliver, "_HELD_UP", CEILING)
+    monkeypatch.setattr(door, "ANSWER_WITHIN", CEILING)
     four = [apps.enter_context(an_app(f"app{number}")) for number in range(4)]
     with provider(tmp_path, database_url) as servers:
         for app in four:
@@ -164,12 +168,12 @@ def test_the_server_tells_all_apps_side_by_side_before_the_person_is_sent_on(
         person = Person(servers.auth_url)
         cookies = [visit(person, app) for app in four]
         assert all(is_in(app, cookie) for app, cookie in zip(four, cookies, strict=True))
+        # Each answers only when all four were asked.
+        all_asked = threading.Barrier(4)
         for app in four:
-            app.delay = 1.0
-        began = time.monotonic()
+            app.all_asked = all_asked
         page = leave(person, servers.auth_url, four[0])
         assert page.location == f"{four[0].url}/bye"
-        assert time.monotonic() - began < 3
         assert not any(is_in(app, cookie) for app, cookie in zip(four, cookies, strict=True))
         assert [len(app.heard) for app in four] == [1] * 4
         assert len({str(app.heard[0]["sid"]) for app in four}) == 1
@@ -255,7 +259,7 @@ def test_of_64_who_press_at_once_each_app_hears_one(
             return answer.status_code
 
         assert set(together(press)) == {303}
-        time.sleep(2.5)
+        wait_until(lambda: servers.write(lambda tx: tx.db.row("SELECT 1 FROM deliveries")) is None)
         assert [len(app.heard) for app in two] == [1, 1]
 
 
@@ -274,15 +278,17 @@ def test_a_power_cut_between_the_end_and_the_word_of_it_loses_no_word(
         if when == "it waits":
             app.stop()
         else:
-            app.delay = 60.0
+            app.held = threading.Event()
         leave(person, servers.auth)
         servers.kill()
     app.stop()
-    app.delay = 0.0
+    if app.held is not None:
+        app.held.set()
+        app.held = None
     app.start()
     assert is_in(app, cookie)
     with serving(tmp_path, database_url):
-        app.wait_until_heard(seconds=40)
+        app.wait_until_heard()
         assert not is_in(app, cookie)
 
 

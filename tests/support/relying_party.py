@@ -6,12 +6,12 @@ It shares no code with the server: it judges tokens with another library.
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Barrier, Event, Lock, Thread
 from typing import Self
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
@@ -19,8 +19,9 @@ import requests
 from joserfc import jws, jwt
 from joserfc.jwk import KeySet
 
+from tests.support.wait import CEILING, wait_until
+
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
-SECONDS = 20
 _COOKIE = "app-session"
 
 
@@ -28,13 +29,15 @@ _COOKIE = "app-session"
 class RelyingParty:
     """One app. Its port is chosen at once, so that it can be registered before it runs.
 
-    `status` is what its back channel answers in place of 200, after `delay` seconds.
+    `status` is what its back channel answers in place of 200. While `held` it answers nothing,
+    then 503; with `all_asked` it answers when all who share that barrier were asked.
     """
 
     client_id: str
     secret: str
     status: int = 200
-    delay: float = 0.0
+    held: Event | None = None
+    all_asked: Barrier | None = None
     heard: list[Mapping[str, object]] = field(default_factory=list[Mapping[str, object]])
     sessions: dict[str, str] = field(default_factory=dict[str, str])
     issuer: str = ""
@@ -82,7 +85,7 @@ class RelyingParty:
                 "client_id": self.client_id,
                 "client_secret": self.secret,
             },
-            timeout=SECONDS,
+            timeout=CEILING,
         )
         said: dict[str, object] = answer.json()
         assert answer.status_code == 200, said
@@ -91,7 +94,7 @@ class RelyingParty:
     def claims_of(self, token: str, typ: str) -> dict[str, object]:
         """What a token of the provider says, if it is one of this type for this app."""
         keys = KeySet.import_key_set(
-            requests.get(f"{self.issuer}/oauth/jwks", timeout=SECONDS).json()
+            requests.get(f"{self.issuer}/oauth/jwks", timeout=CEILING).json()
         )
         header = jws.extract_compact(token.encode()).headers()
         assert header["typ"] == typ
@@ -102,11 +105,11 @@ class RelyingParty:
 
     def hear(self, token: str) -> int:
         """A logout token came (Back-Channel Logout section 2.6); the status to answer with."""
-        end = time.monotonic() + self.delay
-        while time.monotonic() < end:
-            if not self.delay:  # whoever asked has gone meanwhile
-                return 503
-            time.sleep(0.05)
+        if self.held is not None:
+            self.held.wait(CEILING)
+            return 503
+        if self.all_asked is not None:
+            self.all_asked.wait(CEILING)
         claims = self.claims_of(token, "logout+jwt")
         assert claims["events"] == {EVENT: {}}
         assert "nonce" not in claims
@@ -120,17 +123,9 @@ class RelyingParty:
         """End the sessions of this app that rest on that one of the provider."""
         self.sessions = {cookie: it for cookie, it in self.sessions.items() if it != sid}
 
-    def wait_until_heard(self, times: int = 1, seconds: float = SECONDS) -> None:
+    def wait_until_heard(self, times: int = 1) -> None:
         """Wait until so many logout tokens came."""
-        wait_until(lambda: len(self.heard) >= times, seconds)
-
-
-def wait_until(happened: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Wait for it."""
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
+        wait_until(lambda: len(self.heard) >= times, "the app heard nothing")
 
 
 def _answer(app: RelyingParty) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one per address

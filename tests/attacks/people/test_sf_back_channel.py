@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD, World, secret_of
-from tests.support.relying_party import wait_until
+from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
@@ -47,7 +47,7 @@ def inside() -> Iterator[Inside]:
             except OSError:
                 return
             with connection:
-                connection.settimeout(5)
+                connection.settimeout(CEILING)
                 found.knocks.append(connection.recv(4_096))
                 connection.sendall(_ANSWER)
 
@@ -57,7 +57,7 @@ def inside() -> Iterator[Inside]:
     # Closing alone would leave the other thread waiting.
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
-    thread.join(5)
+    thread.join(CEILING)
 
 
 def _told(servers: Servers, address: str) -> None:

@@ -32,7 +32,7 @@ class Applicant:
         if token:
             headers["authorization"] = f"Bearer {token}"
         response = requests.post(self.url, data=body, headers=headers, timeout=CEILING)
-        return Answer(response, response.elapsed.total_seconds())
+        return Answer(response)
 
     def register(self, **said: object) -> Answer:
         """A good registration, changed by `said`."""
@@ -57,7 +57,7 @@ class Applicant:
             headers={"authorization": f"Bearer {token}"},
             timeout=CEILING,
         )
-        return Answer(response, response.elapsed.total_seconds())
+        return Answer(response)
 
     @contextmanager
     def nothing_changes(self) -> Generator[None]:

@@ -1,6 +1,5 @@
 """HX: HTTP itself, the Host header, proxies, the headers of every answer, TLS."""
 
-import re
 import socket
 import ssl
 import subprocess
@@ -62,8 +61,12 @@ def test_hx_01_only_its_own_name_is_answered(world: World, host: str) -> None:
         for target in (_METADATA, "/oauth/authorize?client_id=web1", "/v2/notes"):
             reply = _get(url, target, host=sent)
             assert reply.status in {400, 421}
-            # The page for people names the host that was asked for, as text and nowhere else.
-            assert not re.search(rb'="[^"]*evil|^[^<]*evil', reply.body)
+            body = reply.body
+            if url == world.auth and target.startswith("/oauth/authorize"):
+                # The page for users names the requested host once, as text of its own element.
+                body = body.replace(f"<bdi>{sent}</bdi>".encode(), b"", 1)
+            assert b"evil" not in body
+            assert "evil" not in str(reply.headers)
     _unmoved(world)
 
 
@@ -288,15 +291,16 @@ def test_hx_13_no_header_costs_much(world: World, header: str) -> None:
     target = "/oauth/authorize?response_type=code&client_id=web1"
 
     def cost(*headers: str) -> float:
+        # Processor time, which a busy machine does not lengthen; the servers run in this process.
         best = 1.0
         for _ in range(15):
-            began = time.perf_counter()
+            began = time.process_time()
             reply = _get(world.auth, target, *headers)
-            best = min(best, time.perf_counter() - began)
+            best = min(best, time.process_time() - began)
             assert reply.status == 303
         return best
 
-    assert cost(header) - cost() < 0.005
+    assert cost(header) - cost() < 0.02
     assert _get(world.auth, target, header + "a" * 65_536).status == 431
 
 
@@ -393,7 +397,7 @@ def test_hx_15_cleartext_gets_nothing_and_no_redirect(secured: _Secured) -> None
 def test_hx_16_cookies_are_for_https_alone(secured: _Secured) -> None:
     url = f"{secured.url}/oauth/sign-in"
     session = requests.get(url, verify=str(secured.certificate), timeout=CEILING)
-    Answer(session, 0)
+    Answer(session)
     cookies = [cookie.split("; ") for cookie in session.raw.headers.getlist("set-cookie")]
     assert cookies
     assert all(name.startswith("__Host-") for name, *_ in cookies)

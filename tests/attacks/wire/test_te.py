@@ -42,7 +42,7 @@ def test_te_01_only_post_is_taken(world: World, path: str, method: str) -> None:
         response = requests.request(
             method, f"{world.auth}{path}", data=_ASKED, headers=_TYPE, timeout=CEILING
         )
-        answer = Answer(response, 0)
+        answer = Answer(response)
         assert answer.status == 405
         assert response.headers["allow"] == "POST"
         if method != "HEAD":
@@ -61,7 +61,7 @@ def test_te_01_a_method_cannot_be_overridden(world: World) -> None:
     response = requests.get(
         f"{world.auth}/token?_method=POST&{_ASKED}", headers=override, timeout=CEILING
     )
-    Answer(response, 0).refused(405, "method_not_allowed")
+    Answer(response).refused(405, "method_not_allowed")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from tests.support.wait import until_found
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
@@ -230,6 +231,11 @@ class Service:
         page = await self.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
         started = ("signing_key.", "client.registered", "client_secret.", "user.registered")
         return [event for event in page if not event.name.startswith(started)]
+
+    async def refusals_recorded(self) -> None:
+        """Wait until every refusal so far is in the database: they are written in their order."""
+        reference = (await self.post("/oauth/token", {"grant_type": "none"})).text("reference")
+        await until_found(lambda: self.read(lambda tx: tx.decisions.find(reference)))
 
     async def client(self, client_id: str, **said: object) -> Client:
         """Register a client; `said` changes what a plain one would be."""

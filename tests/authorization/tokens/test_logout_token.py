@@ -14,6 +14,7 @@ import requests
 from joserfc import jwe, jws, jwt
 from joserfc.jwk import KeySet, OctKey, RSAKey
 
+from tests.support.wait import CEILING
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.fetch import FetchSettings
@@ -26,7 +27,7 @@ PASSWORD = "correct horse battery staple"
 SECRET = "w" * 40
 CALLBACK = "https://app.example/cb"
 BACK = "https://app.example/bye"
-SECONDS = 30
+SECONDS = CEILING
 _ENCRYPTION = ["RSA-OAEP-256", "A128GCM", "A256GCM"]
 _KEY = RSAKey.generate_key(2_048, {"use": "enc", "kid": "e1"})
 

@@ -1,12 +1,12 @@
 """What a server does by itself: what ended goes, what lives stays, and never much at once."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.wait import until_found
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.sign_in.throttles import Limit
@@ -68,7 +68,7 @@ async def _fill(it: Service) -> None:
     (await it.refresh("web", said.text("refresh_token"), scope="write")).refused(
         400, "invalid_scope"
     )
-    await asyncio.sleep(0.3)
+    await it.refusals_recorded()
 
 
 def test_nothing_that_lives_is_swept_and_everything_that_ended_is(tmp_path: Path) -> None:
@@ -145,12 +145,7 @@ def test_a_refusal_can_be_looked_up_for_a_week(tmp_path: Path) -> None:
         await it.client("web")
         answer = await it.exchange("web", "x")
         reference = answer.text("reference")
-        decision = None
-        for _ in range(50):
-            await asyncio.sleep(0.02)
-            decision = await it.read(lambda tx: tx.decisions.find(reference))
-            if decision is not None:
-                break
+        decision = await until_found(lambda: it.read(lambda tx: tx.decisions.find(reference)))
         assert decision is not None
         assert (decision.client_id, decision.endpoint) == ("web", "/oauth/token")
         assert (decision.code, decision.check) == ("invalid_grant", "code.unknown")
@@ -224,13 +219,12 @@ def test_the_background_work_goes_on_and_on(
 
     async def story(it: Service) -> None:
         await _fill(it)
-        await asyncio.sleep(0.1)
         it.clock.forward(days(90))
         wanted = {"signing_keys": 3, "sessions": 0, "decisions": 0}
-        for _ in range(100):
-            await asyncio.sleep(0.02)
-            if await _counts(it, tuple(wanted)) == wanted:
-                break
-        assert await _counts(it, tuple(wanted)) == wanted
+
+        async def done() -> bool:
+            return await _counts(it, tuple(wanted)) == wanted
+
+        await until_found(done)
 
     run(tmp_path, story)

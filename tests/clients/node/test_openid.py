@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import requests
 from tests.clients.node.library import Script
 from tests.clients.node.relying import App
 from tests.openid.provider import Provider, provider
-from tests.support.wait import CEILING
+from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -213,8 +212,9 @@ def test_new_keys_are_found_by_who_knew_the_old_ones(
 ) -> None:
     app = App.register(script, op, id_token_signed_response_alg=alg.value)
     before = app.sign_in()
+    known = _served(op)
     _rotate(op, alg)
-    time.sleep(1.1)  # other processes hear of it within a second
+    wait_until(lambda: _served(op) != known, "the server does not hear of it")
     after = app.sign_in()
     assert _kid(before["id_token"]) != _kid(after["id_token"])
 
@@ -229,14 +229,16 @@ def test_scopes_and_claims_are_what_was_asked_for(script: Script, op: Provider) 
 
 
 def _heard(app: App) -> list[dict[str, object]]:
-    deadline = time.monotonic() + CEILING
-    while time.monotonic() < deadline:
-        tokens = app.step("heard")["tokens"]
-        assert isinstance(tokens, list)
-        if tokens:
-            return tokens
-        time.sleep(0.1)
-    raise AssertionError("nobody told the app")
+    def tokens() -> list[dict[str, object]]:
+        found = app.step("heard")["tokens"]
+        assert isinstance(found, list)
+        return found
+
+    return wait_until(tokens, "nobody told the app")
+
+
+def _served(op: Provider) -> bytes:
+    return requests.get(f"{op.servers.auth_url}/oauth/jwks", timeout=CEILING).content
 
 
 def _rotate(op: Provider, algorithm: Algorithm) -> None:

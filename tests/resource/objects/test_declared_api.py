@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.resource.api import Api, serving, settings_for
 from tests.resource.objects.books import BOOK, DIARY, LETTERBOX, TASK, write_objects
 from tests.sdk.issuer import Clock, Issuer
+from tests.support.wait import CEILING
 
 
 @contextlib.asynccontextmanager
@@ -115,7 +116,7 @@ def test_a_pattern_that_explodes_elsewhere_does_not_here(tmp_path: Path) -> None
     async def story() -> None:
         async with declared(tmp_path) as call:
             evil = {"title": "x", "code": "a" * 100_000 + "!"}
-            answer = await asyncio.wait_for(call("POST", "/v2/tasks", evil), 5)
+            answer = await asyncio.wait_for(call("POST", "/v2/tasks", evil), CEILING)
             assert [error["pointer"] for error in answer.json["errors"]] == ["/code"]
 
     asyncio.run(story())

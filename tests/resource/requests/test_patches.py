@@ -9,6 +9,7 @@ import pytest
 
 from tests.resource.api import Answer, Api
 from tests.resource.objects.test_declared_api import declared
+from tests.support.wait import CEILING
 from valetkey.resource.requests.patches import JsonPatch, read_json_patch
 from valetkey.resource.shapes.shape import Invalid
 
@@ -137,7 +138,7 @@ def test_copies_of_copies_do_not_grow_without_end(tmp_path: Path) -> None:
             wide = [{"op": "copy", "from": "/labels", "path": "/labels/-"}] * 100
             deep = [{"op": "copy", "from": "/place", "path": "/place/room"}] * 100
             for operations in (wide, deep):
-                answer = await asyncio.wait_for(_patched(call, path, *operations), 10)
+                answer = await asyncio.wait_for(_patched(call, path, *operations), CEILING)
                 assert answer.status == 400
 
     asyncio.run(story())

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.resource.api import Api, api
 from tests.sdk.issuer import SECRET, Clock, Issuer
+from tests.support.wait import until
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
@@ -53,11 +54,7 @@ def test_a_scope_that_was_needed_is_told_with_its_grant_and_its_moment(tmp_path:
         assert len(told) == len({(grant, scope) for grant, scope, _ in told})
 
     async def _report(call: Api) -> list[dict[str, Any]]:
-        for _ in range(100):
-            if call.issuer.uses:
-                break
-            await asyncio.sleep(0.02)
-        return call.issuer.uses
+        return await until(lambda: call.issuer.uses)
 
     asyncio.run(story())
 

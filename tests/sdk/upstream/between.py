@@ -16,6 +16,9 @@ class Between:
     hangs: bool = False
     """Streams stay open, and nothing comes through them."""
     streams: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+    connections: int = 0
+    signs: int = 0
+    """Pieces of streams that were passed on."""
 
     def cut(self) -> None:
         """Break every stream now."""
@@ -29,6 +32,7 @@ class Between:
         task = asyncio.current_task()
         assert task is not None
         self.tasks.add(task)
+        self.connections += 1
         ours, theirs = await asyncio.open_connection(self.host, self.port)
 
         async def ask() -> None:
@@ -43,6 +47,7 @@ class Between:
             while data := await ours.read(65_536):
                 if not (self.hangs and writer in self.streams):
                     writer.write(data)
+                    self.signs += writer in self.streams
 
         tasks = [asyncio.create_task(ask()), asyncio.create_task(answer())]
         try:

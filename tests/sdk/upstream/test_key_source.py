@@ -1,10 +1,11 @@
 """The issuer's keys: rarely fetched, never lost."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from tests.sdk.issuer import Clock, Issuer
+from tests.support.wait import until
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.fetch import Fetcher
@@ -102,12 +103,12 @@ def test_a_withdrawn_key_is_forgotten_within_five_minutes() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, _):
             task = asyncio.create_task(source.follow(issuer.clock.now))
-            assert await _until(lambda: source.keys is not None)
+            await until(lambda: source.keys is not None)
             old = issuer.key
             issuer.key = SigningKey.generate()
             issuer.keys = KeySet.of(issuer.key.public)
             issuer.clock.at += FRESH
-            assert await _until(lambda: source.keys is None or source.keys.find(old.kid) is None)
+            await until(lambda: source.keys is None or source.keys.find(old.kid) is None)
             task.cancel()
 
     asyncio.run(story())
@@ -120,11 +121,3 @@ def test_what_was_kept_and_is_no_key_set_counts_as_nothing() -> None:
             assert await source.look(Instant(5))
 
     asyncio.run(story())
-
-
-async def _until(question: Callable[[], bool]) -> bool:
-    for _ in range(50):
-        if question():
-            return True
-        await asyncio.sleep(0.1)
-    return False

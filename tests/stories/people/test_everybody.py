@@ -186,7 +186,7 @@ def somebody(browser: Browser, servers: Servers) -> Iterator[Callable[[str], Som
 
     def make(name: str) -> Somebody:
         context = browser.new_context()
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(SOON * 1000)
         context.on("weberror", lambda error: complaints.append(str(error.error)))
         contexts.append(context)
         return Somebody(servers, context.new_page(), name)

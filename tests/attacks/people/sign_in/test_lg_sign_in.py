@@ -187,9 +187,10 @@ def test_lg_12_nor_does_the_time_it_takes(world: World) -> None:
     def took(name: str) -> float:
         person = Person(world.auth)
         page = person.open(f"{world.auth}/oauth/sign-in")
-        began = time.perf_counter()
+        # Processor time, hashing included: the servers run in this process.
+        began = time.process_time()
         assert person.sign_in(page, name, "wrong horse battery staple").status == 401
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     pairs = [(took("alice"), took(f"nobody{number}")) for number in range(8)]
     known, unknown = (min(each) for each in zip(*pairs, strict=True))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wait import until
 from valetkey.authorization.deeds.admin.brand import brand_now, brand_of, change_brand
 from valetkey.authorization.deeds.admin.permissions import (
     CommandLine,
@@ -140,12 +141,9 @@ def test_other_processes_see_a_change_within_seconds_and_ask_nothing_meanwhile(
         before = book.current
         style = next(iter(book.asset(p) for p in book._files if "style" in p))
         follows = asyncio.create_task(book.keep(ours))
-        await asyncio.sleep(0.1)
+        await until(lambda: book._changed != -1, "it does not look")
         await _change(theirs, {BrandField.ACCENT: "#aa0000"})
-        for _ in range(100):
-            if book.current != before:
-                break
-            await asyncio.sleep(0.05)
+        await until(lambda: book.current != before)
         assert book.current.accent == "#aa0000"
         assert style is not None
         assert book.asset(style.path) == style, "pages that are open still ask for it"

@@ -20,6 +20,7 @@ from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import Service, service
 from tests.authorization.upkeep.test_post import mail_settings
 from tests.support.mail import links, mail_server, plain
+from tests.support.wait import until
 from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.config.sections.mail import MailSettings
 
@@ -54,10 +55,7 @@ def test_somebody_signs_up_by_a_letter_that_came_by_smtp(tmp_path: Path) -> None
         async with service(tmp_path, mail=mail_settings(port), accounts=OPEN) as it:
             here = browser(it)
             await asked_to_sign_up(it, here)
-            for _ in range(400):
-                if receiver.took:
-                    break
-                await asyncio.sleep(0.05)
+            await until(lambda: receiver.took)
             (message,) = receiver.took
             (link,) = links(plain(message))
             page = await here.get(link.removeprefix(it.foundation.issuer))

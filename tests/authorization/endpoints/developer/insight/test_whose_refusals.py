@@ -1,6 +1,5 @@
 """Whose a refusal is: of the app that sent the request, or in whose name somebody sent it."""
 
-import asyncio
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from valetkey.kernel.moment import Instant
 
 async def refusals(it: Service, client_id: str) -> Sequence[Decision]:
     """What its team can read, oldest first, once it is written."""
-    await asyncio.sleep(0.3)
+    await it.refusals_recorded()
     end = Instant(1 << 53)
     found = await it.read(lambda tx: tx.decisions.of_client(client_id, end, "", 100))
     return sorted(found, key=lambda each: (each.endpoint, each.check))
