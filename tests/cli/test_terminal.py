@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
-from tests.cli.site import configure
+from tests.cli.site import begin, configure
 from tests.support.wait import CEILING
 
 ADA = '[[users]]\nusername = "ada"\nemail = "ada@example.com"\n'
@@ -72,7 +72,7 @@ def test_on_no_nothing_is_changed(tmp_path: Path) -> None:
 
 
 def test_a_password_is_asked_for_twice_and_never_shown(tmp_path: Path) -> None:
-    configure(tmp_path)
+    begin(tmp_path)
     shown = on_a_terminal(
         tmp_path,
         *("user", "create", "ada", "--email", "ada@example.com"),
