@@ -4,7 +4,7 @@ import sys
 
 from valetkey.authorization.app.build import build
 from valetkey.authorization.deeds.foundation import prepare
-from valetkey.authorization.endpoints.visitor.configuration import configuration_of
+from valetkey.authorization.layout.viewer import configuration_of
 from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
