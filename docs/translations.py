@@ -39,7 +39,6 @@ _CODE = [("**.py", "python")]
 _MARKS = {"translatable": None}
 # Those whose refusals people read on a page; all others are read by programs and their makers.
 _REFUSING = (
-    "authorization/endpoints/account",
     "authorization/endpoints/authorize/pending.py",
     "authorization/site",
     "authorization/protocol/csrf.py",

@@ -30,7 +30,6 @@ from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
-from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
@@ -151,7 +150,6 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *federation_routes(federation, refuse_with_page),
         *mailed_routes(site, make_mailed(foundation, passwords), refuse_with_page),
         *logout_routes(site, sign_out, refuse_with_page),
-        *account_routes(site, refuse_with_page),
         *page_routes(
             site,
             account_pages(site, sign_out, password_change, foundation.removal),

@@ -7,11 +7,9 @@ returns an outcome.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from valetkey.authorization.endpoints.account.step_up import confirmation_needed
-from valetkey.authorization.endpoints.account.visit import PURPOSE
 from valetkey.authorization.layout.render import PageContext as Context
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
@@ -20,10 +18,15 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.authorization.site.site import SIGN_IN, Site
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Endpoint, Pairs, Refuse, Request, Response
 from valetkey.web.form import Form, read_form, read_query
 from valetkey.web.router import Body, Route
 
+CONFIRM = "/account/confirm"
+"""Where users confirm who they are."""
+
+_PURPOSE = "account"
 _NO_FORM = Form({})
 
 
@@ -135,6 +138,10 @@ class Interrupt(Exception):
         super().__init__(outcome.to)
         self.outcome = outcome
 
+    def response(self, site: Site) -> Response:
+        """The redirect to there."""
+        return site.goes_to(self.outcome.to, *self.outcome.headers)
+
 
 Requirement = Callable[[Site, SignedInRequest], Awaitable[R]]
 """Turns a signed-in request into what the handlers of a page receive. Raises Interrupt, Refused."""
@@ -215,6 +222,31 @@ class AnyPage(Protocol):
         ...
 
 
+async def signed_in_request(
+    site: Site, request: Request, form: Form | None = None
+) -> SignedInRequest:
+    """The request of a signed-in user, for endpoints that are no pages.
+
+    Raises Interrupt for a visitor who has to sign in, Refused (forbidden) for a `form` that did not
+    come from a page of this server.
+    """
+    return _signed_in_request(site, request, await site.signed_in(request), form)
+
+
+def _signed_in_request(
+    site: Site, request: Request, found: SignedIn | None, form: Form | None
+) -> SignedInRequest:
+    if found is None:
+        # A form of a visitor who was signed out is lost; a page is shown after they signed in.
+        to = safe_return_path(request.path) if form is None else ""
+        raise Interrupt(SeeOther(f"{SIGN_IN}?to={to}" if to else SIGN_IN))
+    browser, headers = site.browser(request)
+    csrf = site.csrf(browser, _PURPOSE, found.session.id)
+    if form is not None:
+        site.check_form(request, form, site.cookies.browser(request), _PURPOSE, found.session.id)
+    return SignedInRequest(request, found, browser, csrf, headers, form or _NO_FORM)
+
+
 async def signed_in(site: Site, request: SignedInRequest) -> SignedInRequest:
     """Require that the user is signed in, and no more."""
     return request
@@ -249,6 +281,28 @@ async def require_confirmed(
     if asks:
         raise Interrupt(SeeOther(asks, request.headers))
     return request
+
+
+async def confirmation_needed(
+    site: Site, request: Request, signed_in: SignedIn, to: str = ""
+) -> str:
+    """The address at which the user has to confirm who they are; "" if they did recently.
+
+    Recently means within ten minutes, and with a second factor where the account has one. That
+    page leads back to `to`, or to the path of the request, by GET: so require confirmation before
+    a form is shown, and again when it is submitted.
+    """
+    uid = signed_in.user.uid
+    guarded = await site.store.read(lambda tx: tx.users.has_second_factor(uid))
+    if signed_in.has_proved(request.at, second_factor=guarded):
+        return ""
+    place = safe_return_path(to or request.path)
+    return f"{CONFIRM}?to={place}" if place else CONFIRM
+
+
+def nothing_there(what: str) -> Refused:
+    """The refusal for what does not exist, in the same words as for what belongs to others."""
+    return Refused(Refusal(ErrorCode.NOT_FOUND, f"there is no such {what}", f"account.{what}"))
 
 
 def routes(site: Site, pages: Sequence[AnyPage], refuse: Refuse) -> tuple[Route, ...]:
@@ -289,21 +343,11 @@ async def _answer(
     if act is not None:
         site.check_origin(request)
         form = read_form(request.body, opaque=act.opaque, multiple=act.multiple)
-    if found is None:
-        # The form of somebody who was signed out is lost; the page of an address is shown later.
-        to = safe_return_path(request.path) if form is None else ""
-        return site.goes_to(f"{SIGN_IN}?to={to}" if to else SIGN_IN)
-    browser, headers = site.browser(request)
-    csrf = site.csrf(browser, PURPOSE, found.session.id)
-    visitor = SignedInRequest(request, found, browser, csrf, headers)
-    if form is not None:
-        site.check_form(request, form, site.cookies.browser(request), PURPOSE, found.session.id)
-        visitor = replace(visitor, form=form)
     try:
-        met = await requires(site, visitor)
+        met = await requires(site, _signed_in_request(site, request, found, form))
         outcome = await handle(met)
     except Interrupt as interrupt:
-        return site.goes_to(interrupt.outcome.to, *interrupt.outcome.headers)
+        return interrupt.response(site)
     return _respond(site, met, outcome)
 
 

@@ -6,7 +6,6 @@ from dataclasses import fields
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.endpoints.account.activity import SHOWN
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import render
@@ -20,8 +19,9 @@ from valetkey.authorization.model.event.grants import (
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.event.sessions import SignInFailed
-from valetkey.authorization.pages.account.activity import (
+from valetkey.authorization.site.account.activity import (
     NOT_TOLD,
+    SHOWN,
     TOLD,
     ActivityLine,
     ActivityPage,

@@ -18,7 +18,6 @@ from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.endpoints.account.routes import routes as account_routes
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.grant_types import RULES
@@ -266,7 +265,6 @@ async def world(
         (
             *routes(site, password, minter, refuse),
             *logout_routes(site, deed, refuse),
-            *account_routes(site, refuse),
             *page_routes(
                 site, account_pages(site, deed, change, Removal(mailroom, days(7))), refuse
             ),

@@ -12,12 +12,11 @@ from valetkey.authorization.layout.contexts import (
     When,
 )
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage
-from valetkey.authorization.pages.account.apps.apps import (
+from valetkey.authorization.site.account.activity import ActivityLine, ActivityPage
+from valetkey.authorization.site.account.app import AppPage, Connection
+from valetkey.authorization.site.account.apps import (
     AppLine,
-    AppPage,
     AppsPage,
-    Connection,
     EndAppPage,
     EndAppsPage,
     PermissionLine,

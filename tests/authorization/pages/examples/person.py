@@ -7,7 +7,7 @@ from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.deeds.account.profile import FIELDS, ProfileFault
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.account.activity import ActivityLine
+from valetkey.authorization.site.account.activity import ActivityLine
 from valetkey.authorization.site.account.data import DataPage
 from valetkey.authorization.site.account.overview import NextStep, OverviewPage, OwnApp
 from valetkey.authorization.site.account.profile import ProfilePage

@@ -11,7 +11,7 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson, When
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import ANYBODY, Viewer
-from valetkey.authorization.pages.account.activity import ActivityLine, ActivityPage
+from valetkey.authorization.site.account.activity import ActivityLine, ActivityPage
 from valetkey.kernel.moment import Instant
 
 _AT = Instant(1_795_305_600)  # 2026-11-22 00:00:00 in UTC

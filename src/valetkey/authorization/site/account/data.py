@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.account.export import Origin, export
-from valetkey.authorization.endpoints.account.step_up import confirmation_needed
 from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.site.page import (
     Act,
@@ -14,6 +13,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
+    confirmation_needed,
     confirmed,
     signed_in,
 )

@@ -11,8 +11,6 @@ from valetkey.authorization.deeds.account.mailed.links import (
     EMAIL_VERIFY,
     RESET,
 )
-from valetkey.authorization.endpoints.account.step_up import stepped_up
-from valetkey.authorization.endpoints.account.visit import Visit, posted, visit
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
@@ -24,7 +22,18 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     read,
     shown,
 )
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    confirmed,
+)
 from valetkey.authorization.site.site import HOME, Site
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request, Response
 
 
@@ -85,68 +94,59 @@ _LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class EmailEndpoint:
-    """The page in the account."""
+class Email:
+    """Show the address of the account; send a link to verify it or to change it."""
 
     site: Site
-    deed: EmailChange
+    change: EmailChange
 
-    async def get(self, request: Request) -> Response:
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        return (Page(EMAIL, confirmed, self.show, Act(self.send), title=translatable("Email")),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
         """The address, and the form for another one."""
-        seen = await visit(self.site, request)
-        if isinstance(seen, Response):
-            return seen
-        asked = await stepped_up(self.site, request, seen)
-        return self._page(request, seen) if asked is None else asked
+        return self._form(request)
 
-    async def post(self, request: Request) -> Response:
-        """Send a link to the new address, or to the one there is."""
-        found = await posted(self.site, request)
-        if isinstance(found, Response):
-            return found
-        seen, form = found
-        asked = await stepped_up(self.site, request, seen)
-        if asked is not None:
-            return asked
-        if not self.deed.mailroom.is_on:
-            return self._page(request, seen)
-        user, now = seen.signed_in.user, request.at
-        if form.get("verify") is not None:
+    async def send(self, request: SignedInRequest) -> Outcome:
+        """Send a link to the new address, or to the current one."""
+        if not self.change.mailroom.is_on:
+            return self._form(request)
+        user, now = request.user, request.now
+        if request.form.get("verify") is not None:
             if user.email_verified_at is not None:
-                return self.site.goes_to(EMAIL)
-            wait = await self.deed.ask_to_verify(user, now)
-            return self._page(request, seen, wait=wait, sent_to="" if wait else user.email)
-        typed = (form.get("email") or "").strip()
-        done = await self.deed.ask(seen.signed_in, typed, now)
+                return SeeOther(EMAIL)
+            wait = await self.change.ask_to_verify(user, now)
+            return self._form(request, wait=wait, sent_to="" if wait else user.email)
+        typed = (request.form.get("email") or "").strip()
+        done = await self.change.ask(request.signed_in, typed, now)
         if isinstance(done, EmailFault):
-            return self._page(request, seen, typed, done.value)
-        return self._page(request, seen, wait=done, sent_to="" if done else typed)
+            return self._form(request, typed, done.value)
+        return self._form(request, wait=done, sent_to="" if done else typed)
 
-    def _page(
+    def _form(
         self,
-        request: Request,
-        seen: Visit,
+        request: SignedInRequest,
         typed: str = "",
         fault: str = "",
         *,
         wait: int = 0,
         sent_to: str = "",
-    ) -> Response:
-        user = seen.signed_in.user
-        page = EmailPage(
+    ) -> Show:
+        user = request.user
+        context = EmailPage(
             action=EMAIL,
-            csrf=seen.csrf,
+            csrf=request.csrf,
             address_now=user.email,
             verified=user.email_verified_at is not None,
-            sends_mail=self.deed.mailroom.is_on,
+            sends_mail=self.change.mailroom.is_on,
             typed=typed[:_LONGEST],
             fault=fault,
             wait=wait,
             sent_to=sent_to,
         )
-        headers = (*seen.headers, ("retry-after", str(wait))) if wait else seen.headers
         status = TOO_MANY if wait else BAD_REQUEST if fault else 200
-        return self.site.page(request, page, status, user=user, headers=headers)
+        return Show(context, status, (("retry-after", str(wait)),) if wait else ())
 
 
 @dataclass(frozen=True, slots=True)

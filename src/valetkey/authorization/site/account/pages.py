@@ -5,6 +5,9 @@ from dataclasses import replace
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.site.account.activity import Activity
+from valetkey.authorization.site.account.app import App
+from valetkey.authorization.site.account.apps import Apps
 from valetkey.authorization.site.account.data import Data
 from valetkey.authorization.site.account.profile import Profile
 from valetkey.authorization.site.account.removal import RemoveAccount
@@ -25,6 +28,8 @@ def account_pages(
     """The pages, in the order of the navigation."""
     return (
         *Profile(site).pages(),
+        *Apps(site).pages(),
+        *App(site).pages(),
         *Sessions(site, sign_out).pages(),
         *Security(site).pages(),
         *Password(site, change).pages(),
@@ -32,6 +37,7 @@ def account_pages(
         *AuthenticatorApp(site).pages(),
         *RecoveryCodes(site).pages(),
         *Confirm(site, replace(change.passwords, door="confirm")).pages(),
+        *Activity(site).pages(),
         *Data(site).pages(),
         *RemoveAccount(site, removal).pages(),
     )

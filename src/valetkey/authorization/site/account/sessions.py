@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.logout import SignOut
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.layout.contexts import Proof, SessionLine, When
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
@@ -17,6 +16,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
+    nothing_there,
     signed_in,
 )
 from valetkey.authorization.site.site import SESSIONS, Site

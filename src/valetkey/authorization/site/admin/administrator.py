@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from valetkey.authorization.deeds.admin.permissions import Permission, Person, Powers, powers_of
-from valetkey.authorization.endpoints.account.step_up import confirmation_needed
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.sign_in.administration import (
@@ -16,7 +15,13 @@ from valetkey.authorization.sign_in.administration import (
     is_stale,
 )
 from valetkey.authorization.sign_in.session import SignedIn
-from valetkey.authorization.site.page import Concealed, Interrupt, SeeOther, SignedInRequest
+from valetkey.authorization.site.page import (
+    Concealed,
+    Interrupt,
+    SeeOther,
+    SignedInRequest,
+    confirmation_needed,
+)
 from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

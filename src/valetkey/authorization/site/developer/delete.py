@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from valetkey.authorization.deeds.developer.ownership import find_own
 from valetkey.authorization.deeds.developer.portal import Portal
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.site.developer.app import (
     APP,
     AppHead,
@@ -21,6 +20,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
+    nothing_there,
 )
 from valetkey.authorization.site.site import DEVELOPER, Site
 from valetkey.authorization.storage.transaction import Transaction

@@ -11,7 +11,6 @@ from valetkey.authorization.deeds.developer.secrets import (
     seen_in_url,
     state_of,
 )
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -28,6 +27,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
+    nothing_there,
 )
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.secrets import KnownSecret

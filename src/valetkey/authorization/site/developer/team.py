@@ -6,7 +6,6 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.deeds.developer.team import FreshInvitation, Teams, Trouble
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.viewer import viewer_of
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
@@ -27,6 +26,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
+    nothing_there,
 )
 from valetkey.authorization.site.site import DEVELOPER, Site
 from valetkey.authorization.storage.transaction import Transaction

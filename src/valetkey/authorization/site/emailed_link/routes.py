@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from valetkey.authorization.deeds.account.invitations import Invitations
 from valetkey.authorization.deeds.account.mailed.email import EmailChange
 from valetkey.authorization.deeds.account.mailed.links import (
-    EMAIL,
     EMAIL_CONFIRM,
     EMAIL_UNDO,
     EMAIL_VERIFY,
@@ -17,8 +16,9 @@ from valetkey.authorization.deeds.account.mailed.links import (
 from valetkey.authorization.deeds.account.mailed.password_reset import PasswordReset
 from valetkey.authorization.deeds.account.mailed.sign_up import SignUp
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.site.account.email import EmailEndpoint, EmailLinkEndpoint
+from valetkey.authorization.site.account.email import Email, EmailLinkEndpoint
 from valetkey.authorization.site.mailbox.mailbox import mailbox_routes
+from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.site.password_reset.password_reset import RecoveryEndpoint
 from valetkey.authorization.site.sign_up.sign_up import SignUpEndpoint
 from valetkey.authorization.site.site import Site
@@ -39,7 +39,7 @@ class Mailed:
 def mailed_routes(site: Site, deeds: Mailed, refuse: Refuse) -> tuple[Route, ...]:
     """Every page of it, and the mailbox where there is one."""
     sign_up = SignUpEndpoint(site, deeds.sign_up, deeds.invitations)
-    recovery, email = RecoveryEndpoint(site, deeds.reset), EmailEndpoint(site, deeds.email)
+    recovery = RecoveryEndpoint(site, deeds.reset)
 
     def form(path: str, get: Endpoint, post: Endpoint) -> Route:
         return Route(path, {"GET": get, "HEAD": get, "POST": post}, refuse, Body.FORM)
@@ -53,7 +53,7 @@ def mailed_routes(site: Site, deeds: Mailed, refuse: Refuse) -> tuple[Route, ...
         form(SIGN_UP_CONFIRM, sign_up.look, sign_up.finish),
         form(FORGOTTEN, recovery.get, recovery.post),
         form(RESET, recovery.look, recovery.choose),
-        form(EMAIL, email.get, email.post),
+        *page_routes(site, Email(site, deeds.email).pages(), refuse),
         link(EMAIL_CONFIRM, VoucherKind.EMAIL_CHANGE),
         link(EMAIL_VERIFY, VoucherKind.EMAIL_VERIFY),
         link(EMAIL_UNDO, VoucherKind.EMAIL_UNDO),

@@ -5,8 +5,6 @@ By GET, with a token of this browser in the address: nothing is changed but that
 
 from dataclasses import dataclass, replace
 
-from valetkey.authorization.endpoints.account.step_up import stepped_up
-from valetkey.authorization.endpoints.account.visit import visit
 from valetkey.authorization.endpoints.authorize.pending import open_pending
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.protocol.authorization_request import Prompt
@@ -17,6 +15,7 @@ from valetkey.authorization.site.federation.federation import (
     LEAVE,
     Federation,
 )
+from valetkey.authorization.site.page import Interrupt, require_confirmed, signed_in_request
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_query
@@ -75,14 +74,13 @@ class LeaveEndpoint:
         self, request: Request, query: Form, browser: str, trip: Trip
     ) -> Trip | Response:
         site = self.federation.site
-        seen = await visit(site, request)
-        if isinstance(seen, Response):
-            return seen
-        session_id = seen.signed_in.session.id
-        self._check(query, browser, trip.errand, session_id)
-        if response := await stepped_up(site, request, seen, CONNECTIONS):
-            return response
-        return replace(trip, session_id=session_id)
+        try:
+            visitor = await signed_in_request(site, request)
+            self._check(query, browser, trip.errand, visitor.session.id)
+            await require_confirmed(site, visitor, CONNECTIONS)
+        except Interrupt as interrupt:
+            return interrupt.response(site)
+        return replace(trip, session_id=visitor.session.id)
 
     def _check(self, query: Form, browser: str, errand: Errand, about: str) -> None:
         expected = self.federation.site.csrf(browser, LEAVE, errand, about)

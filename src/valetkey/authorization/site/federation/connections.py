@@ -1,4 +1,4 @@
-"""/account/connections: the accounts at other servers from which a person signs in."""
+"""/account/connections: the accounts at other servers that are linked with this one."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,8 +9,6 @@ from valetkey.authorization.deeds.account.identities import (
     has_other_way_in,
 )
 from valetkey.authorization.deeds.account.notices import WayIn
-from valetkey.authorization.endpoints.account.step_up import stepped_up
-from valetkey.authorization.endpoints.account.visit import Visit, nothing_there, posted, visit
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.user import Uid
@@ -20,12 +18,23 @@ from valetkey.authorization.site.federation.federation import (
     CONNECTIONS,
     Federation,
 )
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    confirmed_before,
+    nothing_there,
+    signed_in,
+)
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.secret import same
-from valetkey.web.exchange import Request, Response
-from valetkey.web.form import read_query
+from valetkey.kernel.words import translatable
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,78 +74,77 @@ _NEWS = minutes(5)
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionsEndpoint:
-    """What is connected to the account of who is signed in."""
+class Connections:
+    """List the linked accounts; link another, unlink one."""
 
     federation: Federation
 
-    async def get(self, request: Request) -> Response:
-        """The list, and whoever has arrived just now."""
-        seen = await visit(self.federation.site, request)
-        if isinstance(seen, Response):
-            return seen
-        site, uid = self.federation.site, seen.signed_in.user.uid
-        found = await site.store.read(lambda tx: _read(tx, uid))
-        query = read_query(request.query)
-        session_id = seen.signed_in.session.id
-        browser = site.cookies.browser(request)
-        arrival = self.federation.arrival(request)
-        connected = self._name(query.get("connected"))
-        page = ConnectionsPage(
-            action=CONNECTIONS,
-            csrf=seen.csrf,
-            connections=tuple(
-                Connection(
-                    key=self._key(identity),
-                    provider=self._name_of_issuer(identity.issuer),
-                    shown=identity.shown,
-                    since=When(identity.linked_at, request.at),
-                    last_used=None
-                    if identity.last_used_at is None
-                    else When(identity.last_used_at, request.at),
-                    can_end=can_end,
-                )
-                for identity, can_end in found
-            ),
-            providers=self.federation.buttons(browser, Errand.CONNECT, session_id),
-            arrived_from="" if arrival is None else self._name(arrival.provider),
-            arrived_as="" if arrival is None else _shown(arrival),
-            connected=connected if _is_news(found, request.at) else "",
-            ended=query.get("ended") is not None,
-            taken=self._name(query.get("taken")),
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        act = Act(self.change, requires=confirmed_before(CONNECTIONS))
+        return (
+            Page(CONNECTIONS, signed_in, self.show, act, title=translatable("Linked accounts")),
         )
-        return site.page(request, page, user=seen.signed_in.user, headers=seen.headers)
 
-    async def post(self, request: Request) -> Response:
-        """End one, or connect who has arrived."""
-        found = await posted(self.federation.site, request)
-        if isinstance(found, Response):
-            return found
-        seen, form = found
-        site = self.federation.site
-        if response := await stepped_up(site, request, seen, CONNECTIONS):
-            return response
-        if form.get("arrived") is not None:
-            return await self._connect(request, seen)
-        key, user, now = form.get("connection") or "", seen.signed_in.user, request.at
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The list, and an account that was authenticated just now."""
+        site, uid, now = self.federation.site, request.user.uid, request.now
+        found = await site.store.read(lambda tx: _read(tx, uid))
+        query = request.query
+        browser = site.cookies.browser(request.request)
+        arrival = self.federation.arrival(request.request)
+        connected = self._name(query.get("connected"))
+        return Show(
+            ConnectionsPage(
+                action=CONNECTIONS,
+                csrf=request.csrf,
+                connections=tuple(
+                    Connection(
+                        key=self._key(each),
+                        provider=self._name_of_issuer(each.issuer),
+                        shown=each.shown,
+                        since=When(each.linked_at, now),
+                        last_used=None
+                        if each.last_used_at is None
+                        else When(each.last_used_at, now),
+                        can_end=can_end,
+                    )
+                    for each, can_end in found
+                ),
+                providers=self.federation.buttons(browser, Errand.CONNECT, request.session.id),
+                arrived_from="" if arrival is None else self._name(arrival.provider),
+                arrived_as="" if arrival is None else _shown(arrival),
+                connected=connected if _is_news(found, now) else "",
+                ended=query.get("ended") is not None,
+                taken=self._name(query.get("taken")),
+            )
+        )
+
+    async def change(self, request: SignedInRequest) -> Outcome:
+        """Unlink an account, or link the one that was authenticated."""
+        if request.form.get("arrived") is not None:
+            return await self._connect(request)
+        site, key = self.federation.site, request.form.get("connection") or ""
+        user, now = request.user, request.now
         identities = await site.store.read(lambda tx: tx.identities.of_user(user.uid))
         named = next((each for each in identities if same(self._key(each), key)), None)
         if named is None:
             raise nothing_there("connection")
 
-        def work(tx: Transaction) -> bool:
+        def unlink(tx: Transaction) -> bool:
             return disconnect(tx, user, named.issuer, named.subject, now)
 
-        ended = await site.store.write(work)
-        return site.goes_to(f"{CONNECTIONS}?ended=1" if ended else CONNECTIONS)
+        ended = await site.store.write(unlink, done_by=request.actor)
+        return SeeOther(f"{CONNECTIONS}?ended=1" if ended else CONNECTIONS)
 
-    async def _connect(self, request: Request, seen: Visit) -> Response:
-        site, arrival, now = self.federation.site, self.federation.arrival(request), request.at
+    async def _connect(self, request: SignedInRequest) -> SeeOther:
+        site, now, session_id = self.federation.site, request.now, request.session.id
+        arrival = self.federation.arrival(request.request)
         if arrival is None:
-            return site.goes_to(CONNECTIONS)
-        claimed, session_id = arrival.claimed, seen.signed_in.session.id
+            return SeeOther(CONNECTIONS)
+        claimed = arrival.claimed
 
-        def work(tx: Transaction) -> bool:
+        def link(tx: Transaction) -> bool:
             asking = find_still_signed_in(tx, session_id, site.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
@@ -144,8 +152,9 @@ class ConnectionsEndpoint:
                 site.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
             return True
 
-        done = "connected" if await site.store.write(work) else "taken"
-        return site.goes_to(f"{CONNECTIONS}?{done}={arrival.provider}", self.federation.forget())
+        done = "connected" if await site.store.write(link, done_by=request.actor) else "taken"
+        to = f"{CONNECTIONS}?{done}={arrival.provider}"
+        return SeeOther(to, (self.federation.forget(),))
 
     def _key(self, identity: Identity) -> str:
         text = f"{identity.issuer} {identity.subject}"

@@ -3,13 +3,13 @@
 from valetkey.authorization.site.federation.arrived import ArrivedEndpoint
 from valetkey.authorization.site.federation.begin import LeaveEndpoint
 from valetkey.authorization.site.federation.callback import ArriveEndpoint
-from valetkey.authorization.site.federation.connections import ConnectionsEndpoint
+from valetkey.authorization.site.federation.connections import Connections
 from valetkey.authorization.site.federation.federation import (
     ARRIVED,
-    CONNECTIONS,
     WITH,
     Federation,
 )
+from valetkey.authorization.site.page import routes as page_routes
 from valetkey.web.exchange import Refuse
 from valetkey.web.router import Body, Route
 
@@ -18,7 +18,7 @@ def routes(federation: Federation, refuse: Refuse) -> tuple[Route, ...]:
     """The way there, the way back, and what is connected; nothing where there is no provider."""
     if not federation.providers.all:
         return ()
-    arrived, connections = ArrivedEndpoint(federation), ConnectionsEndpoint(federation)
+    arrived = ArrivedEndpoint(federation)
     leave, arrive = LeaveEndpoint(federation), ArriveEndpoint(federation)
     return (
         Route(f"{WITH}/{{provider}}", {"GET": leave.get}, refuse),
@@ -30,10 +30,5 @@ def routes(federation: Federation, refuse: Refuse) -> tuple[Route, ...]:
             refuse,
             Body.FORM,
         ),
-        Route(
-            CONNECTIONS,
-            {"GET": connections.get, "HEAD": connections.get, "POST": connections.post},
-            refuse,
-            Body.FORM,
-        ),
+        *page_routes(federation.site, Connections(federation).pages(), refuse),
     )

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.letter import Mail
 from valetkey.authorization.pages.mail.message import Paragraph, Written, write
+from valetkey.authorization.site.page import nothing_there
 from valetkey.authorization.site.site import Site
 from valetkey.web.exchange import Refuse, Request, Response
 from valetkey.web.router import Route

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.endpoints.account.step_up import CONFIRM
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
@@ -13,6 +12,7 @@ from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.factors.proof import Looked, Shown, Unproved
 from valetkey.authorization.site.account.security.recent_proof import RecentProof
 from valetkey.authorization.site.page import (
+    CONFIRM,
     Act,
     Outcome,
     Page,

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.sign_in.factors.device import forget_device, forget_devices
 from valetkey.authorization.sign_in.user_agent import browser_of
@@ -17,6 +16,7 @@ from valetkey.authorization.site.page import (
     Show,
     SignedInRequest,
     confirmed_before,
+    nothing_there,
     signed_in,
 )
 from valetkey.authorization.site.site import SECURITY, Site

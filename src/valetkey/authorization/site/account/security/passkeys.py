@@ -12,7 +12,6 @@ from valetkey.authorization.deeds.account.factors import (
     rename_passkey,
 )
 from valetkey.authorization.deeds.account.notices import WayIn
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.protocol.claims import Method
@@ -31,6 +30,7 @@ from valetkey.authorization.site.page import (
     Show,
     SignedInRequest,
     confirmed,
+    nothing_there,
 )
 from valetkey.authorization.site.site import SECURITY, Site
 from valetkey.authorization.storage.transaction import Transaction

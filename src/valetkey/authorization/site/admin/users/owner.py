@@ -12,8 +12,6 @@ from valetkey.authorization.deeds.admin.owner import (
     register_bearer,
 )
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
-from valetkey.authorization.endpoints.account.step_up import stepped_up
-from valetkey.authorization.endpoints.account.visit import posted, visit
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import ANONYMOUS, by_user
@@ -22,6 +20,7 @@ from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import SHORTEST, hash_prepared, prepare
 from valetkey.authorization.sign_in.session import NewSession, start_session
 from valetkey.authorization.site.admin.administrator import ADMIN, nothing_here
+from valetkey.authorization.site.page import Interrupt, require_confirmed, signed_in_request
 from valetkey.authorization.site.site import SIGN_IN, Site, shown_person
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, well_formed
@@ -157,16 +156,16 @@ class OwnerLinks:
 
     async def become(self, request: Request) -> Response:
         """Use the link up."""
-        found = await posted(self.site, request)
-        if isinstance(found, Response):
-            return found
-        link = await self._known(request)
-        if isinstance(link, Response):
-            return link
-        seen, _ = found
-        if (asked := await stepped_up(self.site, request, seen, OWNER)) is not None:
-            return asked
-        session, sessions, now = seen.signed_in.session, self.site.sessions, request.at
+        self.site.check_origin(request)
+        try:
+            visitor = await signed_in_request(self.site, request, read_form(request.body))
+            link = await self._known(request)
+            if isinstance(link, Response):
+                return link
+            await require_confirmed(self.site, visitor, OWNER)
+        except Interrupt as interrupt:
+            return interrupt.response(self.site)
+        session, sessions, now = visitor.session, self.site.sessions, request.at
         await self.site.store.write(
             lambda tx: become_owner(tx, link, session.id, sessions, now, self.accounts.notices),
             done_by=by_user(session.uid),
@@ -188,21 +187,22 @@ class OwnerLinks:
             )
             status = 200 if new is None else _BAD_REQUEST
             return self.site.page(request, page, status, headers=headers)
-        seen = await visit(self.site, request)
-        if isinstance(seen, Response):
-            return seen
-        user = seen.signed_in.user
+        try:
+            visitor = await signed_in_request(self.site, request)
+        except Interrupt as interrupt:
+            return interrupt.response(self.site)
+        user = visitor.user
         protected = await self.site.store.read(lambda tx: tx.users.has_second_factor(user.uid))
         page = OwnerPage(
             OWNER,
             OWNER_ACCOUNT,
             f"{SIGN_IN}?to={OWNER}",
-            seen.csrf,
+            visitor.csrf,
             SHORTEST,
-            shown_person(seen.signed_in),
+            shown_person(visitor.signed_in),
             protected=protected,
         )
-        return self.site.page(request, page, user=user, headers=seen.headers)
+        return self.site.page(request, page, user=user, headers=visitor.headers)
 
     async def _over(self, request: Request) -> Response:
         has_owner = await self.site.store.read(lambda tx: tx.people.has_owner())

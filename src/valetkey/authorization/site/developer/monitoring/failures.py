@@ -20,7 +20,6 @@ from valetkey.authorization.deeds.developer.failures import (
     plain_reference,
 )
 from valetkey.authorization.deeds.developer.ownership import find_own
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.server.decision import Decision
@@ -36,6 +35,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
+    nothing_there,
     signed_in,
 )
 from valetkey.authorization.site.site import DEVELOPER, Site

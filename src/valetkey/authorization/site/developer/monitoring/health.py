@@ -6,11 +6,18 @@ from typing import ClassVar
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.health import Finding, Mend, findings_of, mend
 from valetkey.authorization.deeds.developer.ownership import find_own
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.failures import FIXING_PAGES
-from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    nothing_there,
+)
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.connections import Connections
 from valetkey.authorization.storage.transaction import Transaction

@@ -9,7 +9,6 @@ from valetkey.authorization.deeds.developer.draft import AppKind, draft_of, kind
 from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
 from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.developer.version import changed_since, version_of
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -19,7 +18,15 @@ from valetkey.authorization.site.developer.app import (
     member_of_app,
 )
 from valetkey.authorization.site.developer.settings.form import AppForm, AppForms
-from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    nothing_there,
+)
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes

@@ -18,7 +18,6 @@ from valetkey.authorization.deeds.developer.trial import (
     open_token,
     seal_token,
 )
-from valetkey.authorization.endpoints.account.visit import nothing_there
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -42,6 +41,7 @@ from valetkey.authorization.site.page import (
     Page,
     Show,
     SignedInRequest,
+    nothing_there,
 )
 from valetkey.authorization.site.site import AUTHORIZE, Site
 from valetkey.kernel.strict_json import read_object

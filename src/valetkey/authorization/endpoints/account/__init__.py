@@ -1,1 +1,0 @@
-"""Where people look after their account: apps, sessions, password, what happened."""

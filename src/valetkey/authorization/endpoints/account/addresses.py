@@ -1,3 +1,0 @@
-"""Where the page of one connected app is."""
-
-APP = "/account/apps/app"

@@ -1,1 +1,0 @@
-"""The pages on which people look after their account."""

@@ -1,1 +1,0 @@
-"""Connected apps: all of them, one of them, and the question before their access ends."""

@@ -1,0 +1,261 @@
+"""/account/activity: the events of an account, newest first."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import ClassVar
+
+import msgspec
+
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.actor import is_somebody_else
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.sign_in.user_agent import browser_of
+from valetkey.authorization.site.page import (
+    AnyPage,
+    Outcome,
+    Page,
+    Show,
+    SignedInRequest,
+    signed_in,
+)
+from valetkey.authorization.site.site import ACTIVITY, Site
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
+
+SHOWN = 30
+"""Events on a page."""
+
+# Later than all events, and an integer that both databases store.
+_END = Instant(1 << 53)
+_PLACE = re.compile(r"([1-9][0-9]{0,11})\.([A-Za-z0-9_-]{1,60})", re.ASCII)
+
+
+class Kind(StrEnum):
+    """What an event is about."""
+
+    SIGN_IN = "sign_in"
+    SECURITY = "security"
+    APPS = "apps"
+    ACCOUNT = "account"
+
+
+_TOLD = {
+    Kind.SIGN_IN: (
+        "session.started",
+        "session.renewed",
+        "session.ended",
+        "sign_in.failed",
+        "second_factor.failed",
+        "recovery_code.used",
+        "device.remembered",
+        "device.forgotten",
+        "device.stolen",
+    ),
+    Kind.SECURITY: (
+        "password.changed",
+        "password.removed",
+        "passkey.added",
+        "passkey.renamed",
+        "passkey.removed",
+        "passkey_counter.fallen",
+        "authenticator.added",
+        "authenticator.removed",
+        "recovery_codes.issued",
+        "factors.removed",
+        "identity.linked",
+        "identity.unlinked",
+        "password_reset.requested",
+        "email.restored",
+        "api_token.issued",
+        "api_token.ended",
+    ),
+    Kind.APPS: (
+        "consent.given",
+        "consent.denied",
+        "consent.withdrawn",
+        "code.redeemed",
+        "grant.revoked",
+    ),
+    Kind.ACCOUNT: (
+        "user.registered",
+        "user.changed",
+        "user.disabled",
+        "user.enabled",
+        "user.removed",
+        "removal.planned",
+        "removal.cancelled",
+        "data.exported",
+        "role.changed",
+        "owner_link.redeemed",
+        "developer.admitted",
+        "developer.dismissed",
+        "team_member.added",
+        "team_member.changed",
+        "team_member.removed",
+    ),
+}
+
+TOLD: Mapping[str, Kind] = MappingProxyType(
+    {name: kind for kind, names in _TOLD.items() for name in names}
+)
+"""The events that the page lists; each has its text in parts.html."""
+
+NOT_TOLD: Mapping[str, str] = MappingProxyType(
+    {
+        "access_token.issued": "each sign-in of an app gives one; code.redeemed tells of it",
+        "code.issued": "code.redeemed tells of it a moment later",
+        "refresh_token.used": "apps do so every hour; the page of the app says when last",
+        "identity.confirmed": "they did so a moment ago, on the way to what is told",
+        "logout_token.delivered": "between the server and an app; session.ended tells of it",
+        "logout_token.given_up": "the same",
+        "mail.dispatched": "the letter itself tells of it",
+        "mail.given_up": "whoever runs the server mends that",
+    }
+)
+"""The events about a user that the page does not list, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityLine:
+    """One event: its name, its time, and the app that it is about, "" for none.
+
+    `because` is the reason that the event gives, "" for none; `browser` and `system` are those of
+    its session, "" where it has none or the session is gone.
+    """
+
+    name: str
+    when: When
+    app: str = ""
+    because: str = ""
+    browser: str = ""
+    system: str = ""
+    #: An administrator did it.
+    by_others: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityPage:
+    """The context of activity.html, newest first.
+
+    `earlier` is the address of the next page, "" on the last.
+    """
+
+    template: ClassVar[str] = "account/activity.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
+
+    lines: tuple[ActivityLine, ...]
+    earlier: str = ""
+    #: This is not the first page.
+    later: bool = False
+    #: Only these are listed; None for all.
+    kind: Kind | None = None
+
+
+class _Said(msgspec.Struct):
+    """The data of an event that the page shows."""
+
+    because: str = ""
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """List what happened to an account."""
+
+    site: Site
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        title = translatable("Activity")
+        return (Page(ACTIVITY, signed_in, self.show, title=title, nav=True),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """A page of it; `before` names the last event of the previous page."""
+        before, kind = request.query.get("before"), _kind(request.query.get("kind"))
+        at, place = (_END, "") if before is None else _parse(before)
+        uid = request.user.uid
+        found = await self.site.store.scan(
+            lambda tx: read_activity(tx, uid, at, place, SHOWN + 1, kind)
+        )
+        earlier = ""
+        if len(found) > SHOWN:
+            last = found[SHOWN - 1].event
+            only = "" if kind is None else f"&kind={kind}"
+            earlier = f"{ACTIVITY}?before={last.at}.{last.id}{only}"
+        lines = tuple(each.line(request.now) for each in found[:SHOWN])
+        return Show(ActivityPage(lines, earlier, later=before is not None, kind=kind))
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """An event with the app and the session that it names."""
+
+    event: EventRecord
+    said: _Said
+    app: str
+    session: Session | None
+
+    def line(self, now: Instant) -> ActivityLine:
+        """The event as the page shows it."""
+        event, session = self.event, self.session
+        browser, system = ("", "") if session is None else browser_of(session.user_agent)
+        return ActivityLine(
+            name=event.name,
+            when=When(event.at, now),
+            app=self.app,
+            because=self.said.because,
+            browser=browser,
+            system=system,
+            by_others=is_somebody_else(event.done_by, event.uid),
+        )
+
+
+def latest_activity(tx: Transaction, uid: Uid, limit: int, now: Instant) -> list[ActivityLine]:
+    """The latest events, newest first."""
+    return [each.line(now) for each in read_activity(tx, uid, _END, "", limit)]
+
+
+def read_activity(
+    tx: Transaction, uid: Uid, at: Instant, place: str, limit: int, kind: Kind | None = None
+) -> Sequence[Happened]:
+    """At most `limit` listed events before that position, newest first."""
+    events = tx.events.of_person(uid, at, place, limit, kind)
+    said = {each.id: msgspec.json.decode(each.data, type=_Said) for each in events}
+    clients = {each: tx.clients.find(each) for each in {e.client_id for e in events} if each}
+    # The name of a deleted client is not known any more.
+    names = {each: (client and client.name) or each for each, client in clients.items()}
+    ids = {each.session_id for each in said.values()} - {""}
+    sessions = {each: tx.sessions.find_by_id(each) for each in ids}
+    return [
+        Happened(
+            event,
+            said[event.id],
+            names.get(event.client_id or "", ""),
+            sessions.get(said[event.id].session_id),
+        )
+        for event in events
+    ]
+
+
+def _kind(text: str | None) -> Kind | None:
+    return Kind(text) if text in set(Kind) else None
+
+
+def _parse(before: str) -> tuple[Instant, str]:
+    match = _PLACE.fullmatch(before)
+    if match is None:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "this address was not one of ours; open the page of your account again",
+                "account.place",
+            )
+        )
+    return Instant(int(match[1])), match[2]

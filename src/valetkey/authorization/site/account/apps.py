@@ -1,0 +1,236 @@
+"""/account/apps: the apps that are connected with an account, and the end of their access."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+from urllib.parse import quote
+
+from valetkey.authorization.deeds.account.connected_apps import (
+    ConnectedApp,
+    Permission,
+    connected_apps,
+    end_app,
+    end_apps,
+    find_connected,
+)
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    nothing_there,
+    signed_in,
+)
+from valetkey.authorization.site.site import APPS, END_APP, END_APPS, Site, logo_of
+from valetkey.kernel.moment import Instant, minutes
+from valetkey.kernel.words import translatable
+
+_NEWS = minutes(5)
+"""How long the page may say that an access has just ended."""
+
+
+class Used(StrEnum):
+    """Whether an app used a permission."""
+
+    YES = "yes"  # last at a known time
+    NEVER = "never"  # not since the app was connected
+    NOT_SINCE = "not_since"  # not since a known time; before that it was not recorded
+    UNKNOWN = "unknown"  # it is not recorded
+    TOLD = "told"  # the app learns it at each sign-in
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionLine:
+    """A permission of an app: a sentence that starts with a verb, and its use."""
+
+    sentence: str
+    used: Used = Used.UNKNOWN
+    #: With YES and NOT_SINCE.
+    when: When | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppLine:
+    """One connected app."""
+
+    client_id: str
+    name: str
+    domain: str
+    permissions: tuple[PermissionLine, ...]
+    since: When
+    #: None where it has no access now and only need not ask again.
+    last_used: When | None
+    #: It keeps access while the user is signed out.
+    outlasts: bool
+    logo_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AppsPage:
+    """The context of apps.html. `ended` is the name of the app that just lost its access."""
+
+    template: ClassVar[str] = "account/apps.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
+
+    apps: tuple[AppLine, ...]
+    ended: str = ""
+    #: All apps just lost their access.
+    all_ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndAppPage:
+    """The context of end_app.html. Its form posts `csrf` and `app`."""
+
+    template: ClassVar[str] = "account/end_app.html"
+
+    action: str
+    csrf: str
+    app: AppLine
+
+
+@dataclass(frozen=True, slots=True)
+class EndAppsPage:
+    """The context of end_apps.html. Its form posts `csrf`."""
+
+    template: ClassVar[str] = "account/end_apps.html"
+
+    action: str
+    csrf: str
+    apps: tuple[AppLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Apps:
+    """List connected apps; end the access of one or of all."""
+
+    site: Site
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature."""
+        title = translatable("Connected apps")
+        return (
+            Page(APPS, signed_in, self.show, title=title, nav=True),
+            Page(END_APP, signed_in, self.ask_to_end, Act(self.end), title=title),
+            Page(END_APPS, signed_in, self.ask_to_end_all, Act(self.end_all), title=title),
+        )
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The list. It says that an access ended only if it did, whatever the address claims."""
+        ended, apps = request.query.get("ended") or "", await self._apps(request)
+        return Show(
+            AppsPage(
+                self._lines(apps, request.now),
+                ended=await self._name_of_ended(request, ended, apps),
+                all_ended=ended == "all" and not apps,
+            )
+        )
+
+    async def ask_to_end(self, request: SignedInRequest) -> Outcome:
+        """Ask before the access of one app ends."""
+        uid, now, client_id = request.user.uid, request.now, request.query.get("app") or ""
+        app = None
+        if is_possible_id(client_id):
+            app = await self.site.store.scan(lambda tx: find_connected(tx, uid, client_id, now))
+        if app is None:
+            raise nothing_there("app")
+        return Show(EndAppPage(END_APP, request.csrf, line_of(self.site, app, now)))
+
+    async def end(self, request: SignedInRequest) -> Outcome:
+        """End it: its grants, their tokens and the consent."""
+        uid, now, client_id = request.user.uid, request.now, request.form.get("app") or ""
+        if not is_possible_id(client_id):
+            raise nothing_there("app")
+        ended = await self.site.store.write(
+            # A second press is answered as the first one was.
+            lambda tx: (
+                end_app(tx, uid, client_id, now) or tx.events.withdrew(uid, client_id, _lately(now))
+            ),
+            done_by=request.actor,
+        )
+        if not ended:
+            raise nothing_there("app")
+        return SeeOther(f"{APPS}?ended={quote(client_id, safe='')}")
+
+    async def ask_to_end_all(self, request: SignedInRequest) -> Outcome:
+        """Ask before the access of all apps ends."""
+        apps = await self._apps(request)
+        if not apps:
+            return SeeOther(APPS)
+        return Show(EndAppsPage(END_APPS, request.csrf, self._lines(apps, request.now)))
+
+    async def end_all(self, request: SignedInRequest) -> Outcome:
+        """End it."""
+        uid, now = request.user.uid, request.now
+        await self.site.store.write(lambda tx: end_apps(tx, uid, now), done_by=request.actor)
+        return SeeOther(f"{APPS}?ended=all")
+
+    async def _apps(self, request: SignedInRequest) -> Sequence[ConnectedApp]:
+        uid, now = request.user.uid, request.now
+        return await self.site.store.scan(lambda tx: connected_apps(tx, uid, now))
+
+    async def _name_of_ended(
+        self, request: SignedInRequest, client_id: str, apps: Sequence[ConnectedApp]
+    ) -> str:
+        if not is_possible_id(client_id) or any(app.client.id == client_id for app in apps):
+            return ""
+        uid, since = request.user.uid, _lately(request.now)
+        if not await self.site.store.read(lambda tx: tx.events.withdrew(uid, client_id, since)):
+            return ""
+        client = await self.site.directory.find(client_id)
+        return "" if client is None else client.name or client.id
+
+    def _lines(self, apps: Sequence[ConnectedApp], now: Instant) -> tuple[AppLine, ...]:
+        return tuple(line_of(self.site, app, now) for app in apps)
+
+
+def line_of(site: Site, app: ConnectedApp, now: Instant) -> AppLine:
+    """The app as its users see it."""
+    lines = [_permission(site, app, each, now) for each in app.permissions]
+    told = [PermissionLine(words, Used.TOLD) for n, words in CLAIM_WORDS.items() if n in app.claims]
+    # Two scopes may have the same sentence: the first is shown.
+    first = {line.sentence: line for line in reversed([*filter(None, lines), *told])}
+    return AppLine(
+        client_id=app.client.id,
+        name=app.name,
+        domain=app.client.domain,
+        permissions=tuple(reversed(first.values())),
+        since=When(app.since, now),
+        last_used=None if app.last_used_at is None else When(app.last_used_at, now),
+        outlasts=app.outlasts,
+        logo_url=logo_of(app.client),
+    )
+
+
+def _permission(
+    site: Site, app: ConnectedApp, permission: Permission, now: Instant
+) -> PermissionLine | None:
+    sentence = site.scopes.get(permission.scope)
+    if sentence is None:
+        return None
+    used, since = permission.used_at, permission.watched_since
+    if permission.scope in IDENTITY_SCOPES:
+        return PermissionLine(sentence, Used.TOLD)
+    if used is not None:
+        return PermissionLine(sentence, Used.YES, When(used, now))
+    if since is None or app.last_used_at is None:
+        return PermissionLine(sentence)
+    if since <= app.since:
+        return PermissionLine(sentence, Used.NEVER)
+    return PermissionLine(sentence, Used.NOT_SINCE, When(since, now))
+
+
+def _lately(now: Instant) -> Instant:
+    return Instant(now - _NEWS)
+
+
+def is_possible_id(client_id: str) -> bool:
+    """Whether a client could have this id: one that no database stores must not reach it."""
+    return bool(client_id) and client_id.isascii() and client_id.isprintable()
