@@ -11,7 +11,7 @@ from tests.architecture.tree import ROOT, Source, imports, sources
 
 ANYWHERE = ("*",)
 OWNERS = {
-    "aiosmtplib": ("authorization/upkeep/smtp.py",),
+    "aiosmtplib": ("authorization/email/smtp.py",),
     "apsw": ("database/sqlite*.py",),
     "click": ("cli/*",),
     "cryptography": (
@@ -25,7 +25,7 @@ OWNERS = {
     "httpx2": ("sdk/fetch.py", "fetch/door.py"),
     "jinja2": (
         "authorization/layout/render.py",
-        "authorization/pages/mail/message.py",
+        "authorization/email/message.py",
         # What a template refers to, and in which line it is wrong.
         "authorization/layout/theme_check.py",
     ),

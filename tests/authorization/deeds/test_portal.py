@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind
 from valetkey.authorization.deeds.developer.portal import Barrier, Portal
@@ -17,6 +16,7 @@ from valetkey.authorization.deeds.developer.secrets import (
 )
 from valetkey.authorization.deeds.developer.team import FreshInvitation, Teams, give_owner
 from valetkey.authorization.deeds.foundation import lay_foundation
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import Uid, User
@@ -109,8 +109,8 @@ def test_of_all_who_make_a_secret_one_does(memory: Memory) -> None:
 
 def test_an_invitation_is_accepted_once_and_owners_stay(memory: Memory) -> None:
     client = _registered(memory)
-    mailroom = Mailroom(MailSettings(), _KEYRING, SYSTEM.random)
-    teams = Teams(_KEYRING.fingerprint_key, mailroom, "https://auth.example")
+    outbox = MailOutbox(MailSettings(), _KEYRING, SYSTEM.random)
+    teams = Teams(_KEYRING.fingerprint_key, outbox, "https://auth.example")
     fresh = FreshInvitation("ti_1", fresh_secret(Prefix.LINK, SYSTEM.random))
 
     def ask(tx: Transaction) -> object:

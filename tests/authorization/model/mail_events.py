@@ -3,16 +3,16 @@
 from email.message import EmailMessage
 
 from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.deeds.account.email_change import EmailChange
 from valetkey.authorization.deeds.account.invitations import Invitations
-from valetkey.authorization.deeds.account.mailed.email import EmailChange
-from valetkey.authorization.deeds.account.mailed.password_reset import PasswordReset
-from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.deeds.account.password_reset import PasswordReset
+from valetkey.authorization.email.delivery import MailDelivery
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.email.smtp import Unsent
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.upkeep.post import PostOffice
-from valetkey.authorization.upkeep.smtp import Unsent
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import days, later
 from valetkey.kernel.runtime import SYSTEM, Runtime
@@ -24,7 +24,7 @@ _SETTINGS = MailSettings(host="mail.example", from_address="no-reply@auth.exampl
 
 async def letters(it: Service) -> None:
     """The post takes one letter, and refuses another for good."""
-    mailroom = Mailroom(_SETTINGS, it.foundation.keyring, SYSTEM.random)
+    outbox = MailOutbox(_SETTINGS, it.foundation.keyring, SYSTEM.random)
     answers = [None, Unsent("recipient 550", for_good=True)]
 
     async def send(message: EmailMessage) -> None:
@@ -32,21 +32,21 @@ async def letters(it: Service) -> None:
             raise failure
 
     runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
-    office = PostOffice(it.foundation.store, mailroom, send, Brand, runtime)
-    letter = Letter(LetterKind.TEST, "ada@example.com", "en", uid=ADA)
+    office = MailDelivery(it.foundation.store, outbox, send, Brand, runtime)
+    letter = Email(EmailKind.TEST, "ada@example.com", "en", uid=ADA)
     for _ in "12":
-        await it.write(lambda tx: mailroom.post(tx, letter, it.clock.now))
+        await it.write(lambda tx: outbox.enqueue(tx, letter, it.clock.now))
     await office.deliver_some()
 
 
 async def links(it: Service) -> None:
     """Somebody is invited, somebody forgot their password, an address takes an account back."""
-    mailroom = Mailroom(_BOX, it.foundation.keyring, SYSTEM.random)
+    outbox = MailOutbox(_BOX, it.foundation.keyring, SYSTEM.random)
     made, now = it.foundation.links, it.clock.now
     link = made.fresh()
-    invitations = Invitations(made, mailroom)
+    invitations = Invitations(made, outbox)
     assert await it.write(lambda tx: invitations.invite(tx, "grace@example.com", link, "en", now))
-    email = EmailChange(it.foundation.store, made, mailroom)
+    email = EmailChange(it.foundation.store, made, outbox)
     undo = made.fresh()
     says = {"uid": str(ADA), "email": "old@example.com"}
     await it.write(
@@ -62,6 +62,6 @@ async def links(it: Service) -> None:
         it.settings.limits,
         SYSTEM.random,
     )
-    reset = PasswordReset(made, mailroom, it.foundation.accounts(), passwords)
+    reset = PasswordReset(made, outbox, it.foundation.accounts(), passwords)
     assert not await reset.ask("old@example.com", "192.0.2.1", "en", now)
     offload.close()

@@ -1,12 +1,12 @@
 """What happens to teams, once each."""
 
 from tests.authorization.endpoints.world import ADA, Service
-from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.developer.team import (
     FreshInvitation,
     Teams,
     give_owner,
 )
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.storage.transaction import Transaction
@@ -18,8 +18,8 @@ from valetkey.kernel.secret import Prefix, fresh_secret
 async def teams(it: Service, told: set[str]) -> None:
     """Somebody is asked, comes, rises and goes; another invitation is taken back."""
     keyring, now = it.foundation.keyring, it.clock.now
-    mailroom = Mailroom(MailSettings(), keyring, SYSTEM.random)
-    keeper = Teams(keyring.fingerprint_key, mailroom, it.foundation.issuer)
+    outbox = MailOutbox(MailSettings(), keyring, SYSTEM.random)
+    keeper = Teams(keyring.fingerprint_key, outbox, it.foundation.issuer)
     fresh = [
         FreshInvitation(f"ti_{number}", fresh_secret(Prefix.LINK, SYSTEM.random))
         for number in range(2)

@@ -55,7 +55,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.authorization.upkeep.deliver import Courier
+from valetkey.authorization.upkeep.logout_delivery import LogoutDelivery
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened
 from valetkey.config.sections.brand import BrandSettings
@@ -145,10 +145,12 @@ async def _courier(it: Service, status: int) -> None:
     await keys.keep(it.clock.now)
     signer = ClientSigner(keys, it.foundation.shared_secrets, it.foundation.client_keys, bytes)
     tokens = LogoutTokens(it.foundation.issuer, signer, subjects)
-    courier = Courier(it.foundation.store, tokens, post, Runtime(lambda: it.clock.now, bytes))
+    logout_delivery = LogoutDelivery(
+        it.foundation.store, tokens, post, Runtime(lambda: it.clock.now, bytes)
+    )
     leased = await it.write(work)
     it.clock.forward(days(1))
-    await courier.at_once(leased)
+    await logout_delivery.at_once(leased)
 
 
 async def _desk(it: Service, told: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""The courier: an app hears of the end of a session once it can; a slow one holds nobody up."""
+"""Logout delivery: an app is told once it answers; a slow app does not delay others."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import EVENT, LogoutTokens
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.authorization.upkeep.deliver import PAUSES, Courier, pause
+from valetkey.authorization.upkeep.logout_delivery import PAUSES, LogoutDelivery, pause
 from valetkey.config.settings import Settings, Source
 from valetkey.fetch.door import Door, Fetched, Unfetchable
 from valetkey.kernel.jose import jwt
@@ -41,7 +41,7 @@ FAR = Instant(NOON + days(300))
 
 @dataclass
 class Town:
-    """A database with ada and an app, and a courier to send out; the app answers `statuses`.
+    """A database with ada and an app, and a delivery; the app answers `statuses`.
 
     A status of 0 is no answer at all.
     """
@@ -51,7 +51,7 @@ class Town:
     client: Client
     statuses: list[int]
     told: list[str]
-    courier: Courier
+    logout_delivery: LogoutDelivery
     heard: asyncio.Event = field(default_factory=asyncio.Event)
     """Until it is set, apps do not answer."""
 
@@ -153,13 +153,13 @@ async def town(directory: Path, *statuses: int, database: str = "") -> AsyncGene
         return Fetched(status, "", b"")
 
     tokens = LogoutTokens(foundation.issuer, signer, subjects)
-    courier = Courier(foundation.store, tokens, post, runtime)
-    it = Town(foundation, clock, client, list(statuses), [], courier)
+    logout_delivery = LogoutDelivery(foundation.store, tokens, post, runtime)
+    it = Town(foundation, clock, client, list(statuses), [], logout_delivery)
     it.heard.set()
     try:
         yield it
     finally:
-        await courier.close()
+        await logout_delivery.close()
         await foundation.store.engine.close()
 
 
@@ -176,7 +176,7 @@ def run(
 def test_the_token_says_what_the_specification_asks_and_no_more(tmp_path: Path) -> None:
     async def story(it: Town) -> None:
         (delivery,) = await it.end()
-        await it.courier.at_once([delivery])
+        await it.logout_delivery.at_once([delivery])
         assert it.claims(0) == {
             "iss": it.foundation.issuer,
             "sub": str(ADA),
@@ -196,12 +196,12 @@ def test_the_token_says_what_the_specification_asks_and_no_more(tmp_path: Path) 
 @pytest.mark.parametrize("status", [0, 301, 400, 404, 500, 503])
 def test_an_app_that_does_not_say_that_it_heard_is_told_again(tmp_path: Path, status: int) -> None:
     async def story(it: Town) -> None:
-        await it.courier.at_once(await it.end())
+        await it.logout_delivery.at_once(await it.end())
         assert await it.waiting() == 1
         it.clock.forward(PAUSES[0] - 1)
         assert not await it.due()
         it.clock.forward(1)
-        await it.courier.at_once(await it.due())
+        await it.logout_delivery.at_once(await it.due())
         assert await it.waiting() == 0
         first, second = it.claims(0), it.claims(1)
         assert first["jti"] == second["jti"]
@@ -219,7 +219,7 @@ def test_after_a_day_an_app_is_given_up(tmp_path: Path) -> None:
     async def story(it: Town) -> None:
         leased = await it.end()
         while leased:
-            await it.courier.at_once(leased)
+            await it.logout_delivery.at_once(leased)
             it.clock.forward(3_600)
             leased = await it.due()
         assert it.clock.now <= NOON + days(1)
@@ -239,7 +239,7 @@ def test_an_app_that_is_gone_or_wants_nothing_any_more_is_told_nothing(tmp_path:
             await it.write(lambda tx: tx.clients.change(it.client))
             leased = await it.end(f"se_{number}")
             await it.write(lambda tx, changed=changed: tx.clients.change(changed))  # type: ignore[misc]
-            await it.courier.at_once(leased)
+            await it.logout_delivery.at_once(leased)
         assert not it.told
         assert await it.waiting() == 0
         records = await it.events("logout_token.given_up")
@@ -255,7 +255,7 @@ def test_an_address_that_the_app_changed_meanwhile_is_the_one_that_counts(tmp_pa
         await it.write(lambda tx: tx.clients.change(replace(it.client, openid=moved)))
         leased = await it.end()
         await it.write(lambda tx: tx.clients.change(it.client))
-        await it.courier.at_once(leased)
+        await it.logout_delivery.at_once(leased)
         assert len(it.told) == 1
 
     run(tmp_path, story)
@@ -266,7 +266,7 @@ def test_nobody_waits_long_for_a_slow_app_and_it_still_hears(tmp_path: Path) -> 
         it.heard.clear()
         leased = [await it.end(f"se_{number}") for number in range(4)]
         # The apps say nothing until this has returned.
-        await it.courier.at_once([each for some in leased for each in some])
+        await it.logout_delivery.at_once([each for some in leased for each in some])
         assert len(it.told) == 4
         assert await it.waiting() == 4
         it.heard.set()
@@ -280,7 +280,7 @@ def test_what_a_killed_process_had_begun_another_does_when_the_lease_is_over(
 ) -> None:
     async def story(it: Town) -> None:
         assert await it.end()
-        task = asyncio.create_task(it.courier.deliver())
+        task = asyncio.create_task(it.logout_delivery.deliver())
         assert not await it.due()
         assert not it.told
         it.clock.forward(LEASE)
@@ -296,8 +296,8 @@ def test_an_app_at_an_address_inside_is_not_reached_and_is_tried_again(tmp_path:
         inside = OpenIdRegistration(backchannel_logout_uri="https://169.254.169.254/logout")
         await it.write(lambda tx: tx.clients.change(replace(it.client, openid=inside)))
         door = Door((ip_network("127.0.0.0/8"),), lambda: it.clock.now)
-        courier = replace(it.courier, post=door.post_form)
-        await courier.at_once(await it.end())
+        logout_delivery = replace(it.logout_delivery, post=door.post_form)
+        await logout_delivery.at_once(await it.end())
         assert await it.waiting() == 1
 
     run(tmp_path, story)

@@ -14,12 +14,12 @@ from tests.authorization.endpoints.world import ADA, NOON, Clock
 from tests.sdk.certificate import self_signed
 from tests.support.mail import MailServer as Receiver
 from tests.support.mail import links, mail_server, plain
-from valetkey.authorization.deeds.account.mailroom import ASKED_LIMIT
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation, prepare
+from valetkey.authorization.email.delivery import BATCH, PAUSES, MailDelivery
+from valetkey.authorization.email.outbox import ASKED_LIMIT
+from valetkey.authorization.email.smtp import MailServer, Unsent
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.account.letter import LEASE, LIFETIME, Letter, LetterKind
-from valetkey.authorization.upkeep.post import BATCH, PAUSES, PostOffice
-from valetkey.authorization.upkeep.smtp import MailServer, Unsent
+from valetkey.authorization.model.email import LEASE, LIFETIME, Email, EmailKind
 from valetkey.authorization.upkeep.upkeep import SWEEPS, sweep_all
 from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings, Source
@@ -29,7 +29,7 @@ from valetkey.kernel.secret import Secret
 
 LINK = "https://auth.example/account/verify?link=vk_ln_secret"
 VALUES = {"username": "ada", "link": LINK}
-VERIFY = Letter(LetterKind.VERIFY_EMAIL, "ada@example.com", "en", VALUES, ADA)
+VERIFY = Email(EmailKind.VERIFY_EMAIL, "ada@example.com", "en", VALUES, ADA)
 
 
 @dataclass
@@ -38,12 +38,12 @@ class Town:
 
     foundation: Foundation
     clock: Clock
-    office: PostOffice
+    office: MailDelivery
 
-    async def post(self, letter: Letter = VERIFY) -> bool:
+    async def post(self, letter: Email = VERIFY) -> bool:
         """Hand a letter in."""
-        mailroom, now = self.foundation.mailroom, self.clock.now
-        return await self.foundation.store.write(lambda tx: mailroom.post(tx, letter, now))
+        outbox, now = self.foundation.outbox, self.clock.now
+        return await self.foundation.store.write(lambda tx: outbox.enqueue(tx, letter, now))
 
     async def deliver(self) -> None:
         """Send all that is due."""
@@ -87,7 +87,7 @@ async def town(
     foundation = lay_foundation(settings, runtime, {})
     send = MailServer.of(settings).send
     brand = Brand("Notes & more")
-    office = PostOffice(foundation.store, foundation.mailroom, send, lambda: brand, runtime)
+    office = MailDelivery(foundation.store, foundation.outbox, send, lambda: brand, runtime)
     try:
         yield Town(foundation, clock, office)
     finally:
@@ -182,7 +182,7 @@ def test_a_letter_survives_the_process_that_had_it(database_url: str, tmp_path: 
 def test_a_letter_is_not_there_when_its_transaction_is_undone(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         def work(tx: object) -> None:
-            assert it.foundation.mailroom.post(tx, VERIFY, it.clock.now)  # type: ignore[arg-type]
+            assert it.foundation.outbox.enqueue(tx, VERIFY, it.clock.now)  # type: ignore[arg-type]
             raise ValueError
 
         with pytest.raises(ValueError, match=r"^$"):
@@ -301,7 +301,7 @@ def test_one_address_gets_few_letters_that_anybody_can_ask_for(tmp_path: Path) -
         sent = [await it.post(replace(VERIFY, to=spelt[n % 2])) for n in range(9)]
         assert sent == [True] * ASKED_LIMIT.attempts + [False] * (9 - ASKED_LIMIT.attempts)
         assert await it.post(replace(VERIFY, to="bob@example.com"))
-        notice = Letter(LetterKind.TEST, "ada@example.com", "en")
+        notice = Email(EmailKind.TEST, "ada@example.com", "en")
         assert await it.post(notice)
 
     run(tmp_path, story)
@@ -310,7 +310,7 @@ def test_one_address_gets_few_letters_that_anybody_can_ask_for(tmp_path: Path) -
 def test_where_mail_is_off_nothing_is_queued(tmp_path: Path) -> None:
     async def story() -> None:
         async with town(tmp_path, MailSettings()) as it:
-            assert not it.foundation.mailroom.is_on
+            assert not it.foundation.outbox.is_on
             assert not await it.post()
             assert await it.waiting() == 0
 
@@ -321,11 +321,11 @@ def test_a_mailbox_keeps_letters_for_a_day_and_sends_none(tmp_path: Path) -> Non
     async def story(it: Town, receiver: Receiver) -> None:
         assert await it.post()
         store = it.foundation.store
-        await store.write(lambda tx: it.foundation.mailroom.pretend(tx, VERIFY, NOON))
+        await store.write(lambda tx: it.foundation.outbox.pretend_to_enqueue(tx, VERIFY, NOON))
         await it.deliver()
         assert receiver.took == []
         kept = await store.read(lambda tx: tx.mails.kept(NOON, 9))
-        assert [it.foundation.mailroom.open(mail) for mail in kept] == [VERIFY]
+        assert [it.foundation.outbox.open(mail) for mail in kept] == [VERIFY]
         later = Instant(NOON + days(2))
         assert await store.read(lambda tx: tx.mails.kept(later, 9)) == []
         await sweep_all(store, later, SWEEPS)

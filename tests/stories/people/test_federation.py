@@ -10,7 +10,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urljoin
 
-from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.federation import (
@@ -164,7 +164,7 @@ def test_an_address_alone_finds_nobody(tmp_path: Path) -> None:
         assert "Other is connected" in page.text
         now = it.ours.clock.now()
         kept = it.ours.write(lambda tx: tx.mails.kept(now, 9))
-        assert [mail.kind for mail in kept].count(LetterKind.WAY_IN_ADDED) == 1
+        assert [mail.kind for mail in kept].count(EmailKind.WAY_IN_ADDED) == 1
         again = Two(it.ours, it.other)
         again.there = it.there
         page = again.travel(again.here.open(f"{it.ours.auth_url}/oauth/sign-in"))

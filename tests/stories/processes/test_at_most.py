@@ -208,7 +208,7 @@ async def _factors(pools: Sequence[Foundation]) -> None:
 async def _members(pools: Sequence[Foundation], client_id: str) -> None:
     """Sixty people accept at once, where an operator left room for less than were invited."""
     now, accounts = SYSTEM.now(), pools[0].accounts()
-    teams = Teams(pools[0].keyring.fingerprint_key, pools[0].mailroom, pools[0].issuer)
+    teams = Teams(pools[0].keyring.fingerprint_key, pools[0].outbox, pools[0].issuer)
 
     def settle(tx: Transaction) -> list[User]:
         records = [UserRecord(f"guest{n}", f"guest{n}@example.com") for n in range(64)]

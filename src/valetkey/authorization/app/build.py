@@ -14,17 +14,17 @@ from valetkey.authorization.app.clients import (
     resource_server_routes,
     userinfo_route,
 )
+from valetkey.authorization.app.email import make_mail_delivery, make_mailed
 from valetkey.authorization.app.federation import make_federation
 from valetkey.authorization.app.parts import (
-    make_courier,
     make_door,
     make_logo_fetcher,
+    make_logout_delivery,
     make_minter,
     make_reader,
     make_watch,
 )
 from valetkey.authorization.app.people import make_site
-from valetkey.authorization.app.post import make_mailed, make_post
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.deeds.account.password_change import PasswordChange
@@ -95,7 +95,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         settings.log.keep_events,
         (*foundation.self_registrar().sweeps, *portal.sweeps, foundation.removal.sweep),
     )
-    courier = make_courier(foundation)
+    logout_delivery = make_logout_delivery(foundation)
     answer_clock = AnswerClock()
     try:
         foundation.outgoing.prepare()
@@ -108,7 +108,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         raise
 
     async def close() -> None:
-        await courier.close()
+        await logout_delivery.close()
         with contextlib.suppress(*_UNAVAILABLE):
             await upkeep.flush()
             await uses.flush(store)
@@ -126,7 +126,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         random=runtime.random,
     )
     site = make_site(foundation, directory, decisions)
-    sign_out = SignOut(foundation.issuer, store, site.subjects, courier.at_once)
+    sign_out = SignOut(foundation.issuer, store, site.subjects, logout_delivery.at_once)
     password_change = PasswordChange(
         replace(passwords, door="account"),
         foundation.accounts(),
@@ -157,7 +157,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         ),
         *page_routes(
             site,
-            developer_pages(site, portal, foundation.mailroom, clients[0], userinfo),
+            developer_pages(site, portal, foundation.outbox, clients[0], userinfo),
             refuse_with_page,
         ),
         *page_routes(site, admin_pages(site, foundation), refuse_with_page),
@@ -191,11 +191,11 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             upkeep.sweep,
             upkeep.keep_keys,
             partial(site.brands.keep, store),
-            courier.deliver,
+            logout_delivery.deliver,
             make_logo_fetcher(foundation, images).fetch,
             partial(answer_clock.keep, store),
             DatabaseGauges(store, runtime, settings.tokens.signing_key_lifetime).keep,
-            *make_post(foundation, site),
+            *make_mail_delivery(foundation, site),
         ),
         on_close=close,
         observe=answer_clock.note,

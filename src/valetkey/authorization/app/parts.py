@@ -16,8 +16,8 @@ from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.authorization.upkeep.deliver import Courier
 from valetkey.authorization.upkeep.logos import LogoFetcher
+from valetkey.authorization.upkeep.logout_delivery import LogoutDelivery
 from valetkey.config.installation import lag
 from valetkey.config.paths import last_seen_path
 from valetkey.config.settings import Settings
@@ -62,14 +62,16 @@ def make_minter(foundation: Foundation) -> Minter:
     return Minter(foundation.issuer, foundation.keys, id_tokens)
 
 
-def make_courier(foundation: Foundation) -> Courier:
+def make_logout_delivery(foundation: Foundation) -> LogoutDelivery:
     """Build the delivery of logout notifications to apps."""
     tokens = LogoutTokens(
         foundation.issuer,
         _signer(foundation),
         Subjects(foundation.keyring.fingerprint_key),
     )
-    return Courier(foundation.store, tokens, foundation.outgoing.post_form, foundation.runtime)
+    return LogoutDelivery(
+        foundation.store, tokens, foundation.outgoing.post_form, foundation.runtime
+    )
 
 
 def make_logo_fetcher(foundation: Foundation, offload: Offload) -> LogoFetcher:

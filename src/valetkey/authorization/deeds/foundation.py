@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.invitations import Invitations
-from valetkey.authorization.deeds.account.mailed.links import Links
-from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
@@ -16,6 +13,9 @@ from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.registrations import SelfRegistrar
 from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.email.links import Links
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
@@ -122,7 +122,7 @@ class Foundation:
     @property
     def removal(self) -> Removal:
         """Who removes accounts."""
-        return Removal(self.mailroom, self.settings.accounts.deletion_grace)
+        return Removal(self.outbox, self.settings.accounts.deletion_grace)
 
     @property
     def roles(self) -> Roles:
@@ -153,7 +153,7 @@ class Foundation:
     @property
     def notices(self) -> Notices:
         """What tells people of what concerns their account's safety."""
-        return Notices(self.issuer, self.mailroom)
+        return Notices(self.issuer, self.outbox)
 
     @property
     def links(self) -> Links:
@@ -163,12 +163,12 @@ class Foundation:
     @property
     def people_invitations(self) -> Invitations:
         """Who may make an account by invitation."""
-        return Invitations(self.links, self.mailroom)
+        return Invitations(self.links, self.outbox)
 
     @property
-    def mailroom(self) -> Mailroom:
+    def outbox(self) -> MailOutbox:
         """Where letters to people are handed in."""
-        return Mailroom(self.settings.mail, self.keyring, self.runtime.random)
+        return MailOutbox(self.settings.mail, self.keyring, self.runtime.random)
 
     async def require_own_keyring(self) -> None:
         """Raise Mistake unless this is the keyring that the database began with.

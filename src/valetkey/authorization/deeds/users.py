@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from valetkey.authorization.deeds.account.factors import reset_factors
-from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.account.usernames import username_fault
 from valetkey.authorization.deeds.admin.issued import end_issued
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.endings import end_all_of_user
 from valetkey.authorization.deeds.person import claim_faults
+from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
 from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked

@@ -18,7 +18,7 @@ from valetkey.authorization.model.event.sessions import (
 )
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.farewell import leave_word
+from valetkey.authorization.sign_in import backchannel_logout
 from valetkey.authorization.storage.sign_in.presences import Presence
 from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
@@ -312,7 +312,7 @@ def close_session(tx: Transaction, session: Session, now: Instant, because: str)
     if not tx.sessions.end(session.id, now):
         return False
     tx.events.add(SessionEnded(session.uid, session.id, because), now)
-    leave_word(tx, session, now)
+    backchannel_logout.enqueue(tx, session, now)
     return True
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.account.mailed.links import SIGN_UP
+from valetkey.authorization.email.links import SIGN_UP
 from valetkey.authorization.site.account.overview import Overview
 from valetkey.authorization.site.site import HOME, SIGN_IN, Site
 from valetkey.config.sections.accounts import SignUp

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.deeds.account.notices import Notices
+from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook

@@ -41,7 +41,7 @@ _GRANT_MEMORY = days(3)
 
 _IDLE_BUCKET = days(1)
 _GIVING_UP = days(1)
-"""So long letters stay that could not be sent: whoever sends them gives up first, and says so."""
+"""So long emails stay that could not be sent: whoever sends them gives up first, and says so."""
 
 _YEAR = days(365)
 _DECISIONS = 200_000

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds import registrations
-from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.people import PeopleDesk
+from valetkey.authorization.email.links import Links
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say

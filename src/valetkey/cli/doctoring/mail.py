@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from valetkey.authorization.upkeep.smtp import MailServer, Unsent
+from valetkey.authorization.email.smtp import MailServer, Unsent
 from valetkey.cli.doctoring.finding import Finding, bad, good, mind
 from valetkey.config.sections.accounts import SignUp
 from valetkey.config.settings import Settings

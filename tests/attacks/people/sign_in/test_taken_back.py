@@ -13,12 +13,12 @@ from tests.authorization.endpoints.mailed.post import (
     signed_in,
 )
 from tests.authorization.endpoints.world import ADA, Service
-from valetkey.authorization.deeds.account.mailed.email import BEFORE_THE_CHANGE
+from valetkey.authorization.deeds.account.email_change import BEFORE_THE_CHANGE
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.identity import Identity
-from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import Fingerprint
@@ -88,7 +88,7 @@ def test_mf_09_what_a_thief_added_goes_when_the_old_address_takes_the_account_ba
 
         await it.write(work)
         here = browser(it)
-        page = await here.get(link_of(await only(it, LetterKind.EMAIL_CHANGED)))
+        page = await here.get(link_of(await only(it, EmailKind.EMAIL_CHANGED)))
         page = await here.follow(await here.submit(page, "confirm"))
         assert await ways_in(it) == (["hers"], ["hers"], False, 0, 0)
         assert (await here.submit(page, "change", new=OTHER)).status == 200

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import ADA, Service, run
-from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.account.removal import Removal
+from valetkey.authorization.email.message import Written, write
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.pages.mail.message import Written, write
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import Instant, days
@@ -21,13 +21,13 @@ MAIL = MailSettings(host="127.0.0.1", from_address="acme@example.com")
 
 def removal(it: Service, grace: int) -> Removal:
     keyring = it.foundation.keyring
-    return Removal(Mailroom(MAIL, keyring, SYSTEM.random), days(grace))
+    return Removal(MailOutbox(MAIL, keyring, SYSTEM.random), days(grace))
 
 
-async def letters(it: Service, deed: Removal) -> list[tuple[LetterKind, str, Written]]:
+async def letters(it: Service, deed: Removal) -> list[tuple[EmailKind, str, Written]]:
     """What waits to be sent."""
     mails = await it.write(lambda tx: tx.mails.lease(it.clock.now, Instant(it.clock.now + 60), 10))
-    found = [deed.mailroom.open(mail) for mail in mails]
+    found = [deed.outbox.open(mail) for mail in mails]
     return [(each.kind, each.to, write(each, brand=Brand("Acme"))) for each in found if each]
 
 
@@ -46,14 +46,14 @@ def test_the_person_is_written_to_when_it_is_planned_and_when_it_is_done(
         due = await it.write(lambda tx: deed.plan(tx, user, it.clock.now))
         assert due == it.clock.now + days(grace)
         ((kind, to, letter),) = await letters(it, deed)
-        assert (kind, to) == (LetterKind.REMOVAL_PLANNED, user.email)
+        assert (kind, to) == (EmailKind.REMOVAL_PLANNED, user.email)
         assert letter.subject == "Your account with Acme will be deleted"
         assert words in letter.text.replace("\n", " ")
         again = await it.write(lambda tx: deed.plan(tx, user, it.clock.now))
         assert again == due, "who asks twice is told the same, and gets no second letter"
         it.clock.forward(days(grace))
         assert await it.write(lambda tx: deed.sweep(tx, it.clock.now)) == 1
-        done = [each for each in await letters(it, deed) if each[0] is LetterKind.REMOVED]
+        done = [each for each in await letters(it, deed) if each[0] is EmailKind.REMOVED]
         ((_, to, letter),) = done
         assert to == user.email
         assert letter.subject == "Your account with Acme is deleted"

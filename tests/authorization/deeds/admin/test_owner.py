@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import ADA, NOON, Service, run
-from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.owner import (
     LASTS,
     OwnerLink,
@@ -19,6 +18,7 @@ from valetkey.authorization.deeds.admin.owner import (
 from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.email.links import Links
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.session import Session

@@ -54,7 +54,7 @@ async def _invitation(it: World, client_id: str) -> str:
 async def _links(it: World) -> list[tuple[str, str]]:
     """The letters about teams: to whom, and the link in each."""
     mails = await it.store.read(lambda tx: tx.mails.kept(it.clock.now, 100))
-    letters = [it.mailroom.open(mail) for mail in mails]
+    letters = [it.outbox.open(mail) for mail in mails]
     return [(each.to, each.values["link"]) for each in letters if each and "link" in each.values]
 
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, Service, service
 from valetkey.authorization.deeds.users import UserRecord
-from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import AccountSettings, SignUp
@@ -28,21 +28,21 @@ def browser(it: Service) -> Browser:
     return Browser(it.app, host="localhost:8400", scheme="http")
 
 
-async def letters(it: Service) -> list[Letter]:
+async def letters(it: Service) -> list[Email]:
     """Everything that was written, newest first."""
-    mailroom, now = it.foundation.mailroom, it.clock.now
+    outbox, now = it.foundation.outbox, it.clock.now
     kept = await it.read(lambda tx: tx.mails.kept(now, 99))
-    found = [mailroom.open(mail) for mail in kept]
+    found = [outbox.open(mail) for mail in kept]
     return [letter for letter in found if letter is not None]
 
 
-async def only(it: Service, kind: LetterKind) -> Letter:
+async def only(it: Service, kind: EmailKind) -> Email:
     """The one letter of this kind."""
     (found,) = [letter for letter in await letters(it) if letter.kind is kind]
     return found
 
 
-def link_of(letter: Letter) -> str:
+def link_of(letter: Email) -> str:
     """The link in it, as a path of the server."""
     parts = urlsplit(letter.values["link"])
     return f"{parts.path}?{parts.query}"

@@ -24,13 +24,13 @@ from tests.authorization.endpoints.mailed.post import (
 from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import configure
-from valetkey.authorization.deeds.account.mailroom import NOTICE_LIMIT
 from valetkey.authorization.deeds.foundation import lay_foundation
+from valetkey.authorization.email.message import write
+from valetkey.authorization.email.outbox import NOTICE_LIMIT
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.factors import Authenticator
-from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.pages.mail.message import write
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load
 from valetkey.kernel.runtime import SYSTEM
@@ -38,7 +38,7 @@ from valetkey.kernel.runtime import SYSTEM
 _THIEF = "thief@evil.example"
 
 
-def text(letter: Letter) -> str:
+def text(letter: Email) -> str:
     """The email as it is read, in one line."""
     return " ".join(write(letter, brand=Brand()).text.split())
 
@@ -62,19 +62,19 @@ def test_address_changed_by_a_program_is_told_and_taken_back(
     async def story(it: Service) -> None:
         program = await _grace(it)
         await _change(program, {"email": _THIEF, "email_verified": verified})
-        letter = await only(it, LetterKind.EMAIL_CHANGED)
+        letter = await only(it, EmailKind.EMAIL_CHANGED)
         assert letter.to == "ada@example.com"
         assert "a program with an API token of Grace" in text(letter)
         await program.call("POST", f"/users/{ADA}/verify-email")
         assert (await program.call("POST", f"/users/{ADA}/send-reset")).status == 200
-        reset = await only(it, LetterKind.PASSWORD_RESET)
+        reset = await only(it, EmailKind.PASSWORD_RESET)
         assert "a program with an API token of Grace" in text(reset)
         there = browser(it)
         page = await there.get(link_of(reset))
         assert (await there.submit(page, "change", new=OTHER)).status == 200
         # Neither a second change nor a disabled account keeps the first address out.
         await _change(program, {"email": "second@evil.example", "email_verified": True})
-        told = [each for each in await letters(it) if each.kind is LetterKind.EMAIL_CHANGED]
+        told = [each for each in await letters(it) if each.kind is EmailKind.EMAIL_CHANGED]
         assert {each.to: each.values["link"] for each in told} == {
             "ada@example.com": letter.values["link"],
             _THIEF: "",
@@ -111,7 +111,7 @@ def test_no_order_of_changes_keeps_the_undo_link_from_the_old_address(
             given = {"email": "ada@example.com"}
             path = "/users/1002"
             assert (await program.call("PATCH", path, given, headers=headers)).status == 400
-        told = [each for each in await letters(it) if each.kind is LetterKind.EMAIL_CHANGED]
+        told = [each for each in await letters(it) if each.kind is EmailKind.EMAIL_CHANGED]
         assert [each.to for each in told] == ["ada@example.com"]
         assert "a program with an API token of Grace" in text(told[0])
         here = browser(it)
@@ -135,9 +135,9 @@ def test_factors_role_and_verified_address_are_told_with_the_name_of_who_did_it(
         await _change(program, {"email_verified": False})
         assert (await program.call("POST", f"/users/{ADA}/verify-email")).status == 200
         for kind in (
-            LetterKind.FACTORS_RESET,
-            LetterKind.ROLE_CHANGED,
-            LetterKind.EMAIL_VERIFIED,
+            EmailKind.FACTORS_RESET,
+            EmailKind.ROLE_CHANGED,
+            EmailKind.EMAIL_VERIFIED,
         ):
             letter = await only(it, kind)
             assert letter.to == "ada@example.com"
@@ -153,7 +153,7 @@ def test_reset_link_ends_with_the_role_in_which_it_was_sent(tmp_path: Path, end:
         support = await person(it, "sam", Role.SUPPORT, 1003)
         program = await caller(it, Role.SUPPORT, uid=support)
         assert (await program.call("POST", f"/users/{ADA}/send-reset")).status == 200
-        link = link_of(await only(it, LetterKind.PASSWORD_RESET))
+        link = link_of(await only(it, EmailKind.PASSWORD_RESET))
         here = browser(it)
         page = await here.get(link)
         assert page.status == 200
@@ -191,17 +191,17 @@ def test_changes_at_the_command_line_are_told_as_the_operators(tmp_path: Path) -
         done = valetkey("user", *arguments, here=tmp_path)
         assert done.code == 0, done.err
     told = {each.kind: each for each in asyncio.run(_kept(file))}
-    assert told.keys() == {LetterKind.PASSWORD_CHANGED, LetterKind.EMAIL_CHANGED}
+    assert told.keys() == {EmailKind.PASSWORD_CHANGED, EmailKind.EMAIL_CHANGED}
     assert {each.to for each in told.values()} == {"ada@example.com"}
     assert all("the operators of" in text(each) for each in told.values())
-    assert "/account/email/undo?link=" in told[LetterKind.EMAIL_CHANGED].values["link"]
+    assert "/account/email/undo?link=" in told[EmailKind.EMAIL_CHANGED].values["link"]
 
 
-async def _kept(file: Path) -> list[Letter]:
+async def _kept(file: Path) -> list[Email]:
     foundation = lay_foundation(load(file, {}), SYSTEM, {})
     try:
         kept = await foundation.store.read(lambda tx: tx.mails.kept(SYSTEM.now(), 99))
-        opened = [foundation.mailroom.open(mail) for mail in kept]
+        opened = [foundation.outbox.open(mail) for mail in kept]
         return [letter for letter in opened if letter is not None]
     finally:
         await foundation.store.engine.close()

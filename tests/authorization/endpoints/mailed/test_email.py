@@ -20,10 +20,10 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import NOON, Service
-from valetkey.authorization.deeds.account.mailed.email import LIFETIME
-from valetkey.authorization.deeds.account.notices import UNDO_LIFETIME
+from valetkey.authorization.deeds.account.email_change import LIFETIME
 from valetkey.authorization.deeds.users import UserRecord
-from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.authorization.email.notices import UNDO_LIFETIME
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.sign_in.session import PROOF_LASTS
 from valetkey.config.sections.mail import MailSettings
 
@@ -41,7 +41,7 @@ async def changed(it: Service, here: Browser, email: str = NEW) -> None:
     (letter,) = [
         each
         for each in await letters(it)
-        if each.to == email and each.kind is LetterKind.EMAIL_CHANGE
+        if each.to == email and each.kind is EmailKind.EMAIL_CHANGE
     ]
     there = browser(it)
     answer = await there.submit(await there.get(link_of(letter)), "confirm")
@@ -57,7 +57,7 @@ def test_the_address_changes_when_the_new_one_is_proven_and_not_before(
         answer = await ask(here)
         assert "A letter is on its way" in answer.body
         assert (await ada(it)).email == "ada@example.com"
-        letter = await only(it, LetterKind.EMAIL_CHANGE)
+        letter = await only(it, EmailKind.EMAIL_CHANGE)
         assert letter.to == NEW
         there = browser(it)
         page = await there.get(link_of(letter))
@@ -67,7 +67,7 @@ def test_the_address_changes_when_the_new_one_is_proven_and_not_before(
         assert {answer.status for answer in answers} == {200, 410}
         user = await ada(it)
         assert (user.email, user.email_verified_at) == (NEW, it.clock.now)
-        assert (await only(it, LetterKind.EMAIL_CHANGED)).to == "ada@example.com"
+        assert (await only(it, EmailKind.EMAIL_CHANGED)).to == "ada@example.com"
         assert (await here.get("/account/sessions")).status == 200
 
     run(tmp_path, story, database_url)
@@ -80,7 +80,7 @@ def test_the_old_address_takes_the_account_back_and_the_password_of_the_thief_is
         await proven(it)
         thief = await signed_in(it)
         await changed(it, thief)
-        letter = await only(it, LetterKind.EMAIL_CHANGED)
+        letter = await only(it, EmailKind.EMAIL_CHANGED)
         it.clock.forward(UNDO_LIFETIME - 60)
         here = browser(it)
         page = await here.get(link_of(letter))
@@ -106,7 +106,7 @@ def test_a_thief_who_changes_the_address_again_does_not_shut_the_first_one_out(
         await proven(it)
         thief = await signed_in(it)
         assert (await ask(thief, "second@evil.example")).status == 200
-        later = await only(it, LetterKind.EMAIL_CHANGE)
+        later = await only(it, EmailKind.EMAIL_CHANGE)
         await changed(it, thief, "first@evil.example")
         # Neither by a link that was asked for before, nor by asking now.
         assert (await browser(it).get(link_of(later))).status == 410
@@ -122,7 +122,7 @@ def test_a_thief_who_changes_the_address_again_does_not_shut_the_first_one_out(
 async def changed_back(it: Service) -> None:
     """The old address takes it back."""
     here = browser(it)
-    page = await here.get(link_of(await only(it, LetterKind.EMAIL_CHANGED)))
+    page = await here.get(link_of(await only(it, EmailKind.EMAIL_CHANGED)))
     assert (await here.submit(page, "confirm")).status == 303
 
 
@@ -132,7 +132,7 @@ def test_a_link_asked_for_by_a_thief_dies_when_they_are_signed_out(tmp_path: Pat
         thief = await signed_in(it)
         await ask(thief)
         await thief.submit(await thief.get("/oauth/sign-out"), "sign-out")
-        link = link_of(await only(it, LetterKind.EMAIL_CHANGE))
+        link = link_of(await only(it, EmailKind.EMAIL_CHANGE))
         assert (await browser(it).get(link)).status == 410
 
     run(tmp_path, story)
@@ -143,7 +143,7 @@ def test_a_link_is_good_for_a_day_and_the_way_back_for_a_week(tmp_path: Path) ->
         await proven(it)
         here = await signed_in(it)
         await ask(here)
-        link = link_of(await only(it, LetterKind.EMAIL_CHANGE))
+        link = link_of(await only(it, EmailKind.EMAIL_CHANGE))
         it.clock.forward(LIFETIME - 3_600)
         assert (await browser(it).get(link)).status == 200
         it.clock.forward(3_600)
@@ -161,7 +161,7 @@ def test_an_address_of_somebody_else_looks_no_different_and_they_are_told(tmp_pa
         await it.write(lambda tx: accounts.register(tx, record, it.clock.now))
         taken = await ask(here, "Bob@example.com")
         assert free.body.replace(NEW, "Bob@example.com") == taken.body
-        assert (await only(it, LetterKind.SIGN_UP_TAKEN)).to == "bob@example.com"
+        assert (await only(it, EmailKind.SIGN_UP_TAKEN)).to == "bob@example.com"
 
     run(tmp_path, story)
 
@@ -232,7 +232,7 @@ def test_an_address_that_nobody_proved_is_proven_by_its_link(tmp_path: Path) -> 
         assert "Not confirmed" in page.body
         assert (await here.submit(page, "verify", verify="1")).status == 200
         assert (await ada(it)).email_verified_at is None
-        link = link_of(await only(it, LetterKind.VERIFY_EMAIL))
+        link = link_of(await only(it, EmailKind.VERIFY_EMAIL))
         page = await here.get(link)
         assert (await ada(it)).email_verified_at is None
         assert (await here.submit(page, "confirm")).status == 200

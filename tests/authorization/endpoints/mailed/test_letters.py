@@ -21,7 +21,7 @@ from tests.authorization.endpoints.world import Service, service
 from tests.authorization.upkeep.test_post import mail_settings
 from tests.support.mail import links, mail_server, plain
 from tests.support.wait import until
-from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.mail import MailSettings
 
 
@@ -35,7 +35,7 @@ def test_a_demo_shows_its_letters_with_links_to_follow(tmp_path: Path) -> None:
         assert "grace@example.com" in page.body
         (path,) = {part.split('"')[0] for part in page.body.split('href="/mailbox/')[1:]}
         page = await here.get(f"/mailbox/{path}")
-        link = (await only(it, LetterKind.SIGN_UP)).values["link"]
+        link = (await only(it, EmailKind.SIGN_UP)).values["link"]
         assert f'href="{link}"' in page.body
         for nowhere in ("x", "ml_1", "%00", "x" * 3_000):
             assert (await here.get(f"/mailbox/{nowhere}")).status in {400, 404}
@@ -76,7 +76,7 @@ async def enter(it: Service, here: Browser) -> None:
 
 async def notices(it: Service) -> int:
     """How many letters told of a new browser."""
-    return [letter.kind for letter in await letters(it)].count(LetterKind.NEW_DEVICE)
+    return [letter.kind for letter in await letters(it)].count(EmailKind.NEW_DEVICE)
 
 
 def test_a_browser_in_which_nobody_had_signed_in_is_told_of_once(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_browser_in_which_nobody_had_signed_in_is_told_of_once(tmp_path: Path)
         it.clock.forward(60)
         here = browser(it)
         await enter(it, here)
-        letter = await only(it, LetterKind.NEW_DEVICE)
+        letter = await only(it, EmailKind.NEW_DEVICE)
         assert letter.to == "ada@example.com"
         assert (letter.values["browser"], letter.values["system"]) == ("Firefox", "Linux")
         assert letter.values["sessions"].endswith("/account/sessions")
@@ -117,7 +117,7 @@ def test_neither_who_just_signed_up_nor_an_unproven_address_is_told(tmp_path: Pa
         await enter(it, browser(it))
         here = browser(it)
         await asked_to_sign_up(it, here)
-        letter = await only(it, LetterKind.SIGN_UP)
+        letter = await only(it, EmailKind.SIGN_UP)
         page = await here.get(letter.values["link"].removeprefix(it.foundation.issuer))
         await here.submit(page, "finish")
         assert await notices(it) == 0
@@ -131,10 +131,10 @@ def test_lg_19_a_new_password_is_told_of_and_ends_links(tmp_path: Path) -> None:
         here = await signed_in(it)
         page = await here.get("/account/forgotten")
         await here.submit(page, "send", name="ada")
-        reset = (await only(it, LetterKind.PASSWORD_RESET)).values["link"]
+        reset = (await only(it, EmailKind.PASSWORD_RESET)).values["link"]
         page = await here.get("/account/security/password")
         await here.submit(page, "change", current=WORD, new=OTHER, again=OTHER)
-        assert (await only(it, LetterKind.PASSWORD_CHANGED)).to == "ada@example.com"
+        assert (await only(it, EmailKind.PASSWORD_CHANGED)).to == "ada@example.com"
         answer = await here.get(reset.removeprefix(it.foundation.issuer))
         assert answer.status == 410
 

@@ -20,10 +20,10 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, Service
-from valetkey.authorization.deeds.account.mailed.password_reset import FROM_ONE_PLACE, LIFETIME
+from valetkey.authorization.deeds.account.password_reset import FROM_ONE_PLACE, LIFETIME
 from valetkey.authorization.deeds.users import UserRecord
-from valetkey.authorization.model.account.letter import LetterKind
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.settings import PasswordSettings
@@ -39,7 +39,7 @@ async def ask(it: Service, name: str = "ada", here: Browser | None = None) -> An
 async def link(it: Service) -> str:
     """The link that a question brought."""
     await ask(it)
-    return link_of(await only(it, LetterKind.PASSWORD_RESET))
+    return link_of(await only(it, EmailKind.PASSWORD_RESET))
 
 
 def test_mf_09_the_link_gives_another_password_once_and_everything_else_ends(
@@ -63,7 +63,7 @@ def test_mf_09_the_link_gives_another_password_once_and_everything_else_ends(
         assert (await elsewhere.get("/account/sessions")).status == 303
         assert (await here.get(where)).status == 410
         assert (await here.submit(page, "change", new=WORD)).status == 410
-        assert (await only(it, LetterKind.PASSWORD_CHANGED)).to == "ada@example.com"
+        assert (await only(it, EmailKind.PASSWORD_CHANGED)).to == "ada@example.com"
         assert "password_reset.requested" in await it.events()
 
     run(tmp_path, story, database_url)

@@ -18,8 +18,8 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.visitor.browser import usual
 from tests.authorization.endpoints.world import Service
-from valetkey.authorization.deeds.account.mailed.sign_up import FROM_ONE_PLACE, LIFETIME
-from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.authorization.deeds.account.sign_up import FROM_ONE_PLACE, LIFETIME
+from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings
 
@@ -35,7 +35,7 @@ def test_an_account_is_there_once_its_link_is_followed_and_its_person_is_signed_
         assert answer.status == 200
         assert "Look into your mail" in answer.body
         assert await it.read(lambda tx: tx.users.find_by_name("grace")) is None
-        letter = await only(it, LetterKind.SIGN_UP)
+        letter = await only(it, EmailKind.SIGN_UP)
         assert letter.to == "grace@example.com"
         # Whoever writes to a stranger's address through us says nothing of their own.
         assert set(letter.values) == {"link"}
@@ -64,7 +64,7 @@ def test_the_request_of_an_app_goes_on_after_sign_up(tmp_path: Path) -> None:
         assert "to continue to" in page.body
         typed = {"username": "grace", "email": "g@example.com", "name": "", "new": OTHER}
         await here.submit(page, "create", **typed)
-        page = await here.get(link_of(await only(it, LetterKind.SIGN_UP)))
+        page = await here.get(link_of(await only(it, EmailKind.SIGN_UP)))
         page = await here.follow(await here.submit(page, "finish"))
         assert "allow" in page.body
         answer = await here.allow(page)
@@ -77,7 +77,7 @@ def test_64_who_follow_one_link_make_one_account(database_url: str, tmp_path: Pa
     async def story(it: Service) -> None:
         here = browser(it)
         await asked_to_sign_up(it, here)
-        page = await here.get(link_of(await only(it, LetterKind.SIGN_UP)))
+        page = await here.get(link_of(await only(it, EmailKind.SIGN_UP)))
         answers = await asyncio.gather(*(here.submit(page, "finish") for _ in range(64)))
         assert sorted({answer.status for answer in answers}) == [303, 410]
         assert [answer.status for answer in answers].count(303) == 1
@@ -89,7 +89,7 @@ def test_in_another_browser_the_password_is_asked(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await asked_to_sign_up(it, browser(it))
         there = browser(it)
-        page = await there.get(link_of(await only(it, LetterKind.SIGN_UP)))
+        page = await there.get(link_of(await only(it, EmailKind.SIGN_UP)))
         answer = await there.submit(page, "finish", password="not hers at all")
         assert answer.status == 401
         assert "not the password that was chosen" in answer.body
@@ -109,7 +109,7 @@ def test_a_link_is_good_for_a_day(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         here = browser(it)
         await asked_to_sign_up(it, here)
-        link = link_of(await only(it, LetterKind.SIGN_UP))
+        link = link_of(await only(it, EmailKind.SIGN_UP))
         page = await here.get(link)
         it.clock.forward(LIFETIME)
         assert (await here.get(link)).status == 410
@@ -129,7 +129,7 @@ def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told
         )
         assert (free.status, taken.status) == (200, 200)
         assert free.body.replace("grace@example.com", "Ada@Example.com") == taken.body
-        letter = await only(it, LetterKind.SIGN_UP_TAKEN)
+        letter = await only(it, EmailKind.SIGN_UP_TAKEN)
         assert letter.to == "ada@example.com"
         assert "link" not in letter.values
 
@@ -232,7 +232,7 @@ def test_who_is_invited_needs_no_second_letter_and_the_invitation_is_used_up(
         url = await it.write(
             lambda tx: invitations.invite(tx, "grace@example.com", link, "en", it.clock.now)
         )
-        assert (await only(it, LetterKind.INVITATION)).values["link"] == url
+        assert (await only(it, EmailKind.INVITATION)).values["link"] == url
         here = browser(it)
         page = await here.get(url.removeprefix(it.foundation.issuer))
         assert 'value="grace@example.com"' in page.body

@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.roles import Roles
@@ -18,6 +16,8 @@ from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
 from valetkey.authorization.grant_types import RULES
@@ -58,7 +58,7 @@ from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.authorization.upkeep.deliver import Courier
+from valetkey.authorization.upkeep.logout_delivery import LogoutDelivery
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings, Settings
@@ -159,7 +159,7 @@ class World:
     password: PasswordSignIn
     decisions: DecisionQueue
     minter: Minter
-    mailroom: Mailroom
+    outbox: MailOutbox
 
     def browser(
         self,
@@ -241,10 +241,10 @@ async def world(
     minter = Minter(issuer, keys, id_tokens)
     refuse = RefuseWithPage(decisions, brands, ISSUER)
     tokens = LogoutTokens(issuer, signer, subjects)
-    courier = Courier(store, tokens, door.post_form, runtime)
-    deed = SignOut(issuer, store, subjects, courier.at_once)
-    mailroom = Mailroom(mail or MailSettings(), keyring, runtime.random)
-    notices = Notices(ISSUER, mailroom)
+    logout_delivery = LogoutDelivery(store, tokens, door.post_form, runtime)
+    deed = SignOut(issuer, store, subjects, logout_delivery.at_once)
+    outbox = MailOutbox(mail or MailSettings(), keyring, runtime.random)
+    notices = Notices(ISSUER, outbox)
     accounts = AccountKeeper(runtime.random, notices)
     change = PasswordChange(
         replace(password, door="account"),
@@ -265,15 +265,13 @@ async def world(
         (
             *routes(site, password, minter, refuse),
             *logout_routes(site, deed, refuse),
+            *page_routes(site, account_pages(site, deed, change, Removal(outbox, days(7))), refuse),
             *page_routes(
-                site, account_pages(site, deed, change, Removal(mailroom, days(7))), refuse
-            ),
-            *page_routes(
-                site, developer_pages(site, doorkeeper, mailroom, elsewhere, elsewhere), refuse
+                site, developer_pages(site, doorkeeper, outbox, elsewhere, elsewhere), refuse
             ),
             *page_routes(
                 site,
-                user_pages(site, accounts, Removal(mailroom, days(7)), Roles(notices), Settings()),
+                user_pages(site, accounts, Removal(outbox, days(7)), Roles(notices), Settings()),
                 refuse,
             ),
             *OwnerLinks(site, accounts, password).routes(refuse),
@@ -292,9 +290,7 @@ async def world(
                 user.uid, f"cr_{user.uid}", _HASHES["password"], NOON
             )
         )
-    it = World(
-        app, site, store.acting(by_cli("test")), clock, password, decisions, minter, mailroom
-    )
+    it = World(app, site, store.acting(by_cli("test")), clock, password, decisions, minter, outbox)
     for client in (WEB, NATIVE):
         await it.register(client)
     try:

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import ago
+from valetkey.authorization.email.message import Paragraph
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.pages.mail.message import Paragraph
 from valetkey.authorization.site.account.email import EmailDonePage, EmailLinkPage, EmailPage
 from valetkey.authorization.site.emailed_link.emailed_link import (
     CheckEmailPage,
     DeadLinkPage,
     Matter,
 )
-from valetkey.authorization.site.mailbox.mailbox import LetterPage, ListedLetter, MailboxPage
+from valetkey.authorization.site.mailbox.mailbox import ListedEmail, MailboxEmailPage, MailboxPage
 from valetkey.authorization.site.password_reset.password_reset import (
     ForgottenPage,
     ResetDonePage,
@@ -40,13 +40,13 @@ def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageCont
         **_email(),
         "mailbox": MailboxPage(
             (
-                ListedLetter("/mailbox/ml_1", _GRACE, "Finish opening your account", ago(20)),
-                ListedLetter("/mailbox/ml_2", _LONG, "Choose another password", ago(7_000)),
+                ListedEmail("/mailbox/ml_1", _GRACE, "Finish opening your account", ago(20)),
+                ListedEmail("/mailbox/ml_2", _LONG, "Choose another password", ago(7_000)),
             ),
             "/mailbox",
         ),
         "mailbox-empty": MailboxPage((), "/mailbox"),
-        "letter": LetterPage(
+        "letter": MailboxEmailPage(
             _GRACE,
             "Choose another password for Valetkey",
             (

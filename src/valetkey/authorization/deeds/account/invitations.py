@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.account.mailed.links import SIGN_UP, Links
-from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.email.links import SIGN_UP, Links
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.people import UserInvited
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
@@ -20,10 +20,10 @@ class Invitations:
     """Invites people. Its methods run inside a transaction."""
 
     links: Links
-    mailroom: Mailroom
+    outbox: MailOutbox
 
     def invite(self, tx: Transaction, email: str, link: Secret, language: str, now: Instant) -> str:
-        """The address of the page for who is invited; a letter tells it where mail is on.
+        """The address of the page for who is invited; an email tells it where mail is on.
 
         `link` is from `links.fresh`. Who has an account is not invited: "" then. The address must
         be one that `is_mailable` takes.
@@ -34,8 +34,8 @@ class Invitations:
         self.links.issue(tx, VoucherKind.INVITATION, link, {"email": email}, until)
         url = self.links.address(SIGN_UP, link)
         values = {"link": url, "days": str(LIFETIME // days(1))}
-        letter = Letter(LetterKind.INVITATION, email, language, values, good_until=until)
-        self.mailroom.post(tx, letter, now)
+        message = Email(EmailKind.INVITATION, email, language, values, good_until=until)
+        self.outbox.enqueue(tx, message, now)
         tx.events.add(UserInvited(), now)
         return url
 

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.admin.issued import end_issued
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.developer.ownership import sole_owned
 from valetkey.authorization.deeds.endings import empty_account
 from valetkey.authorization.deeds.users import end_everything
-from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.people import RemovalPlanned, UserRemoved
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
@@ -28,7 +28,7 @@ _DAY = 86_400
 class Removal:
     """Removes accounts. Its methods run inside a transaction."""
 
-    mailroom: Mailroom
+    outbox: MailOutbox
     grace: Lifetime
 
     def hindrances(self, tx: Transaction, user: User) -> Sequence[Client]:
@@ -54,7 +54,7 @@ class Removal:
         tx.events.add(RemovalPlanned(user.uid, due_at), now)
         end_everything(tx, user, now, "removal_planned")
         end_issued(tx, user.uid, now)
-        self._tell(tx, LetterKind.REMOVAL_PLANNED, user, now)
+        self._tell(tx, EmailKind.REMOVAL_PLANNED, user, now)
         return due_at
 
     def remove(self, tx: Transaction, user: User, now: Instant) -> bool:
@@ -85,13 +85,13 @@ class Removal:
         empty_account(tx, user.uid, now, _BECAUSE)
         tx.events.add(UserRemoved(user.uid), now)
         # After all else, because letters that wait go with the account: this one is the last.
-        self._tell(tx, LetterKind.REMOVED, user, now)
+        self._tell(tx, EmailKind.REMOVED, user, now)
         return True
 
-    def _tell(self, tx: Transaction, kind: LetterKind, user: User, now: Instant) -> None:
+    def _tell(self, tx: Transaction, kind: EmailKind, user: User, now: Instant) -> None:
         if not user.email:
             return
         days = max(1, self.grace // _DAY)
         values = {"username": user.username, "days": str(days)}
         language = user.claims.locale or "en"
-        self.mailroom.post(tx, Letter(kind, user.email, language, values), now)
+        self.outbox.enqueue(tx, Email(kind, user.email, language, values), now)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
-from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.storage.administration.client_search import END
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
@@ -38,7 +38,7 @@ def look(tx: Transaction, actor: Actor) -> PostState:
 
 
 def send_test(
-    tx: Transaction, actor: Actor, mailroom: Mailroom, uid: Uid, now: Instant
+    tx: Transaction, actor: Actor, outbox: MailOutbox, uid: Uid, now: Instant
 ) -> User | None:
     """Write to the address of this person, who asks for it; None where mail is off.
 
@@ -49,5 +49,5 @@ def send_test(
     user = tx.users.find(uid)
     if user is None:
         return None
-    letter = Letter(LetterKind.TEST, user.email, user.claims.locale, {}, user.uid)
-    return user if mailroom.post(tx, letter, now) else None
+    message = Email(EmailKind.TEST, user.email, user.claims.locale, {}, user.uid)
+    return user if outbox.enqueue(tx, message, now) else None

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.admin.roles import set_role
 from valetkey.authorization.deeds.users import AccountKeeper, Faults, UserRecord
+from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.roles import OwnerLinkIssued, OwnerLinkRedeemed

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.account.connected_apps import end_app
-from valetkey.authorization.deeds.account.mailed.links import RESET, Links
-from valetkey.authorization.deeds.account.mailed.password_reset import LIFETIME, issue_reset
-from valetkey.authorization.deeds.account.notices import letter_to, said_by
+from valetkey.authorization.deeds.account.password_reset import LIFETIME, issue_reset
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.deeds.admin.roles import person
 from valetkey.authorization.deeds.users import AccountKeeper, sign_out_everywhere
-from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.authorization.email.links import RESET, Links
+from valetkey.authorization.email.notices import email_to, said_by
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.people import PasswordResetRequested
 from valetkey.authorization.model.event.roles import DeveloperAdmitted, DeveloperDismissed
 from valetkey.authorization.storage.transaction import Transaction
@@ -73,8 +73,8 @@ class PeopleDesk:
             "link": self.links.address(RESET, link),
             **said_by(tx, user),
         }
-        letter = letter_to(user, LetterKind.PASSWORD_RESET, values, until)
-        if not self.removal.mailroom.post(tx, letter, now):
+        message = email_to(user, EmailKind.PASSWORD_RESET, values, until)
+        if not self.removal.outbox.enqueue(tx, message, now):
             raise _conflict("no letter was sent: mail is off, or they got enough for an hour")
         tx.events.add(PasswordResetRequested(user.uid), now)
 

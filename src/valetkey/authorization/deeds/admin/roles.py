@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.account.notices import Notices
 from valetkey.authorization.deeds.admin.issued import end_issued_in_role
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.admin.permissions import (
@@ -13,6 +12,7 @@ from valetkey.authorization.deeds.admin.permissions import (
     powers_of,
     require,
 )
+from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.roles import RoleChanged

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.admin.issued import end_issued_in_team
 from valetkey.authorization.deeds.admin.resolve import users_meant
-from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.portal import (
     TeamInvitationEnded,
     TeamInvitationIssued,
@@ -59,7 +59,7 @@ class Teams:
     """Changes teams. Its methods run inside a transaction and ask themselves who may."""
 
     fingerprints: FingerprintKey
-    mailroom: Mailroom
+    outbox: MailOutbox
     issuer: str
 
     def invite(
@@ -102,7 +102,7 @@ class Teams:
             return Trouble.TWICE
         if len(waiting) >= MOST_WAITING or len(team) + len(waiting) >= MOST_MEMBERS:
             return Trouble.FULL
-        # An address that nobody proved may be somebody else's: there the letter is the proof.
+        # An address that nobody proved may be somebody else's: there the email is the proof.
         bound = user if user is not None and (not is_address or user.email_verified_at) else None
         to = address if is_address else user.email if user is not None else ""
         tx.team_invitations.issue(
@@ -120,8 +120,8 @@ class Teams:
             )
         )
         tx.events.add(TeamInvitationIssued(client_id, fresh.id, role.value), now)
-        letter = Letter(
-            LetterKind.TEAM_INVITATION,
+        message = Email(
+            EmailKind.TEAM_INVITATION,
             to or invited,
             language,
             {
@@ -135,9 +135,9 @@ class Teams:
             good_until=later(now, LIFETIME),
         )
         if to:
-            self.mailroom.post(tx, letter, now)
+            self.outbox.enqueue(tx, message, now)
         else:
-            self.mailroom.pretend(tx, letter, now)
+            self.outbox.pretend_to_enqueue(tx, message, now)
         return None
 
     def find(

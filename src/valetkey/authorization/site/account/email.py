@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.account.mailed.email import EmailChange, EmailFault
-from valetkey.authorization.deeds.account.mailed.links import (
+from valetkey.authorization.deeds.account.email_change import EmailChange, EmailFault
+from valetkey.authorization.email.links import (
     EMAIL,
     EMAIL_CONFIRM,
     EMAIL_UNDO,
@@ -110,7 +110,7 @@ class Email:
 
     async def send(self, request: SignedInRequest) -> Outcome:
         """Send a link to the new address, or to the current one."""
-        if not self.change.mailroom.is_on:
+        if not self.change.outbox.is_on:
             return self._form(request)
         user, now = request.user, request.now
         if request.form.get("verify") is not None:
@@ -139,7 +139,7 @@ class Email:
             csrf=request.csrf,
             address_now=user.email,
             verified=user.email_verified_at is not None,
-            sends_mail=self.change.mailroom.is_on,
+            sends_mail=self.change.outbox.is_on,
             typed=typed[:_LONGEST],
             fault=fault,
             wait=wait,

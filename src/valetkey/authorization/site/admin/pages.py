@@ -1,12 +1,12 @@
 """Every page of the console."""
 
-from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.findings import Inspector
 from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.email.links import Links
 from valetkey.authorization.site.admin.administrator import AdminRequest
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients
@@ -37,7 +37,7 @@ def admin_pages(site: Site, foundation: Foundation) -> tuple[Page[AdminRequest],
         *Events(site).pages(),
         *Registration(site, settings).pages(),
         *SettingsPages(site, settings).pages(),
-        *Mail(site, foundation.mailroom).pages(),
+        *Mail(site, foundation.outbox).pages(),
         *ApiTokens(site).pages(),
     )
 

@@ -1,9 +1,9 @@
 """Every page of the developer portal."""
 
-from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.deeds.developer.secrets import AppSecrets
 from valetkey.authorization.deeds.developer.team import Teams
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.site.developer.apps import Apps
 from valetkey.authorization.site.developer.delete import DeleteApp
 from valetkey.authorization.site.developer.invitation import Invitation
@@ -26,10 +26,10 @@ from valetkey.web.router import Route
 
 
 def developer_pages(
-    site: Site, portal: Portal, mailroom: Mailroom, token: Route, userinfo: Route
+    site: Site, portal: Portal, outbox: MailOutbox, token: Route, userinfo: Route
 ) -> tuple[AnyPage, ...]:
     """The pages, in the order of the navigation. "Try it" calls `token` and `userinfo`."""
-    teams = Teams(site.keyring.fingerprint_key, mailroom, site.issuer)
+    teams = Teams(site.keyring.fingerprint_key, outbox, site.issuer)
     return (
         *Apps(site, portal).pages(),
         *RegisterApp(site, portal).pages(),

@@ -222,7 +222,7 @@ class Team:
             typed=typed,
             trouble=trouble,
             done=done,
-            by_mail=self.teams.mailroom.is_on,
+            by_mail=self.teams.outbox.is_on,
         )
         return Show(context, _CONFLICT if trouble else 200)
 

@@ -23,7 +23,7 @@ class Matter(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckEmailPage:
-    """The same for everybody, whether there is a letter or not."""
+    """The same for everybody, whether there is an email or not."""
 
     template: ClassVar[str] = "emailed_link/check_email.html"
 
@@ -34,7 +34,7 @@ class CheckEmailPage:
     again_url: str
     #: The way on, once the link was opened; "" for none.
     on_url: str = ""
-    #: Where a demo shows its letters; "" where they are sent.
+    #: Where a demo shows its emails; "" where they are sent.
     mailbox_url: str = ""
 
 

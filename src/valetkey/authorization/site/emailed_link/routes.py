@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from valetkey.authorization.deeds.account.email_change import EmailChange
 from valetkey.authorization.deeds.account.invitations import Invitations
-from valetkey.authorization.deeds.account.mailed.email import EmailChange
-from valetkey.authorization.deeds.account.mailed.links import (
+from valetkey.authorization.deeds.account.password_reset import PasswordReset
+from valetkey.authorization.deeds.account.sign_up import SignUp
+from valetkey.authorization.email.links import (
     EMAIL_CONFIRM,
     EMAIL_UNDO,
     EMAIL_VERIFY,
@@ -13,8 +15,6 @@ from valetkey.authorization.deeds.account.mailed.links import (
     SIGN_UP,
     SIGN_UP_CONFIRM,
 )
-from valetkey.authorization.deeds.account.mailed.password_reset import PasswordReset
-from valetkey.authorization.deeds.account.mailed.sign_up import SignUp
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.site.account.email import Email, EmailLinkEndpoint
 from valetkey.authorization.site.mailbox.mailbox import mailbox_routes
@@ -57,5 +57,5 @@ def mailed_routes(site: Site, deeds: Mailed, refuse: Refuse) -> tuple[Route, ...
         link(EMAIL_CONFIRM, VoucherKind.EMAIL_CHANGE),
         link(EMAIL_VERIFY, VoucherKind.EMAIL_VERIFY),
         link(EMAIL_UNDO, VoucherKind.EMAIL_UNDO),
-        *mailbox_routes(site, deeds.reset.mailroom, refuse),
+        *mailbox_routes(site, deeds.reset.outbox, refuse),
     )

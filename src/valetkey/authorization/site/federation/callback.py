@@ -6,7 +6,7 @@ from typing import ClassVar
 from urllib.parse import urlencode
 
 from valetkey.authorization.deeds.account.identities import connect, whose
-from valetkey.authorization.deeds.account.notices import WayIn
+from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.sign_in.federation.provider import (

@@ -8,7 +8,7 @@ from valetkey.authorization.deeds.account.identities import (
     disconnect,
     has_other_way_in,
 )
-from valetkey.authorization.deeds.account.notices import WayIn
+from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.user import Uid

@@ -1,12 +1,12 @@
-"""/mailbox: the letters that a demo does not send. Served where the settings say so, else not."""
+"""/mailbox: the emails that a demo does not send, if the settings enable it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.email.message import Paragraph, Written, write
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.letter import Mail
-from valetkey.authorization.pages.mail.message import Paragraph, Written, write
+from valetkey.authorization.model.email import QueuedEmail
 from valetkey.authorization.site.page import nothing_there
 from valetkey.authorization.site.site import Site
 from valetkey.web.exchange import Refuse, Request, Response
@@ -14,8 +14,8 @@ from valetkey.web.router import Route
 
 
 @dataclass(frozen=True, slots=True)
-class ListedLetter:
-    """A letter as a line of the list."""
+class ListedEmail:
+    """An email in the list."""
 
     url: str
     to: str
@@ -25,18 +25,18 @@ class ListedLetter:
 
 @dataclass(frozen=True, slots=True)
 class MailboxPage:
-    """Every letter of the last day, newest first."""
+    """All emails of the last day, newest first."""
 
     template: ClassVar[str] = "mailbox/mailbox.html"
 
-    letters: tuple[ListedLetter, ...]
+    emails: tuple[ListedEmail, ...]
     #: This page again, to see what has come since.
     mailbox_url: str
 
 
 @dataclass(frozen=True, slots=True)
-class LetterPage:
-    """One letter, with links to follow."""
+class MailboxEmailPage:
+    """One email, with its links."""
 
     template: ClassVar[str] = "mailbox/email.html"
 
@@ -53,26 +53,26 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class MailboxEndpoint:
-    """Letters, to be read by anybody: settings allow it on loopback only."""
+    """Emails that anybody can read: the settings allow it on loopback only."""
 
     site: Site
-    mailroom: Mailroom
+    outbox: MailOutbox
 
     async def get(self, request: Request) -> Response:
-        """All of them, newest first."""
+        """Show all of them, newest first."""
         now = request.at
         mails = await self.site.store.read(lambda tx: tx.mails.kept(now, _SHOWN))
-        letters = tuple(
-            ListedLetter(
+        emails = tuple(
+            ListedEmail(
                 f"{MAILBOX}/{mail.id}", found[0], found[1].subject, When(mail.created_at, now)
             )
             for mail in mails
             if (found := self._read(mail)) is not None
         )
-        return self.site.page(request, MailboxPage(letters, MAILBOX))
+        return self.site.page(request, MailboxPage(emails, MAILBOX))
 
     async def one(self, request: Request) -> Response:
-        """One of them."""
+        """Show one of them."""
         mail_id, now = request.arguments["id"], request.at
         mail = await self.site.store.read(lambda tx: tx.mails.find_kept(mail_id, now))
         found = None if mail is None else self._read(mail)
@@ -80,24 +80,24 @@ class MailboxEndpoint:
             raise nothing_there("letter")
         to, written = found
         when = When(mail.created_at, now)
-        page = LetterPage(to, written.subject, written.paragraphs, when, MAILBOX)
+        page = MailboxEmailPage(to, written.subject, written.paragraphs, when, MAILBOX)
         return self.site.page(request, page)
 
-    def _read(self, mail: Mail) -> tuple[str, Written] | None:
-        letter = self.mailroom.open(mail)
-        return None if letter is None else (letter.to, write(letter, brand=self.site.brand))
+    def _read(self, mail: QueuedEmail) -> tuple[str, Written] | None:
+        email = self.outbox.open(mail)
+        return None if email is None else (email.to, write(email, brand=self.site.brand))
 
 
-def mailbox_of(mailroom: Mailroom) -> str:
-    """Where letters are shown; "" where they are sent."""
-    return MAILBOX if mailroom.settings.is_mailbox else ""
+def mailbox_of(outbox: MailOutbox) -> str:
+    """Return the path of the mailbox; "" where emails are sent."""
+    return MAILBOX if outbox.settings.is_mailbox else ""
 
 
-def mailbox_routes(site: Site, mailroom: Mailroom, refuse: Refuse) -> tuple[Route, ...]:
+def mailbox_routes(site: Site, outbox: MailOutbox, refuse: Refuse) -> tuple[Route, ...]:
     """The mailbox, where there is one."""
-    if not mailroom.settings.is_mailbox:
+    if not outbox.settings.is_mailbox:
         return ()
-    endpoint = MailboxEndpoint(site, mailroom)
+    endpoint = MailboxEndpoint(site, outbox)
     return (
         Route(MAILBOX, {"GET": endpoint.get, "HEAD": endpoint.get}, refuse),
         Route(f"{MAILBOX}/{{id}}", {"GET": endpoint.one, "HEAD": endpoint.one}, refuse),

@@ -1,11 +1,11 @@
-"""/account/forgotten and /account/reset: another password for who reads the account's letters."""
+"""/account/forgotten and /account/reset: another password for who reads the account's emails."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.account.mailed.links import FORGOTTEN, RESET
-from valetkey.authorization.deeds.account.mailed.password_reset import PasswordReset
 from valetkey.authorization.deeds.account.password_change import NewPasswordFault
+from valetkey.authorization.deeds.account.password_reset import PasswordReset
+from valetkey.authorization.email.links import FORGOTTEN, RESET
 from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.sign_in.password import SHORTEST
 from valetkey.authorization.site.emailed_link.emailed_link import (
@@ -33,7 +33,7 @@ class ForgottenPage:
     action: str
     csrf: str
     sign_in_url: str
-    #: Whether letters can be sent at all.
+    #: Whether emails can be sent at all.
     sends_mail: bool
     name: str = ""
     empty: bool = False
@@ -86,17 +86,17 @@ class RecoveryEndpoint:
     async def post(self, request: Request) -> Response:
         """The same answer for everybody: look into your mail.
 
-        Nothing but `name` is read: a letter goes to the address of the account and nowhere else.
+        Nothing but `name` is read: an email goes to the address of the account and nowhere else.
         """
         form = read(self.site, request, PURPOSE)
         name = (form.get("name") or "").strip()
-        if not name or not self.deed.mailroom.is_on:
+        if not name or not self.deed.outbox.is_on:
             return self._ask(request, name, empty=not name)
         language = language_of(request, None, self.site.brand.languages).tag
         wait = await self.deed.ask(name, request.address, language, request.at)
         if wait:
             return self._ask(request, name, wait=wait)
-        box = mailbox_of(self.deed.mailroom)
+        box = mailbox_of(self.deed.outbox)
         page = CheckEmailPage(Matter.PASSWORD, name[:_LONGEST], FORGOTTEN, mailbox_url=box)
         return self.site.page(request, page)
 
@@ -126,7 +126,7 @@ class RecoveryEndpoint:
             action=FORGOTTEN,
             csrf=seen.csrf,
             sign_in_url=SIGN_IN,
-            sends_mail=self.deed.mailroom.is_on,
+            sends_mail=self.deed.outbox.is_on,
             name=name[:_LONGEST],
             empty=empty,
             wait=wait,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from valetkey.authorization.deeds.account.mailed.links import FORGOTTEN, SIGN_UP
+from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
 from valetkey.authorization.endpoints.authorize.pending import decides_again
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.event.sessions import SignInFailed

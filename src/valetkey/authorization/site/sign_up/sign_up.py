@@ -1,12 +1,11 @@
-"""/account/new: an account of one's own, finished by a link in a letter."""
+"""/account/new: an account of one's own, finished by a link in an email."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.account.invitations import Invitations
-from valetkey.authorization.deeds.account.mailed.links import SIGN_UP, SIGN_UP_CONFIRM
-from valetkey.authorization.deeds.account.mailed.sign_up import (
+from valetkey.authorization.deeds.account.sign_up import (
     Asked,
     Confirmation,
     Enter,
@@ -16,6 +15,7 @@ from valetkey.authorization.deeds.account.mailed.sign_up import (
     Waiting,
     Wrong,
 )
+from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.language_choice import language_of
@@ -133,7 +133,7 @@ class SignUpEndpoint:
         return self._form(request, way, Typed("", invited, "", ""), Wrong({}), invited)
 
     async def post(self, request: Request) -> Response:
-        """A letter is on its way, or what is wrong stands beside its field."""
+        """An email is on its way, or what is wrong stands beside its field."""
         site = self.site
         way = await return_target_of(site, request)
         if isinstance(way, Response):
@@ -162,7 +162,7 @@ class SignUpEndpoint:
         if isinstance(done, Wrong):
             return self._form(request, way, typed, done, invited)
         if isinstance(done, Waiting):
-            box = mailbox_of(self.deed.mailroom)
+            box = mailbox_of(self.deed.outbox)
             again, on = way.leads(SIGN_UP), way.leads(SIGN_IN)
             page = CheckEmailPage(Matter.SIGN_UP, typed.email, again, on, box)
             return site.page(request, page)

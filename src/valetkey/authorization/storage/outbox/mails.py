@@ -1,10 +1,10 @@
-"""The outbox of letters, each written with the change that it tells of."""
+"""The outbox of emails, each written with the change that it tells of."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.letter import LetterKind, Mail
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.email import EmailKind, QueuedEmail
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 
@@ -15,7 +15,7 @@ class Mails:
 
     db: Connection
 
-    def add(self, mail: Mail) -> None:
+    def add(self, mail: QueuedEmail) -> None:
         """Put it into the outbox."""
         self.db.send(
             "INSERT INTO mails (id, kind, uid, sealed, attempts, due_at, created_at, expires_at)"
@@ -34,7 +34,7 @@ class Mails:
         """Whether there is anything to do: a look, so that idle processes write nothing."""
         return self.db.row("SELECT id FROM mails WHERE due_at <= :now LIMIT 1", now=now) is not None
 
-    def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[Mail]:
+    def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[QueuedEmail]:
         """At most `limit` that are due, nobody else's before `until`: longest due first.
 
         Of all who ask, one is given each; with it another attempt has begun.
@@ -54,7 +54,7 @@ class Mails:
         """It is sent, or never will be: take it out. Of all who try, exactly one is told True."""
         return self.db.run("DELETE FROM mails WHERE id = :id", id=mail_id) == 1
 
-    def postpone(self, mail: Mail, due_at: Instant) -> bool:
+    def postpone(self, mail: QueuedEmail, due_at: Instant) -> bool:
         """Let it wait until `due_at`. False if it has gone or somebody began another attempt."""
         postponed = self.db.run(
             "UPDATE mails SET due_at = :due_at WHERE id = :id AND attempts = :attempts",
@@ -64,7 +64,7 @@ class Mails:
         )
         return postponed == 1
 
-    def kept(self, now: Instant, limit: int) -> Sequence[Mail]:
+    def kept(self, now: Instant, limit: int) -> Sequence[QueuedEmail]:
         """At most `limit` of those that are not sent but kept, newest first."""
         rows = self.db.rows(
             "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
@@ -75,7 +75,7 @@ class Mails:
         )
         return [_mail(row) for row in rows]
 
-    def find_kept(self, mail_id: str, now: Instant) -> Mail | None:
+    def find_kept(self, mail_id: str, now: Instant) -> QueuedEmail | None:
         """One of those that are kept."""
         row = self.db.row(
             "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
@@ -109,10 +109,10 @@ class Mails:
         )
 
 
-def _mail(row: Row) -> Mail:
-    return Mail(
+def _mail(row: Row) -> QueuedEmail:
+    return QueuedEmail(
         id=row[0],
-        kind=LetterKind(row[1]),
+        kind=EmailKind(row[1]),
         uid=None if row[2] is None else Uid(row[2]),
         sealed=row[3],
         attempts=row[4],

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.people import PeopleDesk
+from valetkey.authorization.email.links import Links
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register.keeper import found_user, the_client, the_same

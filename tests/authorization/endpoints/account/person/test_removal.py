@@ -6,9 +6,9 @@ from dataclasses import replace
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
-from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import CLI
@@ -22,7 +22,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 
 PATH = "/account/delete"
-DEED = Removal(Mailroom(MailSettings(), Keyring.fresh(SYSTEM.random), SYSTEM.random), days(7))
+DEED = Removal(MailOutbox(MailSettings(), Keyring.fresh(SYSTEM.random), SYSTEM.random), days(7))
 
 
 async def press(browser: Browser, name: str = "alice") -> Answer:

@@ -10,8 +10,8 @@ from tests.authorization.endpoints.account.security.factors import (
     with_app,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
-from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.deeds.account.notices import Notices
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.runtime import SYSTEM
@@ -108,7 +108,7 @@ def test_a_letter_tells_that_one_was_used_and_how_many_are_left(sqlite_url: str)
     async def story(it: World) -> None:
         _, _, codes = await with_app(it)
         keyring = it.site.keyring
-        room = Mailroom(MailSettings(host="mail.example"), keyring, SYSTEM.random)
+        room = MailOutbox(MailSettings(host="mail.example"), keyring, SYSTEM.random)
         object.__setattr__(it.site, "notices", Notices(it.site.issuer, room))
         proven = replace(ALICE, email_verified_at=it.clock.now)
         assert await it.store.write(lambda tx: tx.users.change(proven))

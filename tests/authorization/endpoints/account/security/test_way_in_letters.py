@@ -4,16 +4,16 @@ from dataclasses import replace
 
 from tests.authorization.endpoints.account.security.factors import with_app, with_passkey
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
-from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.deeds.account.notices import Notices
+from valetkey.authorization.email.message import write
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.pages.mail.message import write
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 
 
-async def told(it: World, room: Mailroom) -> list[str]:
+async def told(it: World, room: MailOutbox) -> list[str]:
     """What the letters that wait say."""
     until = Instant(it.clock.now + 60)
     mails = await it.store.write(lambda tx: tx.mails.lease(it.clock.now, until, 10))
@@ -23,7 +23,7 @@ async def told(it: World, room: Mailroom) -> list[str]:
 
 def test_mf_05_a_letter_tells_of_each_passkey_and_each_authenticator_app(sqlite_url: str) -> None:
     async def story(it: World) -> None:
-        room = Mailroom(MailSettings(host="mail.example"), it.site.keyring, SYSTEM.random)
+        room = MailOutbox(MailSettings(host="mail.example"), it.site.keyring, SYSTEM.random)
         object.__setattr__(it.site, "notices", Notices(it.site.issuer, room))
         proven = replace(ALICE, email_verified_at=it.clock.now)
         assert await it.store.write(lambda tx: tx.users.change(proven))
@@ -35,7 +35,7 @@ def test_mf_05_a_letter_tells_of_each_passkey_and_each_authenticator_app(sqlite_
 
 def test_mf_05_a_letter_tells_of_a_passkey(sqlite_url: str) -> None:
     async def story(it: World) -> None:
-        room = Mailroom(MailSettings(host="mail.example"), it.site.keyring, SYSTEM.random)
+        room = MailOutbox(MailSettings(host="mail.example"), it.site.keyring, SYSTEM.random)
         object.__setattr__(it.site, "notices", Notices(it.site.issuer, room))
         proven = replace(ALICE, email_verified_at=it.clock.now)
         assert await it.store.write(lambda tx: tx.users.change(proven))

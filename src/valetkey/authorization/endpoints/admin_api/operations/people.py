@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from valetkey.authorization.deeds.account.mailed.links import Links
 from valetkey.authorization.deeds.admin.people import PeopleDesk
 from valetkey.authorization.deeds.admin.permissions import Permission, require
 from valetkey.authorization.deeds.admin.roles import person
 from valetkey.authorization.deeds.admin.search import find_people, look_at
 from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.email.links import Links
 from valetkey.authorization.endpoints.admin_api.operation import (
     Call,
     Desk,

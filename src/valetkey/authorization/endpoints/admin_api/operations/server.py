@@ -203,7 +203,7 @@ async def _post(desk: Desk, call: Call) -> Told:
     state = await desk.store.scan(lambda tx: mail.look(tx, call.actor))
     return Told(
         PostShown(
-            transport_of(desk.foundation.mailroom),
+            transport_of(desk.foundation.outbox),
             state.waiting,
             [event_shown(each) for each in state.sent],
             [event_shown(each) for each in state.given_up],
@@ -213,9 +213,7 @@ async def _post(desk: Desk, call: Call) -> Told:
 
 async def _test(desk: Desk, call: Call) -> Told:
     user = await desk.store.write(
-        lambda tx: mail.send_test(
-            tx, call.actor, desk.foundation.mailroom, call.actor.uid, call.now
-        ),
+        lambda tx: mail.send_test(tx, call.actor, desk.foundation.outbox, call.actor.uid, call.now),
         done_by=call.actor.done_by,
     )
     return Told(TestSent(queued=user is not None, to="" if user is None else user.email))

@@ -8,7 +8,7 @@ from valetkey.authorization.deeds.account.factors import (
     add_authenticator,
     remove_authenticator,
 )
-from valetkey.authorization.deeds.account.notices import WayIn
+from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.factors import totp

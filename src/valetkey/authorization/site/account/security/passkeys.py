@@ -11,7 +11,7 @@ from valetkey.authorization.deeds.account.factors import (
     remove_passkey,
     rename_passkey,
 )
-from valetkey.authorization.deeds.account.notices import WayIn
+from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.protocol.claims import Method

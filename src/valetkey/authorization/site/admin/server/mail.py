@@ -1,4 +1,4 @@
-"""/admin/mail: how the post stands, and a letter to try it."""
+"""/admin/mail: the state of email delivery, and a test email."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from valetkey.authorization.deeds.account.mailroom import Mailroom
 from valetkey.authorization.deeds.admin import mail
 from valetkey.authorization.deeds.admin.permissions import Permission, powers_of
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
@@ -24,7 +24,7 @@ MAIL = "/admin/mail"
 
 @dataclass(frozen=True, slots=True)
 class PostLine:
-    """What became of a letter; `because` is "" for one that the mail server took."""
+    """The outcome of an email; `because` is "" for one that the mail server took."""
 
     kind: str
     when: When
@@ -68,7 +68,7 @@ class Mail:
     """The post."""
 
     site: Site
-    mailroom: Mailroom
+    outbox: MailOutbox
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The state of delivery, with the button for a test email."""
@@ -80,11 +80,11 @@ class Mail:
         actor, user = request.actor, request.user
         state = await self.site.store.scan(lambda tx: mail.look(tx, actor))
         tested = request.query.get("tested") or ""
-        settings = self.mailroom.settings
+        settings = self.outbox.settings
         page = MailPage(
             action=MAIL,
             csrf=request.csrf,
-            transport=transport_of(self.mailroom),
+            transport=transport_of(self.outbox),
             server=settings.host,
             sender=settings.from_address,
             to=user.email,
@@ -100,17 +100,17 @@ class Mail:
         """Write to whoever asks."""
         actor = request.actor
         queued = await self.site.store.write(
-            lambda tx: mail.send_test(tx, actor, self.mailroom, actor.uid, request.now),
+            lambda tx: mail.send_test(tx, actor, self.outbox, actor.uid, request.now),
             done_by=actor.done_by,
         )
         return SeeOther(f"{MAIL}?tested={'queued' if queued else 'refused'}")
 
 
-def transport_of(mailroom: Mailroom) -> Literal["smtp", "mailbox", "off"]:
+def transport_of(outbox: MailOutbox) -> Literal["smtp", "mailbox", "off"]:
     """How letters are sent."""
-    if not mailroom.is_on:
+    if not outbox.is_on:
         return "off"
-    return "mailbox" if mailroom.settings.is_mailbox else "smtp"
+    return "mailbox" if outbox.settings.is_mailbox else "smtp"
 
 
 def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[PostLine, ...]:

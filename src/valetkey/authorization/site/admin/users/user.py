@@ -171,7 +171,7 @@ class UserPages:
             return found, tx.members.is_developer(uid), news
 
         dossier, develops, is_news = await self.site.store.scan(work)
-        powers, mails = request.powers, self.desk.removal.mailroom.is_on
+        powers, mails = request.powers, self.desk.removal.outbox.is_on
         admitted = develops if self.by_invitation or develops else None
         page = _page(dossier, powers, now, admitted=admitted, mails=mails)
         if is_news:

@@ -12,7 +12,7 @@ from valetkey.kernel.moment import Instant
 def close_ways_in(tx: Transaction, uid: Uid, since: Instant, because: str, now: Instant) -> None:
     """Take away the passkeys, codes and accounts elsewhere that came to it at `since` or later.
 
-    Those before it stay: to take them all would let whoever reads old letters round them. No
+    Those before it stay: to take them all would let whoever reads old emails round them. No
     remembered device, no token of the admin API and no open invitation is left, however old.
     """
     for passkey in tx.credentials.passkeys_of(uid):

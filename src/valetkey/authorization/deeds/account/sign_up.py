@@ -1,6 +1,6 @@
 """Sign-up: somebody makes an account of their own, once their address is known to be theirs.
 
-Whether an address has an account is told to nobody but whoever reads its letters. Whether a user
+Whether an address has an account is told to nobody but whoever reads its emails. Whether a user
 name is taken is told: it is what people are called here (docs/decisions/0012-links-in-letters.md).
 """
 
@@ -8,24 +8,24 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from valetkey.authorization.deeds.account.mailed.address import LONGEST, is_mailable
-from valetkey.authorization.deeds.account.mailed.links import (
-    FORGOTTEN,
-    SIGN_UP_CONFIRM,
-    Found,
-    Links,
-)
-from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.deeds.account.notices import letter_to
 from valetkey.authorization.deeds.account.password_change import (
     NewPasswordFault,
     new_password_fault,
 )
 from valetkey.authorization.deeds.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
+from valetkey.authorization.email.address import LONGEST, is_mailable
+from valetkey.authorization.email.links import (
+    FORGOTTEN,
+    SIGN_UP_CONFIRM,
+    Found,
+    Links,
+)
+from valetkey.authorization.email.notices import email_to
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.letter import Letter, LetterKind
 from valetkey.authorization.model.account.user import User, fold
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_prepared, prepare, verify
@@ -98,7 +98,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A letter is on its way to the address, whoever it belongs to."""
+    """An email was queued, whether or not the address belongs to an account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class SignUp:
 
     mode: Mode
     links: Links
-    mailroom: Mailroom
+    outbox: MailOutbox
     accounts: AccountKeeper
     passwords: PasswordSignIn
     brand_name: str
@@ -154,7 +154,7 @@ class SignUp:
     async def begin(
         self, typed: Typed, asked: Asked, now: Instant, enter: Enter, invitation: str = ""
     ) -> User | Waiting | Wrong:
-        """A letter is on its way; or the account at once, where an invitation or no mail says so.
+        """Queue an email; or create the account at once, with an invitation or where email is off.
 
         `enter` runs in the transaction that makes the account. Raises Busy.
         """
@@ -188,7 +188,7 @@ class SignUp:
         if tx.users.find_by_name(record.username) is not None:
             return Wrong({"username": SignUpFault.TAKEN})
         owner = tx.users.find_by_name(record.email)
-        if invited is None and self.mailroom.is_on:
+        if invited is None and self.outbox.is_on:
             return self._write(tx, wanted, owner)
         if owner is not None:
             return Wrong({"email": SignUpFault.TAKEN})
@@ -217,11 +217,11 @@ class SignUp:
         self.links.issue(tx, VoucherKind.SIGN_UP, wanted.link, says, until)
         if owner is None:
             values = {"link": self.links.address(SIGN_UP_CONFIRM, wanted.link)}
-            kind = LetterKind.SIGN_UP
-            letter = Letter(kind, record.email, asked.language, values, good_until=until)
+            kind = EmailKind.SIGN_UP
+            message = Email(kind, record.email, asked.language, values, good_until=until)
         else:
-            letter = already_there(owner, self.links)
-        self.mailroom.post(tx, letter, wanted.now)
+            message = already_there(owner, self.links)
+        self.outbox.enqueue(tx, message, wanted.now)
         return Waiting()
 
     async def look(self, text: str, browser: str, now: Instant) -> Confirmation | None:
@@ -275,13 +275,13 @@ class SignUp:
         return self.links.find(tx, VoucherKind.SIGN_UP, text, now)
 
 
-def already_there(owner: User, links: Links) -> Letter:
+def already_there(owner: User, links: Links) -> Email:
     """What the owner of an address is told when somebody would make an account for it."""
     values = {
         "sign_in": f"{links.issuer}/oauth/sign-in",
         "forgotten": f"{links.issuer}{FORGOTTEN}",
     }
-    return letter_to(owner, LetterKind.SIGN_UP_TAKEN, values)
+    return email_to(owner, EmailKind.SIGN_UP_TAKEN, values)
 
 
 def _record(username: str, email: str, name: str, language: str) -> UserRecord:

@@ -1,4 +1,4 @@
-"""The way to the mail server (RFC 5321), never in clear but on this machine."""
+"""Connect to the mail server (RFC 5321): over TLS, except on this machine."""
 
 import asyncio
 import ssl
@@ -23,15 +23,15 @@ _STEP = 20.0
 """Seconds for each answer of the mail server."""
 
 _WHOLE = 60.0
-"""Seconds for a whole letter: less than the lease of whoever sends it."""
+"""Seconds for one email: less than the lease of its delivery."""
 
 _PERMANENT = range(500, 600)
 
 
 class Unsent(Exception):
-    """The letter is not with the mail server; `reason` is a word for the log.
+    """The mail server did not accept the email; `reason` is a word for the log.
 
-    `for_good` says that trying again is of no use.
+    `for_good` says that a retry is useless.
     """
 
     def __init__(self, reason: str, *, for_good: bool = False) -> None:
@@ -43,7 +43,7 @@ class Unsent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """The mail server that the settings name. A connection lasts for one letter."""
+    """The mail server that the settings name. A connection lasts for one email."""
 
     settings: Settings
     password: str = field(repr=False)
@@ -51,7 +51,7 @@ class MailServer:
 
     @staticmethod
     def of(settings: Settings) -> "MailServer":
-        """Reads what files it takes. Raises Mistake for one that cannot be read."""
+        """Read password and CA file. Raises Mistake for one that cannot be read."""
         mail, directory = settings.mail, settings.source.directory
         password = "" if mail.password is None else mail.password.reveal()
         if mail.password_file:
@@ -66,7 +66,7 @@ class MailServer:
         return MailServer(settings, password, tls)
 
     async def send(self, message: EmailMessage) -> None:
-        """Hand it over, for the address in its header. Raises Unsent."""
+        """Send to the address in the To header. Raises Unsent."""
         sender = self.settings.mail.from_address
         try:
             async with asyncio.timeout(_WHOLE):
@@ -85,7 +85,7 @@ class MailServer:
             raise Unsent(why(error)) from error
 
     async def check(self) -> None:
-        """Connect, sign in and leave, without a letter. Raises Unsent."""
+        """Connect, sign in and disconnect, without sending. Raises Unsent."""
         try:
             async with asyncio.timeout(_WHOLE):
                 await _leave(await self._connect())
@@ -111,7 +111,7 @@ class MailServer:
 
 
 def why(error: BaseException) -> str:
-    """What kept a letter from being sent, without anything that the mail server said in words."""
+    """Name the reason why an email was not sent, without text from the mail server."""
     if isinstance(error, aiosmtplib.SMTPAuthenticationError):
         return f"sign-in refused with {error.code}"
     # That STARTTLS is missing the library says with its most general class.

@@ -1,4 +1,4 @@
-"""Addresses that a letter can be sent to (RFC 5321), of those that people type."""
+"""Addresses that email can be sent to (RFC 5321), of those that users type."""
 
 import re
 
@@ -10,7 +10,7 @@ _LABEL = re.compile(r"(?!-)[^\W_](?:[\w-]{0,61}[^\W_])?(?<!-)")
 
 
 def is_mailable(text: str) -> bool:
-    """Whether a letter to it could arrive, as far as its form tells."""
+    """Whether the address is well-formed, so that email to it could arrive."""
     local, at, domain = text.rpartition("@")
     if not at or len(text) > LONGEST or not text.isprintable() or ".." in local:
         return False

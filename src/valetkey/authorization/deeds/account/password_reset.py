@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.account.mailed.links import RESET, Found, Links
-from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.deeds.account.notices import letter_to
 from valetkey.authorization.deeds.account.password_change import (
     NewPasswordFault,
     new_password_fault,
 )
 from valetkey.authorization.deeds.admin.permissions import Permission, hold_both, powers_of
 from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.email.links import RESET, Found, Links
+from valetkey.authorization.email.notices import email_to
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.model.event.people import PasswordResetRequested
 from valetkey.authorization.model.voucher import VoucherKind
@@ -37,10 +37,10 @@ _SALT = 16
 
 @dataclass(frozen=True, slots=True)
 class PasswordReset:
-    """Lets people in again who read the letters to their account."""
+    """Lets people in again who read the emails to their account."""
 
     links: Links
-    mailroom: Mailroom
+    outbox: MailOutbox
     accounts: AccountKeeper
     passwords: PasswordSignIn
 
@@ -65,10 +65,10 @@ class PasswordReset:
                 "minutes": str(LIFETIME // minutes(1)),
                 "link": self.links.address(RESET, link),
             }
-            kind = LetterKind.PASSWORD_RESET
+            kind = EmailKind.PASSWORD_RESET
             if user is None or user.disabled_at is not None or user.email_verified_at is None:
-                self.mailroom.pretend(tx, Letter(kind, wanted, language, values), now)
-            elif self.mailroom.post(tx, letter_to(user, kind, values, until), now):
+                self.outbox.pretend_to_enqueue(tx, Email(kind, wanted, language, values), now)
+            elif self.outbox.enqueue(tx, email_to(user, kind, values, until), now):
                 tx.events.add(PasswordResetRequested(user.uid), now)
             return 0
 

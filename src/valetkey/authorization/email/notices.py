@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from valetkey.authorization.deeds.account.mailed.links import EMAIL_UNDO, Links
-from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.model.account.letter import Letter, LetterKind
+from valetkey.authorization.email.links import EMAIL_UNDO, Links
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.transaction import Transaction
@@ -38,12 +38,12 @@ class Notices:
     """Tells people, at an address that is known to be theirs."""
 
     issuer: str
-    mailroom: Mailroom
+    outbox: MailOutbox
 
     def password_changed(self, tx: Transaction, user: User, now: Instant) -> None:
         """Their password is another one now."""
         forgotten = f"{self.issuer}/account/forgotten"
-        self._tell(tx, user, LetterKind.PASSWORD_CHANGED, {"forgotten": forgotten}, now)
+        self._tell(tx, user, EmailKind.PASSWORD_CHANGED, {"forgotten": forgotten}, now)
 
     def email_changed(self, tx: Transaction, before: User, after: User, now: Instant) -> None:
         """Tell the old address, with a link that gives it the account back for a week.
@@ -53,37 +53,37 @@ class Notices:
         without one: the first address that was proven stays the one that can have the account
         back.
         """
-        if before.email_verified_at is None or not self.mailroom.is_on:
+        if before.email_verified_at is None or not self.outbox.is_on:
             return
         is_same = after.email == before.email
         address = "" if is_same else after.email
         values = {"address": address, "days": str(UNDO_LIFETIME // days(1)), "link": ""}
         held_until = tx.users.email_held_until(before.uid)
         if held_until is None or held_until <= now:
-            links = Links(self.issuer, self.mailroom.keyring, self.mailroom.random)
+            links = Links(self.issuer, self.outbox.keyring, self.outbox.random)
             undo, until = links.fresh(), later(now, UNDO_LIFETIME)
             says = {"uid": str(before.uid), "email": before.email}
             links.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until)
             tx.users.hold_email(before.uid, before.email, until)
             values["link"] = links.address(EMAIL_UNDO, undo)
-        self._tell(tx, before, LetterKind.EMAIL_CHANGED, values, now)
+        self._tell(tx, before, EmailKind.EMAIL_CHANGED, values, now)
 
     def email_verified(self, tx: Transaction, user: User, now: Instant) -> None:
         """Tell the address if somebody else marked it as verified."""
         if not said_by(tx, user):
             return
         forgotten = f"{self.issuer}/account/forgotten"
-        self._tell(tx, user, LetterKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
+        self._tell(tx, user, EmailKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
 
     def factors_reset(self, tx: Transaction, user: User, now: Instant) -> None:
         """Tell that passkeys, authenticator app and recovery codes were taken away."""
         values = {"username": user.username, "security": f"{self.issuer}/account/security"}
-        self._write(tx, user, LetterKind.FACTORS_RESET, values, now)
+        self._write(tx, user, EmailKind.FACTORS_RESET, values, now)
 
     def role_changed(self, tx: Transaction, user: User, role: str, now: Instant) -> None:
         """Tell which role they have now; "" for none."""
         values = {"username": user.username, "role": role}
-        self._write(tx, user, LetterKind.ROLE_CHANGED, values, now)
+        self._write(tx, user, EmailKind.ROLE_CHANGED, values, now)
 
     def new_device(self, tx: Transaction, user: User, user_agent: str, now: Instant) -> None:
         """Somebody signed in to their account in a browser where nobody had."""
@@ -94,20 +94,20 @@ class Notices:
             "time": f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC",
             "sessions": f"{self.issuer}/account/sessions",
         }
-        self._tell(tx, user, LetterKind.NEW_DEVICE, values, now)
+        self._tell(tx, user, EmailKind.NEW_DEVICE, values, now)
 
     def recovery_code_used(self, tx: Transaction, user: User, left: int, now: Instant) -> None:
         """One of their recovery codes stood in for a second factor; so many are left."""
         values = {"left": str(left), "security": f"{self.issuer}/account/security"}
-        self._tell(tx, user, LetterKind.RECOVERY_CODE_USED, values, now)
+        self._tell(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
 
     def way_in_added(self, tx: Transaction, user: User, way: WayIn, now: Instant) -> None:
         """Something opens their account that did not before."""
         values = {"way": way.value, "look": f"{self.issuer}{_PLACES[way]}"}
-        self._tell(tx, user, LetterKind.WAY_IN_ADDED, values, now)
+        self._tell(tx, user, EmailKind.WAY_IN_ADDED, values, now)
 
     def _tell(
-        self, tx: Transaction, user: User, kind: LetterKind, values: Mapping[str, str], now: Instant
+        self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant
     ) -> None:
         if user.email_verified_at is None:
             # It may be anybody's address.
@@ -115,10 +115,10 @@ class Notices:
         self._write(tx, user, kind, {"username": user.username, **values}, now)
 
     def _write(
-        self, tx: Transaction, user: User, kind: LetterKind, values: Mapping[str, str], now: Instant
+        self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant
     ) -> None:
         said = {**values, **said_by(tx, user)}
-        self.mailroom.post(tx, letter_to(user, kind, said), now)
+        self.outbox.enqueue(tx, email_to(user, kind, said), now)
 
 
 def said_by(tx: Transaction, about: User) -> Mapping[str, str]:
@@ -137,8 +137,8 @@ def said_by(tx: Transaction, about: User) -> Mapping[str, str]:
     return {"by": "program" if len(more) > 1 else "person", "by_name": actor.name or actor.username}
 
 
-def letter_to(
-    user: User, kind: LetterKind, values: Mapping[str, str], until: Instant | None = None
-) -> Letter:
-    """A letter to somebody with an account, in their language as far as they said it."""
-    return Letter(kind, user.email, user.claims.locale or "en", values, user.uid, until)
+def email_to(
+    user: User, kind: EmailKind, values: Mapping[str, str], until: Instant | None = None
+) -> Email:
+    """Address an email to a user, in the language of their account, else in English."""
+    return Email(kind, user.email, user.claims.locale or "en", values, user.uid, until)

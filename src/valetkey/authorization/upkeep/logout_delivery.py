@@ -1,4 +1,4 @@
-"""The outbox is emptied: apps hear that a session has ended, at least once."""
+"""Deliver queued logout tokens to apps, at least once, from any worker."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -33,7 +33,7 @@ Post = Callable[[str, Mapping[str, str]], Awaitable[Fetched]]
 
 
 @dataclass(frozen=True, slots=True)
-class Courier:
+class LogoutDelivery:
     """Tells apps. Any number of processes may do so beside each other."""
 
     store: Store

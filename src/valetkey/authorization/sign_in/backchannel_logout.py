@@ -1,4 +1,4 @@
-"""What is left to do when a session has ended: the apps that were told of it must hear of it."""
+"""Queue back-channel logout for the apps of a session that ended."""
 
 from valetkey.authorization.model.delivery import Delivery, DeliveryKind
 from valetkey.authorization.model.session import Session
@@ -10,7 +10,7 @@ KEPT = days(1)
 """So long an app that does not answer is tried; then it has been down for longer than a visit."""
 
 
-def leave_word(tx: Transaction, session: Session, now: Instant) -> None:
+def enqueue(tx: Transaction, session: Session, now: Instant) -> None:
     """Put a logout token for each app that was told of the session into the outbox.
 
     Of all who may end a session only the one who did may call this, in the same transaction.

@@ -7,21 +7,21 @@ back for a week.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from valetkey.authorization.deeds.account.mailed.address import is_mailable
-from valetkey.authorization.deeds.account.mailed.links import (
+from valetkey.authorization.deeds.account.password_reset import issue_reset
+from valetkey.authorization.deeds.account.sign_up import already_there
+from valetkey.authorization.deeds.account.ways_in import close_ways_in
+from valetkey.authorization.deeds.users import end_everything
+from valetkey.authorization.email.address import is_mailable
+from valetkey.authorization.email.links import (
     EMAIL_CONFIRM,
     EMAIL_VERIFY,
     Found,
     Links,
 )
-from valetkey.authorization.deeds.account.mailed.password_reset import issue_reset
-from valetkey.authorization.deeds.account.mailed.sign_up import already_there
-from valetkey.authorization.deeds.account.mailed.ways_in import close_ways_in
-from valetkey.authorization.deeds.account.mailroom import Mailroom
-from valetkey.authorization.deeds.account.notices import UNDO_LIFETIME, Notices, letter_to
-from valetkey.authorization.deeds.users import end_everything
-from valetkey.authorization.model.account.letter import LetterKind
+from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_to
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.people import (
     EmailRestored,
     RemovalCancelled,
@@ -41,13 +41,13 @@ BEFORE_THE_CHANGE = days(1)
 """What came to an account so short before its address changed goes with the change."""
 
 FROM_ONE_ACCOUNT = Limit(10, hours(1))
-"""Letters that one account may ask for."""
+"""Emails that one account may ask for."""
 
 
 class EmailFault(StrEnum):
     """Why an address is not taken."""
 
-    WRONG = "wrong"  # no letter could arrive there
+    WRONG = "wrong"  # not an address that email can be sent to
     SAME = "same"  # the account has it
     HELD = "held"  # it was changed days ago, and the old one may still take it back
 
@@ -67,7 +67,7 @@ class EmailChange:
 
     store: Store
     links: Links
-    mailroom: Mailroom
+    outbox: MailOutbox
 
     async def ask(self, signed_in: SignedIn, email: str, now: Instant) -> EmailFault | int:
         """Send a link to the new address. Seconds to wait, 0 for done.
@@ -95,12 +95,10 @@ class EmailChange:
                     "username": asking.username,
                     "link": self.links.address(EMAIL_CONFIRM, link),
                 }
-                letter = replace(
-                    letter_to(asking, LetterKind.EMAIL_CHANGE, values, until), to=email
-                )
+                message = replace(email_to(asking, EmailKind.EMAIL_CHANGE, values, until), to=email)
             else:
-                letter = already_there(owner, self.links)
-            self.mailroom.post(tx, letter, now)
+                message = already_there(owner, self.links)
+            self.outbox.enqueue(tx, message, now)
             return 0
 
         return await self.store.write(work)
@@ -116,7 +114,7 @@ class EmailChange:
             says = {"uid": str(user.uid), "email": user.email}
             self.links.issue(tx, VoucherKind.EMAIL_VERIFY, link, says, until)
             values = {"username": user.username, "link": self.links.address(EMAIL_VERIFY, link)}
-            self.mailroom.post(tx, letter_to(user, LetterKind.VERIFY_EMAIL, values, until), now)
+            self.outbox.enqueue(tx, email_to(user, EmailKind.VERIFY_EMAIL, values, until), now)
             return 0
 
         return await self.store.write(work)
@@ -138,7 +136,7 @@ class EmailChange:
             if not tx.users.change(after):
                 return None
             tx.events.add(UserChanged(before.uid, ("email", "email_verified_at")), now)
-            Notices(self.links.issuer, self.mailroom).email_changed(tx, before, after, now)
+            Notices(self.links.issuer, self.outbox).email_changed(tx, before, after, now)
             return replace(change, user=after)
 
         return await self.store.write(work)

@@ -1,17 +1,17 @@
-"""The post: letters in the outbox are handed to the mail server, at least once."""
+"""Deliver queued email over SMTP, at least once, from any worker."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from email.message import EmailMessage
 
-from valetkey.authorization.deeds.account.mailroom import Mailroom
+from valetkey.authorization.email.message import message_of
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.email.smtp import Unsent
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.account.letter import LEASE, Letter, Mail
+from valetkey.authorization.model.email import LEASE, Email, QueuedEmail
 from valetkey.authorization.model.event.mail import MailDispatched, MailGivenUp
-from valetkey.authorization.pages.mail.message import message_of
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.upkeep.smtp import Unsent
 from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds
 from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
@@ -20,7 +20,7 @@ PAUSES = (seconds(5), seconds(30), minutes(2), minutes(10), minutes(30), hours(1
 """After the first, second, … attempt that failed; the last one for all that follow."""
 
 BATCH = 4
-"""Letters that one process attempts at a time: mail servers count connections."""
+"""Emails that one process attempts at a time: mail servers count connections."""
 
 _LOOK_EVERY = 1.0
 
@@ -28,28 +28,28 @@ Send = Callable[[EmailMessage], Awaitable[None]]
 """Hands a message to the mail server; raises Unsent."""
 
 BrandNow = Callable[[], Brand]
-"""Whose letters these are, at this moment."""
+"""Returns the brand as it is now."""
 
 
 @dataclass(frozen=True, slots=True)
-class PostOffice:
-    """Sends letters. Any number of processes may do so beside each other."""
+class MailDelivery:
+    """Delivers queued email. Any number of processes may do so at the same time."""
 
     store: Store
-    mailroom: Mailroom
+    outbox: MailOutbox
     send: Send
     brand: BrandNow
     runtime: Runtime
 
     async def deliver(self) -> None:
-        """Send what is due, whoever left it there, and look again every second."""
+        """Send what is due, from any process, and look again every second."""
         while True:
             while await self.deliver_some():
                 pass
             await asyncio.sleep(_LOOK_EVERY)
 
     async def deliver_some(self) -> bool:
-        """Attempt a few letters side by side; whether there may be more."""
+        """Attempt one batch in parallel; return whether more may be due."""
         now = self.runtime.now()
         if not await self.store.read(lambda tx: tx.mails.is_any_due(now)):
             return False
@@ -57,21 +57,21 @@ class PostOffice:
         leased = await self.store.write(lambda tx: tx.mails.lease(now, until, BATCH))
         attempts = [self._attempt(mail) for mail in leased]
         for failure in await asyncio.gather(*attempts, return_exceptions=True):
-            # Somebody tries again when the lease has run out.
+            # Attempted again when the lease has expired.
             if isinstance(failure, Exception):
                 log.error("mail.failed", failure)
         return len(leased) == BATCH
 
-    async def _attempt(self, mail: Mail) -> None:
-        letter = self.mailroom.open(mail)
-        if letter is None:
+    async def _attempt(self, mail: QueuedEmail) -> None:
+        email = self.outbox.open(mail)
+        if email is None:
             await self._give_up(mail, "not ours to open")
             return
         if mail.expires_at <= self.runtime.now():
             await self._give_up(mail, "too late")
             return
         try:
-            await self._send(mail, letter)
+            await self._send(mail, email)
         except Unsent as failure:
             log.info("mail.unsent", kind=mail.kind, attempts=mail.attempts, reason=failure.reason)
             if failure.for_good:
@@ -82,11 +82,11 @@ class PostOffice:
             now = self.runtime.now()
             await self.store.write(lambda tx: _sent(tx, mail, now))
 
-    async def _send(self, mail: Mail, letter: Letter) -> None:
-        settings = self.mailroom.settings
+    async def _send(self, mail: QueuedEmail, email: Email) -> None:
+        settings = self.outbox.settings
         try:
             message = message_of(
-                letter,
+                email,
                 brand=self.brand(),
                 mail_id=mail.id,
                 from_address=settings.from_address,
@@ -97,14 +97,14 @@ class PostOffice:
             raise Unsent("address", for_good=True) from error
         await self.send(message)
 
-    async def _again(self, mail: Mail, because: str) -> None:
+    async def _again(self, mail: QueuedEmail, because: str) -> None:
         due_at = later(self.runtime.now(), pause(mail.attempts))
         if due_at < mail.expires_at:
             await self.store.write(lambda tx: tx.mails.postpone(mail, due_at))
         else:
             await self._give_up(mail, because)
 
-    async def _give_up(self, mail: Mail, because: str) -> None:
+    async def _give_up(self, mail: QueuedEmail, because: str) -> None:
         now = self.runtime.now()
 
         def work(tx: Transaction) -> None:
@@ -114,7 +114,7 @@ class PostOffice:
         await self.store.write(work)
 
 
-def _sent(tx: Transaction, mail: Mail, now: Instant) -> None:
+def _sent(tx: Transaction, mail: QueuedEmail, now: Instant) -> None:
     if tx.mails.finish(mail.id):
         tx.events.add(MailDispatched(mail.uid, mail.kind, mail.attempts), now)
 

@@ -1,4 +1,4 @@
-"""Links in letters: random, good once, for a while, and only while what they speak of is so."""
+"""Single-use links sent by email: random, time-limited, void once their subject changed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ EMAIL_UNDO = "/account/email/undo"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A link that is still good, and what was written down when it was made."""
+    """A link that is still valid, and the data that it was issued with."""
 
     voucher: Voucher
     says: Mapping[str, str]
@@ -31,18 +31,18 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Makes and redeems them. What they speak of is kept sealed, themselves as fingerprints."""
+    """Issues and redeems links. Their data is stored encrypted, the links as fingerprints."""
 
     issuer: str
     keyring: Keyring
     random: Callable[[int], bytes]
 
     def fresh(self) -> Secret:
-        """One that nobody can guess; drawn before the transaction that may issue it."""
+        """Return a random link; drawn before the transaction that may issue it."""
         return fresh_secret(Prefix.LINK, self.random)
 
     def address(self, path: str, link: Secret) -> str:
-        """What is written into the letter."""
+        """Return the URL for the email."""
         return f"{self.issuer}{path}?link={link.reveal()}"
 
     def issue(
@@ -53,7 +53,7 @@ class Links:
         says: Mapping[str, str],
         until: Instant,
     ) -> None:
-        """Make it good until then."""
+        """Store a link that is valid until `until`."""
         print_ = self._print(kind, link.reveal())
         plain = msgspec.json.encode(dict(says))
         sealed = self.keyring.sealer.seal(plain, _place(kind, print_), self.random)

@@ -1,6 +1,6 @@
-"""A letter as a message: plain text, the same as simple HTML, and headers that nobody can break.
+"""Render queued email: plain text, the same as simple HTML, and headers without injection.
 
-There is nothing in it that tells who read it: no image, no address of another server.
+Messages do not track their readers: no image, no address of another server.
 """
 
 import re
@@ -14,15 +14,14 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from functools import cache
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language, chosen, translations
-from valetkey.authorization.model.account.letter import Letter
+from valetkey.authorization.model.email import Email
 from valetkey.kernel.moment import Instant
 
-_PAGES = "valetkey.authorization.pages"
-_FOLDERS = ("mail/asked", "mail/notices", "mail")
+_TEMPLATES = PackageLoader("valetkey.authorization.email")
 _WIDTH = 72
 _ADDRESS = re.compile(r"https?://[!-~]+")
 # A break in a value could begin a paragraph of its own; marks of direction could turn a sentence.
@@ -43,7 +42,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A letter in words."""
+    """The text of an email."""
 
     subject: str
     paragraphs: tuple[Paragraph, ...]
@@ -60,13 +59,13 @@ class Written:
         )
 
 
-def write(letter: Letter, *, brand: Brand) -> Written:
-    """The letter in its reader's language. Raises UndefinedError for a value that is missing."""
-    language = chosen((letter.language,)) or ENGLISH
-    values = {name: _BREAKS.sub(" ", value).strip() for name, value in letter.values.items()}
+def write(email: Email, *, brand: Brand) -> Written:
+    """Render an email in its language. Raises UndefinedError for a missing value."""
+    language = chosen((email.language,)) or ENGLISH
+    values = {name: _BREAKS.sub(" ", value).strip() for name, value in email.values.items()}
     text = (
         _environment(language)
-        .get_template(f"{letter.kind.value}.txt")
+        .get_template(f"{email.kind.value}.txt")
         .render(values, brand=_BREAKS.sub(" ", brand.name))
     )
     subject, *paragraphs = (
@@ -76,7 +75,7 @@ def write(letter: Letter, *, brand: Brand) -> Written:
 
 
 def message_of(
-    letter: Letter,
+    email: Email,
     *,
     brand: Brand,
     mail_id: str,
@@ -84,20 +83,20 @@ def message_of(
     from_name: str,
     at: Instant,
 ) -> EmailMessage:
-    """The letter as it is sent. Raises ValueError for an address that no letter can be sent to.
+    """Build the message to send. Raises ValueError for an address that email cannot be sent to.
 
     `mail_id` names it, the same at every attempt, so that a reader who gets it twice can tell.
     """
-    written = write(letter, brand=brand)
+    written = write(email, brand=brand)
     message = EmailMessage(policy=SMTP)
     sender = Address(from_name or brand.name, addr_spec=from_address)
     message["From"] = sender
-    message["To"] = _receiver(letter.to)
+    message["To"] = _receiver(email.to)
     message["Subject"] = written.subject
     message["Date"] = format_datetime(datetime.fromtimestamp(at, UTC))
     message["Message-ID"] = f"<{mail_id}@{sender.domain}>"
     message["Content-Language"] = written.language.tag
-    # Machines that answer letters leave those alone that a machine wrote (RFC 3834 section 5).
+    # Automatic responders do not answer these (RFC 3834 section 5).
     message["Auto-Submitted"] = "auto-generated"
     message["X-Auto-Response-Suppress"] = "All"
     message.set_content(written.text + "\n")
@@ -108,7 +107,7 @@ def message_of(
 def _receiver(to: str) -> Address:
     # The library takes some of these for other addresses than they are.
     if not to.isprintable() or set(to) & set(' <>()[],;:"\\') or to.count("@") != 1:
-        raise ValueError("no letter can be sent to this address")
+        raise ValueError("no email can be sent to this address")
     local, _, domain = to.rpartition("@")
     if not local or not domain:
         raise ValueError("half of the address is missing")
@@ -128,7 +127,7 @@ def _html(written: Written, brand: Brand) -> str:
 @cache
 def _frames() -> Environment:
     return Environment(
-        loader=PackageLoader(_PAGES, "mail"),
+        loader=_TEMPLATES,
         autoescape=True,
         undefined=StrictUndefined,
         auto_reload=False,
@@ -140,7 +139,7 @@ def _frames() -> Environment:
 @cache
 def _environment(language: Language) -> Environment:
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader(_PAGES, folder) for folder in _FOLDERS]),
+        loader=_TEMPLATES,
         autoescape=False,  # noqa: S701 - plain text: the HTML beside it is made by `_frames`
         undefined=StrictUndefined,
         extensions=["jinja2.ext.i18n"],

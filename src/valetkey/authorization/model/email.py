@@ -16,8 +16,8 @@ LIFETIME = days(1)
 """How long delivery of a message is tried."""
 
 
-class LetterKind(StrEnum):
-    """The kinds of messages; their texts are in pages/mail/{asked,notices}/<kind>.txt."""
+class EmailKind(StrEnum):
+    """The kinds of messages; their texts are in email/templates/<kind>.txt."""
 
     SIGN_UP = "sign_up"
     SIGN_UP_TAKEN = "sign_up_taken"
@@ -40,13 +40,13 @@ class LetterKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Email:
     """A message to one address: `language` is a BCP 47 tag, `values` are those of its template.
 
     No value is used in a subject or an address line. Line breaks in values become spaces.
     """
 
-    kind: LetterKind
+    kind: EmailKind
     to: str
     language: str
     values: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -60,10 +60,10 @@ class Letter:
         return msgspec.json.encode(content)
 
     @staticmethod
-    def decode(kind: LetterKind, uid: Uid | None, data: bytes) -> "Letter":
+    def decode(kind: EmailKind, uid: Uid | None, data: bytes) -> "Email":
         """Decode what `encode` returned."""
         content = msgspec.json.decode(data, type=_Content)
-        return Letter(kind, content.to, content.language, content.values, uid)
+        return Email(kind, content.to, content.language, content.values, uid)
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class _Content(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class QueuedEmail:
     """A sealed message in the outbox.
 
     `attempts` counts those begun; there are none after `expires_at`. One without `due_at` is not
@@ -81,7 +81,7 @@ class Mail:
     """
 
     id: str
-    kind: LetterKind
+    kind: EmailKind
     uid: Uid | None
     sealed: str
     attempts: int
