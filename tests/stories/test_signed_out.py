@@ -23,7 +23,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.upkeep import deliver
+from valetkey.authorization.upkeep import logout_delivery
 from valetkey.config.load import load
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import Settings
@@ -159,7 +159,7 @@ def test_in_a_browser_every_app_is_signed_out_of(
 def test_the_server_tells_all_apps_side_by_side_before_the_person_is_sent_on(
     database_url: str, tmp_path: Path, apps: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliver, "_HELD_UP", CEILING)
+    monkeypatch.setattr(logout_delivery, "_HELD_UP", CEILING)
     monkeypatch.setattr(door, "ANSWER_WITHIN", CEILING)
     four = [apps.enter_context(an_app(f"app{number}")) for number in range(4)]
     with provider(tmp_path, database_url) as servers:
