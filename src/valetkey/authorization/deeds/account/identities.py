@@ -20,9 +20,12 @@ from valetkey.kernel.moment import Instant
 def whose(tx: Transaction, claimed: Claimed, now: Instant) -> User | None:
     """The person who signs in from there, switched off or not; that they did is noted."""
     identity = tx.identities.find(claimed.issuer, claimed.subject)
-    if identity is None or not tx.identities.touch(identity, now):
+    if identity is None:
         return None
+    # Before the write: every transaction takes the lock of a user before it changes rows.
     tx.users.hold_alone(identity.uid)
+    if not tx.identities.touch(identity, now):
+        return None
     return tx.users.find(identity.uid)
 
 
