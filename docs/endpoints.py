@@ -177,6 +177,11 @@ def endpoints() -> Iterator[str]:
             *(_object_row(route) for route in theirs if _is_object(route)),
         ]
     )
+    yield "\n".join(
+        f"`/v2/{kind.name}` lists the newest {kind.newest:,} {kind.name}; it has no more pages."
+        for kind in OBJECTS
+        if kind.newest
+    )
     yield "## Scopes"
     yield "People read the sentence, never the name."
     yield "\n".join(

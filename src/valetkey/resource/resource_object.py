@@ -75,6 +75,8 @@ class ResourceObject:
     either: tuple[frozenset[str], ...] = ()
     shows: Document = field(default_factory=dict[str, object])
     """The fields of what the authorization server keeps, each as a JSON Schema, for who reads."""
+    newest: int = 0
+    """How many the authorization server lists at most, the newest; 0 where there is no limit."""
     sort: tuple[str, ...] = ()
     """Fields that lists can be sorted by, `changed_at` among them if named; text, numbers, truths.
 

@@ -21,8 +21,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
 
-_MOST = 1_000
-"""Authorizations of one user that are listed, the newest ones."""
+MOST_LISTED = 1_000
+"""Authorizations of one user that are listed, the newest ones; the API's documents name it."""
 
 T = TypeVar("T", "ClientChanges", "AccountChanges")
 
@@ -205,7 +205,7 @@ class Records:
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
         """What the user lets clients do."""
-        grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now, _MOST)
+        grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now, MOST_LISTED)
         names = {each: _client_name(tx, each) for each in {grant.client_id for grant in grants}}
         records = [authorization_record(grant, names[grant.client_id]) for grant in grants]
         return {"records": records}

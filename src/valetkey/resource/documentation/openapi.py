@@ -209,6 +209,10 @@ def _body(action: Action) -> Document:
     return {"required": True, "content": content}
 
 
+def _listed(kind: ResourceObject) -> str:
+    return f"The list, of the newest {kind.newest:,} at most." if kind.newest else "The list."
+
+
 def _answers(action: Action) -> dict[str, Document]:
     kind = action.kind
     if action.verb is Verb.DELETE:
@@ -216,7 +220,7 @@ def _answers(action: Action) -> dict[str, Document]:
     name = f"{kind.name}.list" if action.verb is Verb.LIST else kind.name
     etag = {"ETag": parts.HEADERS["ETag"]}
     shown: dict[str, object] = {
-        "description": "The list." if action.verb is Verb.LIST else "The object.",
+        "description": _listed(kind) if action.verb is Verb.LIST else "The object.",
         "headers": etag,
         "content": {JSON: _shown(action, name)},
     }

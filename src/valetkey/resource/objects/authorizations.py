@@ -17,6 +17,7 @@ OBJECT = ResourceObject(
     reads="see which apps you gave access",
     writes="end the access of apps",
     home=Home.ISSUER,
+    newest=1_000,
     shows={
         "id": {"type": "string", "examples": ["gr_9f8Hc2"]},
         "client_id": {"type": "string", "examples": ["notes-printer"]},

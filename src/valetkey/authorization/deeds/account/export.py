@@ -16,7 +16,7 @@ from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
-_MOST = 10_000
+MOST_GRANTS = 10_000
 """Grants and consents of one user that are exported, the newest ones."""
 
 MOST_EVENTS = 10_000
@@ -90,7 +90,7 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
                 "claims": sorted(each.claims),
                 "given_at": _moment(each.given_at),
             }
-            for each in tx.consents.of_user(user.uid, _MOST)
+            for each in tx.consents.of_user(user.uid, MOST_GRANTS)
         ],
         "grants": list(_grants(tx, user, now)),
         "own_apps": [
@@ -134,7 +134,7 @@ def _credentials(tx: Transaction, user: User) -> Iterable[Said]:
 
 
 def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
-    for grant in tx.grants.live_of_user(user.uid, now, _MOST):
+    for grant in tx.grants.live_of_user(user.uid, now, MOST_GRANTS):
         yield {
             "client_id": grant.client_id,
             "app": _name(tx, grant.client_id),
