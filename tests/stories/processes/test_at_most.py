@@ -1,4 +1,4 @@
-"""Limits hold under parallel requests: 64 at a time, two processes, on each engine."""
+"""Limits hold, and removals happen once: 64 requests at a time, two processes, on each engine."""
 
 import asyncio
 import json
@@ -40,6 +40,7 @@ from valetkey.testing.person import Page, Person
 
 T = TypeVar("T")
 _PATIENCE = CEILING
+_PERMISSIONS = ("read", "clients", "keys", "people", "reset")
 _TOKENS = 50
 _WAITING = 20
 _APPS = 5
@@ -103,7 +104,7 @@ def test_parallel_requests_never_exceed_a_limit(tmp_path: Path, database_url: st
     portal = f'[portal]\nwho = "everyone"\napps_per_person = {_APPS}\n'
     config.write_text(config.read_text() + portal)
     _cli(tmp_path, "user", "role", "ada", "owner")
-    names = [word for name in ("read", "clients", "keys") for word in ("--permission", name)]
+    names = [word for name in _PERMISSIONS for word in ("--permission", name)]
     made = _cli(tmp_path, "admin-token", "create", "--for", "ada", "--name", "x", *names, "--json")
     with serving(tmp_path, database_url, workers=2) as running:
         console = Console(running.auth, json.loads(made)["token"])
@@ -111,6 +112,7 @@ def test_parallel_requests_never_exceed_a_limit(tmp_path: Path, database_url: st
         _api_tokens(console)
         client_id = _apps_of_a_developer(running)
         _invitations_into_a_team(running, client_id)
+        _removals(running, console, client_id, tmp_path)
     asyncio.run(_in_two_pools(load(config, {}), client_id))
 
 
@@ -154,6 +156,37 @@ def _invitations_into_a_team(running: Serving, client_id: str) -> None:
     invite, names = _posts(ada, page, "invite"), iter(range(64))
     codes = together(lambda: invite({"do": "invite", "invited": f"guest{next(names)}"}))
     assert codes.count(303) == _WAITING, sorted(codes)
+
+
+def _removals(running: Serving, console: Console, client_id: str, here: Path) -> None:
+    """Of 64 who remove the same thing one does, one event says so, and the others are answered."""
+    made = console.ask("POST", "/users", {"username": "bob", "email": "bob@example.com"})
+    bob = made.json()["record"]["uid"]
+    _cli(here, "client", "owner", client_id, "bob")
+    ada = _signed_in(running)
+    page = ada.open(f"{running.auth}/developer/apps/{client_id}/team/remove?member={bob}")
+    remove_member = _posts(ada, page, "remove")
+    assert running.redeem(running.code("phone"), "phone").status_code == 200
+
+    def once(event: str, about: str, remove: Callable[[], int]) -> None:
+        codes = together(remove)
+        assert max(codes) < 500, sorted(codes)
+        events = console.ask("GET", f"/events?name={event}&{about}").json()["items"]
+        assert len(events) == 1, (event, len(events), sorted(codes))
+
+    def asks(method: str, path: str) -> Callable[[], int]:
+        return lambda: console.ask(method, path).status_code
+
+    once("team_member.removed", f"uid={bob}", lambda: remove_member({}))
+    once("grant.revoked", "client_id=phone", asks("DELETE", "/users/1001/apps/phone"))
+    console.ask("POST", "/users/1001/sign-out")
+    ada = _signed_in(running)
+    before = len(console.ask("GET", "/events?name=session.ended&limit=200").json()["items"])
+    assert max(together(asks("POST", "/users/1001/sign-out"))) < 500
+    after = len(console.ask("GET", "/events?name=session.ended&limit=200").json()["items"])
+    assert after == before + 1
+    once("user.removed", f"uid={bob}", asks("DELETE", f"/users/{bob}"))
+    once("client.removed", "client_id=phone", asks("DELETE", "/clients/phone"))
 
 
 async def _in_two_pools(settings: Settings, client_id: str) -> None:

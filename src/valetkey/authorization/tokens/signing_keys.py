@@ -172,7 +172,6 @@ class SigningKeyRing:
         drafts = await self._draft(rotating)
 
         def work(tx: Transaction) -> None:
-            # First: whoever judges the role holds the actor's account.
             touch(tx.db)
             allowed(tx)
             for each in rotating:
@@ -195,8 +194,7 @@ class SigningKeyRing:
         whatever `allowed` raises inside the transaction.
         """
         await self.keep(now)
-        known = chain.from_iterable(self._records.values())
-        found = next((record for record in known if record.kid == kid), None)
+        found = next((r for r in chain.from_iterable(self._records.values()) if r.kid == kid), None)
         if found is None:
             return False
         affected = [each for each in self.algorithms if each == found.algorithm]
@@ -267,8 +265,7 @@ class SigningKeyRing:
         if active:
             starts = active[-1].activates_at
         else:
-            # The first key of an algorithm needs no notice period, because nothing has cached the
-            # key set.
+            # The first key of an algorithm needs no notice: nothing has cached the key set.
             self._issue(tx, supply, period, now, now)
             starts, period = now, period + 1
         if len(records) == len(active):

@@ -28,18 +28,10 @@ class Connected:
     def of_user(self, uid: Uid, now: Instant, limit: int) -> Mapping[str, Access]:
         """The access of at most `limit` clients, by id: those that were used last."""
         rows = self.db.rows(
-            "SELECT g.client_id, MIN(g.created_at), MAX(g.last_used_at),"
-            " SUM(CASE WHEN g.session_id = '' THEN 1 ELSE 0 END)"
-            " FROM grants g JOIN users u ON u.uid = g.uid JOIN clients c ON c.id = g.client_id"
-            " LEFT JOIN sessions s ON s.id = g.session_id"
-            " WHERE g.uid = :uid AND g.revoked_at IS NULL"
-            " AND g.expires_at > :now AND g.user_generation = u.generation"
-            " AND g.client_generation = c.generation AND NOT EXISTS"
-            " (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
-            " AND a.client_id = g.client_id AND a.generation <> g.app_generation)"
-            " AND (g.session_id = '' OR (s.ended_at IS NULL AND s.expires_at > :now"
-            " AND s.generation = u.session_generation))"
-            " GROUP BY g.client_id ORDER BY MAX(g.last_used_at) DESC, g.client_id LIMIT :limit",
+            "SELECT client_id, MIN(created_at), MAX(last_used_at),"
+            " SUM(CASE WHEN session_id = '' THEN 1 ELSE 0 END)"
+            " FROM live_grants WHERE uid = :uid AND ends_at > :now"
+            " GROUP BY client_id ORDER BY MAX(last_used_at) DESC, client_id LIMIT :limit",
             uid=uid,
             now=now,
             limit=limit,
@@ -49,17 +41,9 @@ class Connected:
     def of_app(self, uid: Uid, client_id: str, now: Instant) -> Access | None:
         """The access of one client; None where it has none."""
         row = self.db.row(
-            "SELECT MIN(g.created_at), MAX(g.last_used_at),"
-            " SUM(CASE WHEN g.session_id = '' THEN 1 ELSE 0 END)"
-            " FROM grants g JOIN users u ON u.uid = g.uid JOIN clients c ON c.id = g.client_id"
-            " LEFT JOIN sessions s ON s.id = g.session_id"
-            " WHERE g.uid = :uid AND g.client_id = :client_id AND g.revoked_at IS NULL"
-            " AND g.expires_at > :now AND g.user_generation = u.generation"
-            " AND g.client_generation = c.generation AND NOT EXISTS"
-            " (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
-            " AND a.client_id = g.client_id AND a.generation <> g.app_generation)"
-            " AND (g.session_id = '' OR (s.ended_at IS NULL AND s.expires_at > :now"
-            " AND s.generation = u.session_generation))",
+            "SELECT MIN(created_at), MAX(last_used_at),"
+            " SUM(CASE WHEN session_id = '' THEN 1 ELSE 0 END)"
+            " FROM live_grants WHERE uid = :uid AND client_id = :client_id AND ends_at > :now",
             uid=uid,
             client_id=client_id,
             now=now,
@@ -71,17 +55,9 @@ class Connected:
     def scopes_of(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[str]:
         """At most `limit` different scopes of the grants of one client."""
         rows = self.db.rows(
-            "SELECT DISTINCT g.scope"
-            " FROM grants g JOIN users u ON u.uid = g.uid JOIN clients c ON c.id = g.client_id"
-            " LEFT JOIN sessions s ON s.id = g.session_id"
-            " WHERE g.uid = :uid AND g.client_id = :client_id AND g.revoked_at IS NULL"
-            " AND g.expires_at > :now AND g.user_generation = u.generation"
-            " AND g.client_generation = c.generation AND NOT EXISTS"
-            " (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
-            " AND a.client_id = g.client_id AND a.generation <> g.app_generation)"
-            " AND (g.session_id = '' OR (s.ended_at IS NULL AND s.expires_at > :now"
-            " AND s.generation = u.session_generation))"
-            " ORDER BY g.scope LIMIT :limit",
+            "SELECT DISTINCT scope"
+            " FROM live_grants WHERE uid = :uid AND client_id = :client_id AND ends_at > :now"
+            " ORDER BY scope LIMIT :limit",
             uid=uid,
             client_id=client_id,
             now=now,
@@ -92,20 +68,12 @@ class Connected:
     def newest_of(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[Grant]:
         """At most `limit` grants of one client, newest first."""
         rows = self.db.rows(
-            "SELECT g.id, g.client_id, g.uid, g.session_id, g.scope, g.audience, g.grant_type,"
-            " g.auth_time, g.created_at, g.last_used_at, g.expires_at, g.refresh_print,"
-            " g.refresh_expires_at, g.generation, g.revoked_at, g.revoked_because, g.sid,"
-            " g.methods, g.claims"
-            " FROM grants g JOIN users u ON u.uid = g.uid JOIN clients c ON c.id = g.client_id"
-            " LEFT JOIN sessions s ON s.id = g.session_id"
-            " WHERE g.uid = :uid AND g.client_id = :client_id AND g.revoked_at IS NULL"
-            " AND g.expires_at > :now AND g.user_generation = u.generation"
-            " AND g.client_generation = c.generation AND NOT EXISTS"
-            " (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
-            " AND a.client_id = g.client_id AND a.generation <> g.app_generation)"
-            " AND (g.session_id = '' OR (s.ended_at IS NULL AND s.expires_at > :now"
-            " AND s.generation = u.session_generation))"
-            " ORDER BY g.created_at DESC, g.id DESC LIMIT :limit",
+            "SELECT id, client_id, uid, session_id, scope, audience, grant_type,"
+            " auth_time, created_at, last_used_at, expires_at, refresh_print,"
+            " refresh_expires_at, generation, revoked_at, revoked_because, sid,"
+            " methods, claims"
+            " FROM live_grants WHERE uid = :uid AND client_id = :client_id AND ends_at > :now"
+            " ORDER BY created_at DESC, id DESC LIMIT :limit",
             uid=uid,
             client_id=client_id,
             now=now,
@@ -129,16 +97,7 @@ class Connected:
     def count_grants(self, uid: Uid, now: Instant) -> int:
         """How many live grants the user has."""
         row = self.db.row(
-            "SELECT COUNT(*)"
-            " FROM grants g JOIN users u ON u.uid = g.uid JOIN clients c ON c.id = g.client_id"
-            " LEFT JOIN sessions s ON s.id = g.session_id"
-            " WHERE g.uid = :uid AND g.revoked_at IS NULL"
-            " AND g.expires_at > :now AND g.user_generation = u.generation"
-            " AND g.client_generation = c.generation AND NOT EXISTS"
-            " (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
-            " AND a.client_id = g.client_id AND a.generation <> g.app_generation)"
-            " AND (g.session_id = '' OR (s.ended_at IS NULL AND s.expires_at > :now"
-            " AND s.generation = u.session_generation))",
+            "SELECT COUNT(*) FROM live_grants WHERE uid = :uid AND ends_at > :now",
             uid=uid,
             now=now,
         )
