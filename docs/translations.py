@@ -59,7 +59,7 @@ def messages() -> Catalog:
 
 
 def _found() -> Iterator[Found]:
-    for tree in ("email", *(folder for folders in TREES.values() for folder in folders)):
+    for tree in ("email", *TREES.values()):
         for file, _, text, comments, _ in extract_from_dir(
             SOURCE / "authorization" / tree,
             _TEMPLATES,

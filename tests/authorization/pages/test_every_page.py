@@ -14,7 +14,6 @@ from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH
 from valetkey.authorization.layout.render import (
-    TREES,
     PageContext,
     environment_of,
     render,
@@ -47,13 +46,11 @@ every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.key
 
 
 def _templates() -> list[str]:
-    root = Path(str(resources.files("valetkey.authorization")))
+    root = Path(str(resources.files("valetkey.authorization"))) / "site"
     return [
-        str(file.relative_to(root / tree))
-        for tree in TREES[""]
-        for file in sorted((root / tree).rglob("*.html"))
+        str(file.relative_to(root))
+        for file in sorted(root.rglob("*.html"))
         if file.name not in {"parts.html", "frame.html", "factors.html"}
-        and file.parent.name != "mail"
     ]
 
 

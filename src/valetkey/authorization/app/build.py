@@ -32,7 +32,7 @@ from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
+from valetkey.authorization.endpoints.openid.routes import routes as openid_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
@@ -146,10 +146,12 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     )
     userinfo = userinfo_route(foundation, directory, reader, minter, refuse)
     routes = (
-        *visitor_routes(site, passwords, minter, refuse_with_page, federation.sign_in_buttons),
+        *visitor_routes(
+            site, passwords, minter, sign_out, refuse_with_page, federation.sign_in_buttons
+        ),
         *federation_routes(federation, refuse_with_page),
         *mailed_routes(site, make_mailed(foundation, passwords), refuse_with_page),
-        *logout_routes(site, sign_out, refuse_with_page),
+        *openid_routes(site, refuse_with_page),
         *page_routes(
             site,
             account_pages(site, sign_out, password_change, foundation.removal),

@@ -1,7 +1,25 @@
-"""The addresses that templates link to, by name."""
+"""Paths of this server: those that handlers use as constants, and those of templates by name."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
+
+AUTHORIZE = "/oauth/authorize"
+SIGN_IN = "/oauth/sign-in"
+CONSENT = "/oauth/consent"
+SECOND_FACTOR = "/oauth/second-factor"
+SWITCH_ACCOUNT = "/oauth/switch-account"
+SIGN_OUT = "/oauth/sign-out"
+START = "/oauth/start"
+HOME = "/"
+LANGUAGE = "/language"
+APPS = "/account/apps"
+END_APP = "/account/apps/end"
+END_APPS = "/account/apps/end-all"
+SESSIONS = "/account/sessions"
+SECURITY = "/account/security"
+ACTIVITY = "/account/activity"
+DEVELOPER = "/developer"
+NEW_APP = "/developer/new"
 
 ADDRESSES: Mapping[str, str] = MappingProxyType(
     {

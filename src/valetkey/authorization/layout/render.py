@@ -46,8 +46,8 @@ _UNSEEN = dict.fromkeys(
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-TREES = {"": ("site", "pages"), "layout/": ("layout",)}
-"""The folders of our templates, by what their names begin with."""
+TREES = {"": "site", "layout/": "layout"}
+"""The folder of our templates, by what their names begin with."""
 
 
 class PageContext(Protocol):
@@ -169,8 +169,7 @@ def _visible(value: object) -> object:
 def loader_of(theme: Theme | None) -> BaseLoader:
     """Load templates from the theme, then from us. `ours/…` is ours in any case."""
     layout = PrefixLoader({"layout": PackageLoader("valetkey.authorization", "layout")})
-    features = (PackageLoader("valetkey.authorization", folder) for folder in TREES[""])
-    ours = ChoiceLoader((layout, *features))
+    ours = ChoiceLoader((layout, PackageLoader("valetkey.authorization", "site")))
     if theme is None:
         return ours
     theirs = FileSystemLoader(theme.directory / TEMPLATES)

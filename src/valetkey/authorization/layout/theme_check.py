@@ -59,7 +59,7 @@ def check_theme(brand: Brand) -> None:
 def page_kinds() -> tuple[type[PageContext], ...]:
     """Every page there is."""
     found: dict[str, type[PageContext]] = {}
-    for tree in TREES[""]:
+    for tree in TREES.values():
         package = import_module(f"{_ABOVE}.{tree}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             for each in vars(import_module(module.name)).values():

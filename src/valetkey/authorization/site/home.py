@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.email.links import SIGN_UP
+from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.site.account.overview import Overview
-from valetkey.authorization.site.site import HOME, SIGN_IN, Site
+from valetkey.authorization.site.site import Site
 from valetkey.config.sections.accounts import SignUp
 from valetkey.web.exchange import Request, Response
 

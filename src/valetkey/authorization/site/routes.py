@@ -1,6 +1,17 @@
 """The pages' routes: which address is whose."""
 
+from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
+from valetkey.authorization.layout.addresses import (
+    AUTHORIZE,
+    CONSENT,
+    HOME,
+    LANGUAGE,
+    SECOND_FACTOR,
+    SIGN_IN,
+    SIGN_OUT,
+    SWITCH_ACCOUNT,
+)
 from valetkey.authorization.layout.language_choice import LanguageEndpoint
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.site.assets import (
@@ -18,16 +29,9 @@ from valetkey.authorization.site.sign_in.sign_in import (
     SignInEndpoint,
     no_buttons,
 )
-from valetkey.authorization.site.site import (
-    AUTHORIZE,
-    CONSENT,
-    HOME,
-    LANGUAGE,
-    SECOND_FACTOR,
-    SIGN_IN,
-    SWITCH_ACCOUNT,
-    Site,
-)
+from valetkey.authorization.site.sign_out.logout import LOGOUT, LogoutEndpoint
+from valetkey.authorization.site.sign_out.sign_out import SignOutEndpoint
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.router import Body, Route
@@ -37,6 +41,7 @@ def routes(
     site: Site,
     password: PasswordSignIn,
     minter: Minter,
+    ending: SignOut,
     refuse: Refuse,
     buttons: Buttons = no_buttons,
 ) -> tuple[Route, ...]:
@@ -44,7 +49,8 @@ def routes(
     authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
     sign_in = SignInEndpoint(site, password, buttons)
     second = SecondFactorEndpoint(site)
-    home = HomeEndpoint(site)
+    sign_out, home = SignOutEndpoint(site, ending), HomeEndpoint(site)
+    logout = LogoutEndpoint(site, sign_out)
     errors = ErrorPages(site.brands, site.issuer, site.configuration)
 
     def form(path: str, **methods: Endpoint) -> Route:
@@ -59,6 +65,8 @@ def routes(
         form(SECOND_FACTOR, GET=second.get, POST=second.post),
         form(CONSENT, GET=consent.get, POST=consent.post),
         form(SWITCH_ACCOUNT, POST=consent.switch_account),
+        form(SIGN_OUT, GET=sign_out.get, POST=sign_out.post),
+        form(LOGOUT, GET=logout.get, POST=logout.post),
         form(LANGUAGE, POST=LanguageEndpoint(site.brands, site.issuer).post),
         page(HOME, home.get),
         page("/account", home.lead),

@@ -19,7 +19,7 @@ from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
-from valetkey.authorization.endpoints.openid.routes import routes as logout_routes
+from valetkey.authorization.endpoints.openid.routes import routes as openid_routes
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
@@ -263,8 +263,8 @@ async def world(
     elsewhere = Route("/oauth/token", {}, refuse)
     app = App(
         (
-            *routes(site, password, minter, refuse),
-            *logout_routes(site, deed, refuse),
+            *routes(site, password, minter, deed, refuse),
+            *openid_routes(site, refuse),
             *page_routes(site, account_pages(site, deed, change, Removal(outbox, days(7))), refuse),
             *page_routes(
                 site, developer_pages(site, doorkeeper, outbox, elsewhere, elsewhere), refuse

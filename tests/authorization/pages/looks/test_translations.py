@@ -18,9 +18,7 @@ from valetkey.authorization.layout.language import ENGLISH, GERMAN, LANGUAGES, t
 from valetkey.authorization.layout.render import TREES, environment_of, render
 
 OTHERS = [language.tag for language in LANGUAGES if language is not ENGLISH]
-ROOTS = {
-    FOLDER.parent.parent / folder: prefix for prefix, folders in TREES.items() for folder in folders
-}
+ROOTS = {FOLDER.parent.parent / folder: prefix for prefix, folder in TREES.items()}
 TEMPLATES = {
     prefix + file.relative_to(root).as_posix(): file
     for root, prefix in ROOTS.items()

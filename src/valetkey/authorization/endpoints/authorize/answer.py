@@ -11,6 +11,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.consent import Consent
@@ -41,7 +42,6 @@ from valetkey.authorization.protocol.interaction import (
 )
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.sign_in.session import Present, SignedIn, find_still_present
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Draw, Granted, Issuing, issue_access_token
@@ -68,8 +68,6 @@ _NONCE_USED = Refusal(
     "a nonce this client did not use in the last 24 hours",
     "a used nonce",
 )
-
-
 _SIGNED_OUT = Refusal(
     ErrorCode.INVALID_REQUEST,
     "you were signed out meanwhile; go back to the app and start again",
@@ -150,34 +148,36 @@ Answer = Issued | Told | Step
 """What came of it; a Step says that the person must be asked again."""
 
 
-async def answer(site: Site, pending: Pending, now: Instant) -> Answer:
+async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
     """Give the answer that `pending` has earned, unless something ended meanwhile.
 
     Raises Refused for what only the person may be told.
     """
-    drawn = Drawn(pending.client, site.random)
-    given = await site.store.write(lambda tx: _answer(tx, site, pending, drawn, now))
+    drawn = Drawn(pending.client, server.random)
+    given = await server.store.write(lambda tx: _answer(tx, server, pending, drawn, now))
     if isinstance(given, Issued) and given.granted is not None:
         metrics.TOKENS.add(GrantTypeName.IMPLICIT.value, pending.client.type.value)
     return given
 
 
-def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: Instant) -> Answer:
+def _answer(
+    tx: Transaction, server: Server, pending: Pending, drawn: Drawn, now: Instant
+) -> Answer:
     interaction = pending.interaction
-    judged = _judged(tx, site, pending)
+    judged = _judged(tx, server, pending)
     if isinstance(judged, Told):
         return judged
     client, asked = judged
-    present = _still_present(tx, site, pending, client, now)
-    person = None if present is None else person_of(site, present, client, pending.meant)
+    present = _still_present(tx, server, pending, client, now)
+    person = None if present is None else person_of(server, present, client, pending.meant)
     step = next_step(asked, what_is_known(interaction, asked, client, person), now)
     if isinstance(step, Refuse):
-        return _tell(tx, site, pending, asked, step.refusal, now)
+        return _tell(tx, server, pending, asked, step.refusal, now)
     if not isinstance(step, Respond) or present is None:
         return step
-    if not _claim(tx, site, interaction, now):
+    if not _claim(tx, server, interaction, now):
         raise Refused(_ANSWERED)
-    if asked.nonce and not _claim_nonce(tx, site, asked, now):
+    if asked.nonce and not _claim_nonce(tx, server, asked, now):
         return Told(asked, _NONCE_USED)
     consent_id = "" if present.consent is None else present.consent.id
     if step.asked:
@@ -186,7 +186,7 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
     claims = asked.claims.only(step.claims.union(claims_of_scope(step.scope)))
     return _issue(
         tx,
-        site,
+        server,
         _Yes(asked, client, present.signed_in, step.scope, claims, present.told, consent_id),
         drawn,
         now,
@@ -194,9 +194,9 @@ def _answer(tx: Transaction, site: Site, pending: Pending, drawn: Drawn, now: In
 
 
 def _judged(
-    tx: Transaction, site: Site, pending: Pending
+    tx: Transaction, server: Server, pending: Pending
 ) -> tuple[Client, AuthorizationRequest] | Told:
-    if site.directory.is_current(tx, pending.client):
+    if server.directory.is_current(tx, pending.client):
         # Nothing that the request was judged by is another than it was then.
         return pending.client, pending.asked
     found = tx.clients.find(pending.client.id)
@@ -207,31 +207,33 @@ def _judged(
     parameters = begun.parameters
     returns = prove(parameters, client, pending.also)
     try:
-        asked = parse(parameters, client, returns, known=site.scopes, resource=site.policy.audience)
+        asked = parse(
+            parameters, client, returns, known=server.scopes, resource=server.policy.audience
+        )
     except Refused as refused:
         return Told(pending.asked, refused.refusal)
     return client, asked
 
 
 def _still_present(
-    tx: Transaction, site: Site, pending: Pending, client: Client, now: Instant
+    tx: Transaction, server: Server, pending: Pending, client: Client, now: Instant
 ) -> Present | None:
     if pending.signed_in is None:
         return None
     session_id = pending.signed_in.session.id
     tx.users.hold(pending.signed_in.user.uid)
-    return find_still_present(tx, session_id, client.id, site.sessions, now)
+    return find_still_present(tx, session_id, client.id, server.sessions, now)
 
 
 def _tell(
     tx: Transaction,
-    site: Site,
+    server: Server,
     pending: Pending,
     asked: AuthorizationRequest,
     refusal: Refusal,
     now: Instant,
 ) -> Told:
-    if not _claim(tx, site, pending.interaction, now):
+    if not _claim(tx, server, pending.interaction, now):
         raise Refused(_ANSWERED)
     if refusal is DENIED:
         uid = None if pending.signed_in is None else pending.signed_in.user.uid
@@ -239,17 +241,19 @@ def _tell(
     return Told(asked, refusal)
 
 
-def _claim(tx: Transaction, site: Site, interaction: Interaction, now: Instant) -> bool:
+def _claim(tx: Transaction, server: Server, interaction: Interaction, now: Instant) -> bool:
     """Whether this is the first answer to the interaction; one nobody saw needs no mark."""
     if not interaction.browser:
         return True
-    mark = site.keyring.fingerprint_key.of("interaction", interaction.id)
+    mark = server.keyring.fingerprint_key.of("interaction", interaction.id)
     client_id = interaction.parameters["client_id"]
     return _mark(tx, VoucherKind.INTERACTION, mark, client_id, interaction.expires_at, now)
 
 
-def _claim_nonce(tx: Transaction, site: Site, asked: AuthorizationRequest, now: Instant) -> bool:
-    mark = site.keyring.fingerprint_key.of("nonce", f"{asked.client_id}\0{asked.nonce}")
+def _claim_nonce(
+    tx: Transaction, server: Server, asked: AuthorizationRequest, now: Instant
+) -> bool:
+    mark = server.keyring.fingerprint_key.of("nonce", f"{asked.client_id}\0{asked.nonce}")
     return _mark(tx, VoucherKind.NONCE, mark, asked.client_id, later(now, NONCE_KEPT), now)
 
 
@@ -287,7 +291,7 @@ def _remember(
     return consent_id
 
 
-def _issue(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -> Issued:
+def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: Drawn, now: Instant) -> Issued:
     asked, session = yes.asked, yes.signed_in.session
     told = asked.is_openid and OPENID in yes.scope
     # Who was told before hears of the end of the session in any case, and a code is judged again.
@@ -311,14 +315,14 @@ def _issue(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -
         )
     return Issued(
         asked,
-        code=_code(tx, site, yes, drawn, now) if asked.response_type.has_code else None,
-        granted=_grant(tx, site, yes, drawn, now) if asked.response_type.has_token else None,
+        code=_code(tx, server, yes, drawn, now) if asked.response_type.has_code else None,
+        granted=_grant(tx, server, yes, drawn, now) if asked.response_type.has_token else None,
         identity=identity,
         session_id=session.id if told else "",
     )
 
 
-def _code(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -> Secret:
+def _code(tx: Transaction, server: Server, yes: _Yes, drawn: Drawn, now: Instant) -> Secret:
     asked, user, session = yes.asked, yes.signed_in.user, yes.signed_in.session
     payload = CodePayload(
         uid=user.uid,
@@ -338,11 +342,11 @@ def _code(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) ->
     tx.vouchers.issue(
         Voucher(
             kind=VoucherKind.CODE,
-            fingerprint=site.keyring.fingerprint_key.of(CODE, drawn.code.reveal()),
+            fingerprint=server.keyring.fingerprint_key.of(CODE, drawn.code.reveal()),
             client_id=yes.client.id,
             grant_id=drawn.grant_id,
             payload=payload.encode(),
-            expires_at=later(now, site.code_lifetime),
+            expires_at=later(now, server.code_lifetime),
         )
     )
     event = CodeIssued(user.uid, yes.client.id, drawn.grant_id, pkce=bool(asked.code_challenge))
@@ -350,17 +354,17 @@ def _code(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) ->
     return drawn.code
 
 
-def _grant(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -> Granted:
+def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: Drawn, now: Instant) -> Granted:
     """The implicit grant (RFC 6749 section 4.2): one short access token, and nothing after it."""
     client, user, session = yes.client, yes.signed_in.user, yes.signed_in.session
-    lifetime = min(site.policy.lifetime_of(client), site.policy.implicit_token_lifetime)
+    lifetime = min(server.policy.lifetime_of(client), server.policy.implicit_token_lifetime)
     grant = Grant(
         id=drawn.front_grant_id,
         client_id=client.id,
         uid=user.uid,
         session_id=session.id if client.ends_with_session else "",
         scope=yes.scope,
-        audience=site.policy.audience,
+        audience=server.policy.audience,
         grant_type=GrantTypeName.IMPLICIT.value,
         auth_time=session.auth_time,
         created_at=now,
@@ -387,7 +391,7 @@ def _grant(tx: Transaction, site: Site, yes: _Yes, drawn: Drawn, now: Instant) -
             auth_time=grant.auth_time,
             ends_at=grant.expires_at,
         ),
-        site.keyring.fingerprint_key,
+        server.keyring.fingerprint_key,
     )
     kind, scope = grant.grant_type, str(yes.scope)
     event = AccessTokenIssued(client.id, user.uid, grant.id, granted.token_id, kind, scope)

@@ -16,6 +16,8 @@ from valetkey.authorization.endpoints.authorize.pending import (
     judge,
     open_interaction,
 )
+from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.layout.addresses import CONSENT, SIGN_IN
 from valetkey.authorization.layout.language_choice import asked
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
@@ -35,7 +37,6 @@ from valetkey.authorization.protocol.interaction import (
 from valetkey.authorization.protocol.logout import session_state
 from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI, ObjectRefused
 from valetkey.authorization.protocol.response_type import ResponseType
-from valetkey.authorization.site.site import CONSENT, SIGN_IN, Site
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import fresh_id, to_base64url
@@ -52,7 +53,7 @@ _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
 class Authorize:
     """The authorization endpoint."""
 
-    site: Site
+    server: Server
     minter: Minter
 
     async def get(self, request: Request) -> Response:
@@ -62,7 +63,7 @@ class Authorize:
         # we do not know, and ignored. Without one, what stands beside ours is.
         sealed = None if "client_id" in form.names else form.get(_INTERACTION)
         if sealed:
-            interaction = open_interaction(self.site, request, sealed)
+            interaction = open_interaction(self.server, request, sealed)
         else:
             begun = await self._begin(request, _values(form))
             if isinstance(begun, Response):
@@ -73,7 +74,7 @@ class Authorize:
     async def post(self, request: Request) -> Response:
         """The same request in a form (RFC 6749 section 3.1), sent on to GET.
 
-        Browsers keep our cookies back from another site's form, and send them with the GET.
+        Browsers keep our cookies back from another server's form, and send them with the GET.
         """
         query = read_query(request.query, opaque=_OPAQUE)
         form = read_form(request.body, opaque=_OPAQUE)
@@ -90,11 +91,11 @@ class Authorize:
         interaction = await self._begin(request, _values(form if len(form) else query))
         if isinstance(interaction, Response):
             return interaction
-        client, returns = await find_and_prove(self.site, interaction.parameters)
-        url = decides_again(self.site, interaction)
+        client, returns = await find_and_prove(self.server, interaction.parameters)
+        url = decides_again(self.server, interaction)
         if len(url) > LONGEST:
-            return self.site.back(returns, _TOO_LONG, client, request.at)
-        return self.site.goes_to(url)
+            return self.server.back(returns, _TOO_LONG, client, request.at)
+        return self.server.goes_to(url)
 
     async def _begin(
         self, request: Request, parameters: Mapping[str, str]
@@ -102,23 +103,23 @@ class Authorize:
         said = understood(parameters)
         if not said.keys().isdisjoint({REQUEST, REQUEST_URI}):
             # Here and never again: what lies at an address may be another thing by then.
-            client = await find_client(self.site, said.get("client_id"))
+            client = await find_client(self.server, said.get("client_id"))
             try:
-                said = understood(await self.site.requests.resolve(said, client, request.at))
+                said = understood(await self.server.requests.resolve(said, client, request.at))
             except Refused as refused:
                 if isinstance(refused, ObjectRefused):
                     said = understood(refused.parameters)
-                client, returns = await find_and_prove(self.site, said)
-                return self.site.back(returns, refused.refusal, client, request.at)
+                client, returns = await find_and_prove(self.server, said)
+                return self.server.back(returns, refused.refusal, client, request.at)
         return Interaction(
-            id=fresh_id("in", self.site.random),
+            id=fresh_id("in", self.server.random),
             parameters=said,
             browser="",
             started_at=request.at,
         )
 
     async def _go_on(self, request: Request, interaction: Interaction) -> Response:
-        pending = await judge(self.site, request, interaction)
+        pending = await judge(self.server, request, interaction)
         if isinstance(pending, Response):
             return pending
         if not isinstance(pending.step, Respond | Refuse):
@@ -130,7 +131,7 @@ class Authorize:
             # Loaded before the transaction: without a key nothing is spent.
             await self.minter.keys.refresh(request.at)
             self.minter.keys.current(request.at)
-        outcome = await answer(self.site, pending, request.at)
+        outcome = await answer(self.server, pending, request.at)
         if isinstance(outcome, Told):
             return self._told(request, replace(pending, asked=outcome.asked), outcome.refusal)
         if isinstance(outcome, Issued):
@@ -138,27 +139,27 @@ class Authorize:
         return self._ask(request, pending, outcome)
 
     def _ask(self, request: Request, pending: Pending, step: Step) -> Response:
-        browser, headers = self.site.browser(request)
+        browser, headers = self.server.browser(request)
         interaction = replace(
             pending.interaction,
             # What a default meant when the request came, it means until it is answered.
             parameters={**pending.interaction.parameters, "scope": str(pending.asked.scope)},
-            browser=self.site.cookies.browser_print(browser) or "",
+            browser=self.server.cookies.browser_print(browser) or "",
             client_generation=pending.client.generation,
         )
         path = SIGN_IN if isinstance(step, SignIn) else CONSENT
-        url = address(self.site, path, interaction)
+        url = address(self.server, path, interaction)
         if len(url) > LONGEST:
             return self._told(request, pending, _TOO_LONG)
         if not pending.interaction.browser:
             # Once, as the way begins: what the person chooses on it counts for the rest of it.
             wish = pending.interaction.parameters.get(UI_LOCALES)
-            secure, languages = self.site.cookies.secure, self.site.brand.languages
+            secure, languages = self.server.cookies.secure, self.server.brand.languages
             headers = (*headers, *asked(wish, request, languages, secure=secure))
-        return self.site.goes_to(url, *headers)
+        return self.server.goes_to(url, *headers)
 
     def _told(self, request: Request, pending: Pending, refusal: Refusal) -> Response:
-        return self.site.back(pending.asked.returns, refusal, pending.client, request.at)
+        return self.server.back(pending.asked.returns, refusal, pending.client, request.at)
 
     async def _issued(self, request: Request, client: Client, issued: Issued) -> Response:
         returns = issued.asked.returns
@@ -167,8 +168,8 @@ class Authorize:
         except Refused as refused:
             # What the client registered cannot be kept: it has no key for its algorithm, say.
             refusal = replace(refused.refusal, code=ErrorCode.SERVER_ERROR)
-            return self.site.back(returns, refusal, client, request.at)
-        return self.site.answer(returns, pairs, client)
+            return self.server.back(returns, refusal, client, request.at)
+        return self.server.answer(returns, pairs, client)
 
     async def _pairs(self, request: Request, client: Client, issued: Issued) -> Pairs:
         pairs: list[tuple[str, str]] = []
@@ -192,8 +193,8 @@ class Authorize:
             pairs.append(("id_token", id_token))
         if issued.session_id:
             place = origin(issued.asked.returns.redirect_uri)
-            state = self.site.cookies.browser_state(issued.session_id)
-            salt = to_base64url(self.site.random(12))
+            state = self.server.cookies.browser_state(issued.session_id)
+            salt = to_base64url(self.server.random(12))
             pairs.append(("session_state", session_state(client.id, place, state, salt)))
         return tuple(pairs)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import append_query
 from valetkey.web.exchange import Request, Response
@@ -13,7 +13,7 @@ from valetkey.web.form import read_query
 class StartEndpoint:
     """Redirects to the address where an app starts its sign-in."""
 
-    site: Site
+    server: Server
 
     async def get(self, request: Request) -> Response:
         """Redirect to the app with the issuer; nothing about the user is sent.
@@ -21,7 +21,7 @@ class StartEndpoint:
         Refused with `not_found` for an app that is unknown or disabled, or has no such address.
         """
         client_id = read_query(request.query).get("client_id") or ""
-        client = await self.site.directory.find(client_id) if client_id else None
+        client = await self.server.directory.find(client_id) if client_id else None
         if client is None or client.disabled_at or not client.openid.initiate_login_uri:
             raise Refused(
                 Refusal(
@@ -32,5 +32,5 @@ class StartEndpoint:
                 )
             )
         # No login_hint: it would reveal the user to an app without consent.
-        issuer = (("iss", self.site.issuer),)
-        return self.site.goes_to(append_query(client.openid.initiate_login_uri, issuer))
+        issuer = (("iss", self.server.issuer),)
+        return self.server.goes_to(append_query(client.openid.initiate_login_uri, issuer))

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
+from valetkey.authorization.layout.addresses import ACTIVITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import is_somebody_else
@@ -22,7 +23,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import ACTIVITY, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

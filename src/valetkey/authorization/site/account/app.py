@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.account.connected_apps import ConnectedApp, find_connected
+from valetkey.authorization.layout.addresses import APPS
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.sign_in.user_agent import browser_of
@@ -17,7 +18,7 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import APPS, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable

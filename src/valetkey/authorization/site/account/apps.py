@@ -14,6 +14,7 @@ from valetkey.authorization.deeds.account.connected_apps import (
     end_apps,
     find_connected,
 )
+from valetkey.authorization.layout.addresses import APPS, END_APP, END_APPS
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
@@ -28,7 +29,7 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import APPS, END_APP, END_APPS, Site, logo_of
+from valetkey.authorization.site.site import Site, logo_of
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.account.export import Origin, export
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.site.page import (
     Act,
@@ -17,7 +18,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     signed_in,
 )
-from valetkey.authorization.site.site import SIGN_IN, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 
 DATA = "/account/data"

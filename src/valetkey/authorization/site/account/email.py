@@ -11,6 +11,7 @@ from valetkey.authorization.email.links import (
     EMAIL_VERIFY,
     RESET,
 )
+from valetkey.authorization.layout.addresses import HOME
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
@@ -32,7 +33,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     confirmed,
 )
-from valetkey.authorization.site.site import HOME, Site
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request, Response
 

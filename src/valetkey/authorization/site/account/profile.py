@@ -15,6 +15,7 @@ from valetkey.authorization.deeds.account.profile import (
     tidied,
 )
 from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.page import (
     Act,
@@ -25,7 +26,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import SIGN_IN, Site
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import minutes
 
 PROFILE = "/account/profile"

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from valetkey.authorization.deeds.account.connected_apps import connected_apps
 from valetkey.authorization.deeds.account.removal import Removal
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.sign_in.session import find_still_signed_in
@@ -16,7 +17,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     confirmed,
 )
-from valetkey.authorization.site.site import SIGN_IN, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

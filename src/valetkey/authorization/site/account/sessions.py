@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.layout.addresses import SESSIONS
 from valetkey.authorization.layout.contexts import Proof, SessionLine, When
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
@@ -19,7 +20,7 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import SESSIONS, Site
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import later
 
 _SHOWN = 100

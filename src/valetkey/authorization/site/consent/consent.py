@@ -12,21 +12,14 @@ from valetkey.authorization.endpoints.authorize.pending import (
     open_pending,
     sealed_in,
 )
+from valetkey.authorization.layout.addresses import APPS, CONSENT, SIGN_IN, SWITCH_ACCOUNT
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places
 from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
-from valetkey.authorization.site.site import (
-    APPS,
-    CONSENT,
-    SIGN_IN,
-    SWITCH_ACCOUNT,
-    Site,
-    asking_app,
-    shown_person,
-)
+from valetkey.authorization.site.site import Site, asking_app, shown_person
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.web.exchange import Request, Response

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
+from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.page import SignedInRequest, nothing_there, require_confirmed
-from valetkey.authorization.site.site import DEVELOPER, Site, logo_of
+from valetkey.authorization.site.site import Site, logo_of
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 _APPS = f"{DEVELOPER}/apps/"

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from valetkey.authorization.deeds.developer.ownership import OwnApp, own_apps
 from valetkey.authorization.deeds.developer.portal import Portal
+from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.site.developer.app import AppHead, head_of
 from valetkey.authorization.site.developer.invitation import INVITATIONS
@@ -17,7 +18,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import DEVELOPER, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable

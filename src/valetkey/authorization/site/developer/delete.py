@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from valetkey.authorization.deeds.developer.ownership import find_own
 from valetkey.authorization.deeds.developer.portal import Portal
+from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.site.developer.app import (
     APP,
     AppHead,
@@ -22,7 +23,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     nothing_there,
 )
-from valetkey.authorization.site.site import DEVELOPER, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
 

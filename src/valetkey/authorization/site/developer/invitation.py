@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.developer.team import Teams
+from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.page import (
@@ -16,7 +17,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import DEVELOPER, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable

@@ -6,6 +6,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.deeds.developer.team import FreshInvitation, Teams, Trouble
+from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.viewer import viewer_of
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
@@ -28,7 +29,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     nothing_there,
 )
-from valetkey.authorization.site.site import DEVELOPER, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 from valetkey.kernel.words import translatable

@@ -7,6 +7,7 @@ from typing import ClassVar
 from valetkey.authorization.deeds.account.identities import Overtaken
 from valetkey.authorization.deeds.users import Faults
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.sign_in.federation.provider import FEDERATED
@@ -18,7 +19,6 @@ from valetkey.authorization.site.federation.federation import (
     with_place,
 )
 from valetkey.authorization.site.sign_in.flow import Entered, SignInFlow, return_target_of
-from valetkey.authorization.site.site import SIGN_IN
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request, Response

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from valetkey.authorization.deeds.account.identities import connect, whose
 from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.sign_in.federation.provider import (
     FEDERATED,
@@ -33,7 +34,6 @@ from valetkey.authorization.site.sign_in.flow import (
     Wanted,
     Way,
 )
-from valetkey.authorization.site.site import SIGN_IN
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response

@@ -6,6 +6,7 @@ from typing import ClassVar
 from valetkey.authorization.deeds.account.password_change import NewPasswordFault
 from valetkey.authorization.deeds.account.password_reset import PasswordReset
 from valetkey.authorization.email.links import FORGOTTEN, RESET
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.sign_in.password import SHORTEST
 from valetkey.authorization.site.emailed_link.emailed_link import (
@@ -20,7 +21,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     shown,
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
-from valetkey.authorization.site.site import SIGN_IN, Site
+from valetkey.authorization.site.site import Site
 from valetkey.web.exchange import Request, Response
 
 

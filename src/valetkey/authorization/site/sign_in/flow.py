@@ -10,6 +10,7 @@ from valetkey.authorization.endpoints.authorize.pending import (
     open_pending,
     sealed_in,
 )
+from valetkey.authorization.layout.addresses import HOME, SECOND_FACTOR, SIGN_IN
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.protocol.claims import acrs_of
@@ -23,7 +24,7 @@ from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, s
 from valetkey.authorization.sign_in.familiar import LIFETIME as FAMILIAR
 from valetkey.authorization.sign_in.familiar import Familiar
 from valetkey.authorization.sign_in.session import NewSession, sign_in
-from valetkey.authorization.site.site import HOME, SECOND_FACTOR, SIGN_IN, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.secret import same

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from valetkey.authorization.endpoints.authorize.pending import decides_again
+from valetkey.authorization.layout.addresses import SECOND_FACTOR, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import Uid, User
@@ -16,12 +17,7 @@ from valetkey.authorization.site.sign_in.flow import (
     Way,
     return_target_of,
 )
-from valetkey.authorization.site.site import (
-    SECOND_FACTOR,
-    SIGN_IN,
-    Site,
-    asking_app,
-)
+from valetkey.authorization.site.site import Site, asking_app
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
 from valetkey.web.exchange import Request, Response

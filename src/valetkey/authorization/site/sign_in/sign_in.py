@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
 from valetkey.authorization.endpoints.authorize.pending import decides_again
+from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.protocol.claims import Method
@@ -18,7 +19,7 @@ from valetkey.authorization.site.sign_in.flow import (
     Way,
     return_target_of,
 )
-from valetkey.authorization.site.site import HOME, SIGN_IN, Site, asking_app
+from valetkey.authorization.site.site import Site, asking_app
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.refusal import ErrorCode, Refusal

@@ -17,6 +17,7 @@ from valetkey.authorization.deeds.account.sign_up import (
 )
 from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.layout.return_path import safe_return_path
@@ -43,7 +44,7 @@ from valetkey.authorization.site.sign_in.flow import (
     Way,
     return_target_of,
 )
-from valetkey.authorization.site.site import SIGN_IN, Site, asking_app
+from valetkey.authorization.site.site import Site, asking_app
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp as Mode
 from valetkey.kernel.refusal import Refused

@@ -9,6 +9,7 @@ from valetkey.authorization.deeds.account.factors import (
     remove_authenticator,
 )
 from valetkey.authorization.email.notices import WayIn
+from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.sign_in.factors import totp
@@ -28,7 +29,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     confirmed,
 )
-from valetkey.authorization.site.site import SECURITY, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.runtime import lazily

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.layout.addresses import HOME
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
@@ -22,7 +23,7 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.site.sign_in.flow import SignInFlow
-from valetkey.authorization.site.site import HOME, Site, shown_person
+from valetkey.authorization.site.site import Site, shown_person
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refusal
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.sign_in.factors.device import forget_device, forget_devices
 from valetkey.authorization.sign_in.user_agent import browser_of
@@ -19,7 +20,7 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import SECURITY, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 
 DEVICES = "/account/security/devices"

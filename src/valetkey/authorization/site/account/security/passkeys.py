@@ -12,6 +12,7 @@ from valetkey.authorization.deeds.account.factors import (
     rename_passkey,
 )
 from valetkey.authorization.email.notices import WayIn
+from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.protocol.claims import Method
@@ -32,7 +33,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     nothing_there,
 )
-from valetkey.authorization.site.site import SECURITY, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import fresh_id
 

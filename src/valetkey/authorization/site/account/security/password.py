@@ -9,6 +9,7 @@ from valetkey.authorization.deeds.account.password_change import (
     NewPasswordFault,
     PasswordChange,
 )
+from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import FactorKind
 from valetkey.authorization.sign_in.password import SHORTEST
@@ -25,7 +26,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     confirmed_if_guarded,
 )
-from valetkey.authorization.site.site import SECURITY, Site
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import Refusal
 

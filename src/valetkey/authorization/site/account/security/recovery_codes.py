@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.account.factors import FreshCodes, issue_recovery_codes
+from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in
@@ -18,7 +19,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     signed_in,
 )
-from valetkey.authorization.site.site import SECURITY, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
 

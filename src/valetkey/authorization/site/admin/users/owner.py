@@ -12,6 +12,7 @@ from valetkey.authorization.deeds.admin.owner import (
     register_bearer,
 )
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import ANONYMOUS, by_user
@@ -21,7 +22,7 @@ from valetkey.authorization.sign_in.password import SHORTEST, hash_prepared, pre
 from valetkey.authorization.sign_in.session import NewSession, start_session
 from valetkey.authorization.site.admin.administrator import ADMIN, nothing_here
 from valetkey.authorization.site.page import Interrupt, require_confirmed, signed_in_request
-from valetkey.authorization.site.site import SIGN_IN, Site, shown_person
+from valetkey.authorization.site.site import Site, shown_person
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.kernel.words import translatable

@@ -20,6 +20,7 @@ from valetkey.authorization.deeds.developer.failures import (
     plain_reference,
 )
 from valetkey.authorization.deeds.developer.ownership import find_own
+from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.server.decision import Decision
@@ -38,7 +39,7 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import DEVELOPER, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused

@@ -8,6 +8,7 @@ from valetkey.authorization.deeds.clients import Faults
 from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind
 from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
 from valetkey.authorization.deeds.developer.portal import Barrier, Portal, fresh_client_id
+from valetkey.authorization.layout.addresses import NEW_APP
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.developer.app import AppHead, head_of
 from valetkey.authorization.site.developer.settings.form import AppForm, AppForms
@@ -21,7 +22,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import NEW_APP, Site
+from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, fresh_secret, same
 from valetkey.kernel.words import translatable

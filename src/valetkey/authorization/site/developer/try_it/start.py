@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.developer.snippets import snippets_of
+from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
-from valetkey.authorization.site.site import AUTHORIZE, Site
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.words import translatable
 
 _TOKEN = "/oauth/token"

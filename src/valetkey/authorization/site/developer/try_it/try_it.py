@@ -18,6 +18,7 @@ from valetkey.authorization.deeds.developer.trial import (
     open_token,
     seal_token,
 )
+from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -43,7 +44,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     nothing_there,
 )
-from valetkey.authorization.site.site import AUTHORIZE, Site
+from valetkey.authorization.site.site import Site
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 from valetkey.kernel.words import translatable

@@ -1,1 +1,0 @@
-"""What people see: a page is one .py and one .html of the same name."""
