@@ -2,27 +2,48 @@
 
 import os
 import socket
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 import requests
 
 from tests.deploy.nginx import free_port
+from tests.support.stall import stalled
 from tests.support.wait import CEILING
+from valetkey.testing.person import Person
 
 SECRET = "a-secret-of-the-service-with-more-than-32"
+PASSWORD = "correct horse battery staple"
+CALLBACK = "https://app.example/cb"
 _PATIENCE = CEILING
+_STALL = 1.5  # seconds: under another server the end is asked for after the first of them
 _REGISTER = f"""
 [[clients]]
 client_id = "service"
 client_secret = "{SECRET}"
 name = "Service"
 grant_types = ["client_credentials"]
+
+[[clients]]
+client_id = "printer"
+client_secret = "{SECRET}"
+name = "Printer"
+grant_types = ["authorization_code"]
+redirect_uris = ["{CALLBACK}"]
+scopes = ["notes:read"]
+
+[[users]]
+username = "ada"
+email = "ada@example.com"
+name = "Ada"
+password = "{PASSWORD}"
 """
 
 
@@ -55,9 +76,13 @@ def _uvicorn(application: str, port: int, config: Path) -> Generator[None]:
 
 
 @pytest.fixture(scope="module")
-def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("asgi")
+
+
+@pytest.fixture(scope="module")
+def urls(folder: Path) -> Iterator[tuple[str, str]]:
     """Both servers, each under a uvicorn of its own."""
-    folder = tmp_path_factory.mktemp("asgi")
     ports = free_port(), free_port()
     auth, api = (f"http://127.0.0.1:{port}" for port in ports)
     config, register = folder / "valetkey.toml", folder / "register.toml"
@@ -101,6 +126,53 @@ def test_both_applications_answer_under_uvicorn(urls: tuple[str, str]) -> None:
 def test_bodies_are_limited_under_uvicorn(urls: tuple[str, str]) -> None:
     answer = requests.post(f"{urls[0]}/oauth/token", {"x": "y" * 70_000}, timeout=CEILING)
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("reset", [True, False], ids=["reset", "closed"])
+def test_codes_of_requests_given_up_during_a_stall_stay_unspent_under_uvicorn(
+    urls: tuple[str, str], folder: Path, *, reset: bool
+) -> None:
+    auth = urls[0]
+    parts, ada = urlsplit(auth), Person(auth)
+    question = {"client_id": "printer", "redirect_uri": CALLBACK, "scope": "notes:read"}
+
+    def code() -> str:
+        page = ada.open(f"{auth}/oauth/authorize?{urlencode(question | {'response_type': 'code'})}")
+        if any(button.id == "sign-in" for button in page.buttons):
+            page = ada.sign_in(page, "ada", PASSWORD)
+        return (page if page.location else ada.allow(page)).told["code"]
+
+    def form(of: str) -> dict[str, str]:
+        own = {"client_id": "printer", "client_secret": SECRET, "redirect_uri": CALLBACK}
+        return own | {"grant_type": "authorization_code", "code": of}
+
+    def redeem(of: str) -> int:
+        return requests.post(f"{auth}/oauth/token", form(of), timeout=CEILING).status_code
+
+    assert redeem(code()) == 200
+    codes = [code() for _ in range(4)]
+    database = next(folder.rglob("authorization.db"))
+    with stalled(f"sqlite:///{database}"), ExitStack() as stack:
+        waiting: list[socket.socket] = []
+        for each in codes:
+            connection = socket.create_connection((parts.hostname, parts.port), timeout=CEILING)
+            waiting.append(stack.enter_context(connection))
+            body = urlencode(form(each)).encode()
+            connection.sendall(
+                f"POST /oauth/token HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+                "Content-Type: application/x-www-form-urlencoded\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n".encode()
+                + body
+            )
+        time.sleep(0.3)
+        for connection in waiting:
+            if reset:
+                linger = struct.pack("ii", 1, 0)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            connection.close()
+        time.sleep(_STALL)
+    assert redeem(code()) == 200
+    assert [redeem(each) for each in codes] == [200] * len(codes)
 
 
 def test_wrong_configuration_is_said_once_and_stops_uvicorn(tmp_path: Path) -> None:

@@ -4,22 +4,20 @@ import asyncio
 import socket
 import ssl
 import struct
-import sys
 import time
 from base64 import b64encode
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from subprocess import PIPE, Popen
 from urllib.parse import urlencode, urlsplit
 
-import psycopg
 import pytest
 import requests
 
 from tests.sdk.certificate import self_signed
+from tests.support.stall import stalled
 from tests.support.wait import CEILING
 from valetkey.authorization.app.build import build
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -34,36 +32,6 @@ _CALLBACK = "https://app.example/cb"
 _STALL = 1.5  # seconds: longer than a client may have closed only its own half
 _PIPELINES = ((1, 0), (4, 0), (4, 9_000))
 """Requests sent together, and bytes that each has more: the last wait unread, beyond 16 KiB."""
-
-
-_HOLD = """
-import sqlite3, sys
-raw = sqlite3.connect(sys.argv[1], isolation_level=None)
-raw.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
-sys.stdin.read()
-raw.execute("ROLLBACK")
-"""
-
-
-@contextmanager
-def _stalled(database_url: str) -> Generator[None]:
-    """The database as another program holds it: nothing of ours is written meanwhile."""
-    if database_url.startswith("sqlite"):
-        # Another process: who closes a file here takes away the locks of the server's thread.
-        command = [sys.executable, "-c", _HOLD, database_url.removeprefix("sqlite:///")]
-        with Popen(command, stdin=PIPE, stdout=PIPE) as holder:
-            assert holder.stdout is not None
-            assert holder.stdin is not None
-            assert holder.stdout.readline() == b"held\n"
-            yield
-            holder.stdin.close()
-            assert holder.wait(30) == 0
-        return
-    with psycopg.connect(database_url) as raw_:
-        raw_.execute("LOCK TABLE vouchers IN ACCESS EXCLUSIVE MODE")
-        yield
-        raw_.rollback()
 
 
 def _code(servers: Servers, ada: Person) -> str:
@@ -156,7 +124,7 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent(
                 asked = [_request(servers, _code(servers, ada), padding) for _ in range(count)]
                 alone.sendall(b"".join(asked))
                 assert _read_answers(alone, count) == [b"200"] * count
-        with _stalled(database_url):
+        with stalled(database_url):
             for connection, sent, _ in ready:
                 connection.sendall(sent)
             time.sleep(_STALL / 5)
