@@ -1,7 +1,6 @@
 """Caps, deadlines, and what no request may look like."""
 
 import asyncio
-import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
@@ -9,7 +8,8 @@ from math import inf
 
 import pytest
 
-from tests.web import QUICK, connect, exchange_bytes, reset_by, small_app, statuses
+from tests.support.wait import until, wait_until
+from tests.web import PATIENT, QUICK, connect, exchange_bytes, reset_by, small_app, statuses
 from valetkey.web.client_address import Proxies
 from valetkey.web.connection.gate import Gate, Limits, objection
 from valetkey.web.listen import RunningServer
@@ -67,7 +67,7 @@ def test_one_address_does_not_take_all_the_room_but_proxies_may() -> None:
 
 
 def test_more_connections_than_one_address_may_have_are_closed_at_once() -> None:
-    limits = replace(QUICK, idle=5, connections_per_address=3)
+    limits = replace(PATIENT, connections_per_address=3)
     with RunningServer(small_app(), limits=limits) as running, ExitStack() as stack:
         kept = [stack.enter_context(connect(running.port)) for _ in range(3)]
         for connection in kept:
@@ -76,33 +76,25 @@ def test_more_connections_than_one_address_may_have_are_closed_at_once() -> None
         with connect(running.port) as one_too_many:
             assert reset_by(one_too_many)
         kept.pop().close()
-        assert any(_is_answered(running.port) for _ in range(50))
+        wait_until(lambda: _is_answered(running.port))
 
 
 def _is_answered(port: int) -> bool:
-    time.sleep(0.05)
     with suppress(ConnectionResetError):
         return statuses(exchange_bytes(port, GET_LAST)) == [200]
     return False
 
 
 def test_whose_time_is_over_is_told_and_nobody_else() -> None:
-    async def told(guest: Guest) -> None:
-        for _ in range(500):
-            await asyncio.sleep(0.01)
-            if guest.told:
-                return
-        raise AssertionError("it was not told")
-
     async def main() -> None:
         now = asyncio.get_running_loop().time()
         late, busy, patient = Guest(deadline=now), Guest(), Guest()
         gate = Gate(QUICK, Proxies())
         assert all(gate.admit(guest) for guest in (late, busy, patient))
-        await told(late)
+        await until(lambda: late.told)
         assert (busy.told, patient.told) == (0, 0)
         busy.deadline = now
-        await told(busy)
+        await until(lambda: busy.told)
         assert patient.told == 0
 
     asyncio.run(main())

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -153,8 +152,11 @@ def test_a_head_is_turned_away_without_a_body() -> None:
 def test_who_is_slow_to_send_takes_nobodys_place() -> None:
     with served() as (_, port):
         fields = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 300\r\n"
-        slow_ones = [asks(port, "POST /form", fields, "a=") for _ in range(5 * AT_WORK)]
-        time.sleep(0.1)
+        fields += "Expect: 100-continue\r\n"
+        slow_ones = [asks(port, "POST /form", fields) for _ in range(5 * AT_WORK)]
+        for connection in slow_ones:
+            assert statuses(hears(connection)) == [100]
+            connection.sendall(b"a=")
         with asks(port, "GET /fast", "Connection: close\r\n") as connection:
             assert statuses(read_all(connection)) == [200]
         for connection in slow_ones:
