@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from valetkey.authorization.app import build as authorization
 from valetkey.authorization.deeds.admin.permissions import MAY, Permission
 from valetkey.authorization.deeds.foundation import prepare
-from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Operation
 from valetkey.authorization.endpoints.admin_api.routes import OPENAPI
-from valetkey.authorization.endpoints.admin_api.table import AREAS
+from valetkey.authorization.operations.operation import PREFIX, Operation
+from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.load import load
 from valetkey.kernel.runtime import SYSTEM

@@ -5,13 +5,11 @@ from importlib import import_module
 import click
 import pytest
 
-from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
+from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.site.admin import events
 from valetkey.authorization.site.admin.clients import client, clients
-from valetkey.authorization.site.admin.clients.acts import ClientAct
 from valetkey.authorization.site.admin.server import keys, mail, registration, settings, tokens
 from valetkey.authorization.site.admin.users import roles, user, users
-from valetkey.authorization.site.admin.users.acts import UserAct
 from valetkey.cli.main import COMMANDS, valetkey
 
 _CLIENT = "/admin/clients/{client_id}"
@@ -93,8 +91,7 @@ def _pages() -> set[str]:
         users,
     )
     listed = {v for m in modules for v in vars(m).values() if isinstance(v, str) and v[0:1] == "/"}
-    acts = {f"{_CLIENT}/{act.value}" for act in ClientAct} | {f"{_USER}/{act}" for act in UserAct}
-    return {*listed, *acts, "/admin"}
+    return {*listed, *_buttons(), "/admin"}
 
 
 def _exists(command: str) -> bool:
@@ -120,13 +117,17 @@ def test_each_is_a_page_and_a_command_or_says_why_not(operation: str) -> None:
     assert command.startswith("none: ") or _exists(command), command
 
 
-def test_every_act_of_the_console_is_an_operation() -> None:
-    done = {page for page, _ in PARITY.values()}
-    also = {f"{_CLIENT}/end-implicit", f"{_CLIENT}/allow-password"}
-    for act in ClientAct:
-        assert f"{_CLIENT}/{act.value}" in done | also
-    for what in UserAct:
-        assert f"{_USER}/{what}" in done | also, what
+def _buttons() -> dict[str, str]:
+    """The operation behind each confirmation page."""
+    return {f"/admin{o.path.split('}')[0]}}}/{b.slug}": o.id for o in OPERATIONS for b in o.buttons}
+
+
+def test_button_of_the_console_runs_the_operation_of_its_row() -> None:
+    buttons = _buttons()
+    for operation, (page, _) in PARITY.items():
+        assert buttons.get(page, operation) == operation
+    others = {f"{_CLIENT}/end-implicit", f"{_CLIENT}/allow-password"}
+    assert set(buttons) - {page for page, _ in PARITY.values()} == others
 
 
 def test_a_command_that_is_not_there_is_seen() -> None:

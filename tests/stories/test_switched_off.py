@@ -70,7 +70,7 @@ def test_an_account_that_is_switched_off_is_dead_everywhere_within_five_seconds(
         assert "1 session ends." in question.text
         assert "1 app loses access." in question.text
         said = admin.submit(question, "do")
-        assert "The account is off." in said.text
+        assert "The account is disabled." in said.text
 
         wait_until(lambda: _reads(servers, tokens["access_token"]) != 200, "the token still works")
         assert _reads(servers, tokens["access_token"]) == 401

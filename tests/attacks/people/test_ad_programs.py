@@ -8,9 +8,11 @@ import pytest
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller, give_role, person
 from tests.authorization.endpoints.world import ADA, Service, service
-from valetkey.authorization.deeds.admin.permissions import CommandLine, Permission
-from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
+from valetkey.authorization.deeds.admin.permissions import Permission
 from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.operations.roles import GIVE_ROLE
+from valetkey.authorization.operations.table import OPERATIONS
+from valetkey.authorization.operations.user_records import RoleWanted
 from valetkey.kernel.moment import days
 
 END_OF_A_ROLE = (
@@ -94,10 +96,7 @@ def test_an_account_has_at_most_100_live_invitations_and_all_end_with_its_role(
         answers = [await one.call("POST", "/invitations", {}) for _ in range(98)]
         answers += await asyncio.gather(*(one.call("POST", "/invitations", {}) for _ in range(8)))
         assert sorted(each.status for each in answers) == [*[201] * 100, *[400] * 6]
-        roles, cli, now = it.foundation.roles, CommandLine(), it.clock.now
-        await it.foundation.store.write(
-            lambda tx: roles.change(tx, cli, ADA, Role.AUDITOR, now), done_by=cli.done_by
-        )
+        await it.perform(GIVE_ROLE, {"uid": str(ADA)}, RoleWanted(Role.AUDITOR))
         assert not await it.read(lambda tx: tx.invitations.live(it.clock.now))
 
     _run(tmp_path, database_url, story)

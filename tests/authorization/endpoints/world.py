@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from tests.support.wait import until_found
 from valetkey.authorization.app import build as composition
+from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.grant_types.authorization_code import CODE
@@ -22,6 +23,7 @@ from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.operations.operation import Operation, Result, call_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import EventRecord
@@ -217,6 +219,16 @@ class Service:
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Run it as another process would."""
         return await self.foundation.store.write(work, done_by=by_cli("test"))
+
+    async def perform(
+        self, operation: Operation, arguments: Mapping[str, str], body: object = None
+    ) -> object:
+        """Run an operation of administration as the command line; its value."""
+        at = self.clock.now
+        call = call_of(self.foundation, operation, CommandLine(), at, arguments, body)
+        result = await operation.run(call)
+        assert isinstance(result, Result)
+        return result.value
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run it on a snapshot."""

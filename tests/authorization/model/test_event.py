@@ -22,7 +22,6 @@ from valetkey.authorization.deeds.account.connected_apps import end_apps
 from valetkey.authorization.deeds.admin import api_tokens
 from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.deeds.admin.brand import change_brand
-from valetkey.authorization.deeds.admin.clients import ClientDesk
 from valetkey.authorization.deeds.admin.events import begin_export
 from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.clients import metadata_of
@@ -49,6 +48,9 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.model.session import Session
+from valetkey.authorization.operations.client_credentials import END_SECRET
+from valetkey.authorization.operations.clients import UNVERIFY, VERIFY
+from valetkey.authorization.operations.records import Done
 from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
@@ -198,14 +200,13 @@ async def _programs(it: Service, told: set[str]) -> None:
         assert api_tokens.end(tx, by, "at_1", now)
         begin_export(tx, by, "csv", now)
         assert change_brand(tx, by, BrandSettings(), {BrandField.NAME: "Acme"}, now)
-        desk = ClientDesk(it.foundation.registrar("admin"))
-        assert desk.verify(tx, by, "web", on=True, now=now)
-        assert desk.verify(tx, by, "web", on=False, now=now)
-        web = tx.clients.find("web")
-        assert web is not None
-        assert desk.end_secret(tx, by, "web", web.secrets[0].id, now)
 
     await it.write(work)
+    for operation in (VERIFY, UNVERIFY):
+        assert await it.perform(operation, {"client_id": "web"}) == Done(changed=True)
+    web = await it.read(lambda tx: tx.clients.find("web"))
+    assert web is not None
+    await it.perform(END_SECRET, {"client_id": "web", "secret_id": web.secrets[0].id})
     told.add(fresh.secret.reveal())
 
 

@@ -1,10 +1,11 @@
 """`valetkey client`: register, show, change and switch off applications."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from valetkey.authorization.deeds.admin.clients import Held
+from valetkey.authorization.deeds.admin.clients import look as held
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.developer.team import give_owner
 from valetkey.authorization.model.register.client import (
@@ -12,11 +13,13 @@ from valetkey.authorization.model.register.client import (
     Client,
     GrantTypeName,
 )
+from valetkey.authorization.operations.client_credentials import ALLOW_GRANT, END_GRANT, SECRET
+from valetkey.authorization.operations.client_records import ClientShown, SecretMade, SecretWanted
+from valetkey.authorization.operations.clients import DELETE, DISABLE, ENABLE, UNVERIFY, VERIFY
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register import clients
-from valetkey.cli.register.acts import marks
+from valetkey.cli.register import clients, operations
 from valetkey.cli.register.keeper import (
     confirm,
     done,
@@ -197,23 +200,17 @@ def disable(client_id: str, yes: bool, config: Path | None) -> None:
     settings = options.settings_of(config)
 
     async def look(opened: Opened) -> tuple[Client, int]:
-        def work(tx: Transaction) -> tuple[Client, int]:
+        def count(tx: Transaction) -> tuple[Client, int]:
             client = the_client(tx, client_id)
             return client, tx.grants.reach(client.id, opened.now).authorizations
 
-        return await opened.store.scan(work)
-
-    async def work(opened: Opened) -> bool:
-        keeper = registrar(opened)
-        return await opened.store.write(
-            lambda tx: keeper.disable(tx, the_client(tx, client_id), opened.now)
-        )
+        return await opened.store.scan(count)
 
     client, grants = with_store(settings, look)
     holds = f"{grants} authorization{'' if grants == 1 else 's'}"
     confirm(f"Switch {client.name} off? It loses {holds}.", yes=yes)
-    was_on = with_store(settings, work)
-    say.line(f"{client_id} is off; it lost {holds}" if was_on else f"{client_id} was off already")
+    _, changed = operations.on_client(settings, DISABLE, client_id)
+    say.line(f"{client_id} is off; it lost {holds}" if changed else f"{client_id} was off already")
 
 
 @command.command()
@@ -224,15 +221,8 @@ def enable(client_id: str, config: Path | None) -> None:
 
     Example: valetkey client enable printer
     """
-
-    async def work(opened: Opened) -> bool:
-        keeper = registrar(opened)
-        return await opened.store.write(
-            lambda tx: keeper.enable(tx, the_client(tx, client_id), opened.now)
-        )
-
-    was_off = with_store(options.settings_of(config), work)
-    say.line(f"{client_id} is on" if was_off else f"{client_id} was on already")
+    _, changed = operations.on_client(options.settings_of(config), ENABLE, client_id)
+    say.line(f"{client_id} is on" if changed else f"{client_id} was on already")
 
 
 @command.command()
@@ -261,22 +251,13 @@ def secret(
         return
     live = Lifetime(0) if others_live == "0" else parse_lifetime(others_live)
 
-    async def work(opened: Opened) -> Secret:
-        keeper, made = registrar(opened), fresh_client_secret(opened)
-
-        def deed(tx: Transaction) -> None:
-            client = the_client(tx, client_id)
-            if faults := keeper.issue_secret(tx, client, made, opened.now, others_live=live):
-                raise refused(faults)
-
-        await opened.store.write(deed)
-        return made
-
-    made = with_store(options.settings_of(config), work)
+    wanted = SecretWanted(others_live=live)
+    _, value = operations.on_client(options.settings_of(config), SECRET, client_id, body=wanted)
+    issued = value.client_secret if isinstance(value, SecretMade) else ""
     if as_json:
-        say.as_json({"client_id": client_id, "client_secret": made.reveal()})
+        say.as_json({"client_id": client_id, "client_secret": issued})
         return
-    say.line(f"client_secret: {made.reveal()}")
+    say.line(f"client_secret: {issued}")
     ends = f"end in {others_live}" if live else "have ended"
     say.note(f"The secret is shown only now. The others {ends}.")
 
@@ -307,8 +288,42 @@ def owner(client_id: str, user: str, config: Path | None) -> None:
 _off = click.option("--off", is_flag=True, help="Turn it off instead.")
 
 
-command.add_command(marks.verify)
-command.add_command(marks.delete)
+@command.command()
+@click.argument("client_id")
+@click.option("--off", is_flag=True, help="Take the mark away instead.")
+@options.config_file
+def verify(client_id: str, off: bool, config: Path | None) -> None:
+    """Let people read that you know who is behind an application.
+
+    The mark goes away when somebody else changes its name, its logo or where it sends people.
+
+    Example: valetkey client verify printer
+    """
+    operation = UNVERIFY if off else VERIFY
+    _, changed = operations.on_client(options.settings_of(config), operation, client_id)
+    state = "not verified" if off else "verified"
+    say.line(f"{client_id} is {state}" if changed else f"{client_id} was {state} already")
+
+
+@command.command()
+@click.argument("client_id")
+@options.yes
+@options.config_file
+def delete(client_id: str, yes: bool, config: Path | None) -> None:
+    """Delete an application and everything it holds; its id is never given again.
+
+    Example: valetkey client delete printer
+    """
+    settings = options.settings_of(config)
+
+    async def look(opened: Opened) -> Held:
+        return await opened.store.scan(lambda tx: held(tx, opened.operator, client_id, opened.now))
+
+    found = with_store(settings, look)
+    people = f"{found.people} {'person' if found.people == 1 else 'people'}"
+    confirm(f"Delete {found.client.name}? It stops working for {people}.", yes=yes)
+    operations.on_client(settings, DELETE, client_id)
+    say.line(f"{client_id} is deleted")
 
 
 @command.command("allow-implicit")
@@ -343,22 +358,7 @@ def _turn(
     if not off:
         say.note(clients.COSTS[grant_type])
         confirm(f"Turn the {grant_type} grant on for {client_id}?", yes=yes)
-
-    async def work(opened: Opened) -> Client:
-        keeper = registrar(opened)
-
-        def deed(tx: Transaction) -> Client:
-            client = the_client(tx, client_id)
-            names = client.grant_types - {grant_type} if off else client.grant_types | {grant_type}
-            if not names:
-                raise Mistake(
-                    f"{grant_type} is the only grant type of {client_id}; switch the client off: "
-                    f"valetkey client disable {client_id}"
-                )
-            wanted = replace(metadata_of(client), grant_types=tuple(sorted(names)))
-            return done(keeper.change(tx, client, wanted, opened.now))
-
-        return await opened.store.write(deed)
-
-    client = with_store(settings, work)
-    say.line(f"{client.id} has the grant types {', '.join(sorted(client.grant_types))}")
+    operation, path = END_GRANT if off else ALLOW_GRANT, {"grant_type": grant_type.value}
+    _, value = operations.on_client(settings, operation, client_id, path)
+    names = value.grant_types if isinstance(value, ClientShown) else []
+    say.line(f"{client_id} has the grant types {', '.join(names)}")

@@ -5,12 +5,11 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds import registrations
-from valetkey.authorization.deeds.admin.people import PeopleDesk
-from valetkey.authorization.email.links import Links
+from valetkey.authorization.operations.clients import ADOPT
+from valetkey.authorization.operations.roles import ADMIT_DEVELOPER, DISMISS_DEVELOPER
 from valetkey.authorization.storage.register.invitations import Invitation
-from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register.keeper import found_user, the_client, the_same
+from valetkey.cli.register import operations
 from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.sections.portal import Registrants
@@ -132,15 +131,7 @@ def adopt(client_id: str, config: Path | None) -> None:
 
     Example: valetkey registration adopt client_3q2-7wEjRWeJ1xDVZnQ0tA
     """
-
-    async def work(opened: Opened) -> bool:
-        def deed(tx: Transaction) -> bool:
-            the_client(tx, client_id)
-            return registrations.adopt(tx, client_id, opened.now)
-
-        return await opened.store.write(deed)
-
-    adopted = with_store(options.settings_of(config), work)
+    _, adopted = operations.on_client(options.settings_of(config), ADOPT, client_id)
     say.line(f"{client_id} is your own" if adopted else f"{client_id} was your own already")
 
 
@@ -156,21 +147,8 @@ def developer(user: str, off: bool, config: Path | None) -> None:
     Example: valetkey registration developer ada
     """
     settings = options.settings_of(config)
-
-    async def work(opened: Opened) -> bool:
-        foundation = opened.foundation
-        links = Links(foundation.issuer, foundation.keyring, foundation.runtime.random)
-        desk = PeopleDesk(foundation.accounts(), foundation.removal, links)
-
-        found = await found_user(opened, user)
-
-        def deed(tx: Transaction) -> bool:
-            uid = the_same(tx, found).uid
-            return desk.let_register(tx, opened.operator, uid, opened.now, on=not off)
-
-        return await opened.store.write(deed)
-
-    changed = with_store(settings, work)
+    operation = DISMISS_DEVELOPER if off else ADMIT_DEVELOPER
+    _, changed = operations.on_user(settings, operation, user)
     may = "may not register applications" if off else "may register applications"
     say.line(f"{user} {may}" if changed else f"{user} {may}; nothing changed")
     if settings.portal.who != Registrants.INVITED:

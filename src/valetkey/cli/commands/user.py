@@ -7,10 +7,11 @@ import click
 from valetkey.authorization.deeds.users import UserRecord, changed_names
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.operations.user_access import RESET_FACTORS
+from valetkey.authorization.operations.users import DISABLE_USER, ENABLE_USER
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register import passwords, people, roles
-from valetkey.cli.register.acts import deletion, ending
+from valetkey.cli.register import operations, passwords, people, roles
 from valetkey.cli.register.inviting import invite
 from valetkey.cli.register.keeper import (
     account_keeper,
@@ -41,7 +42,7 @@ def command() -> None:
     """
 
 
-for _more in (deletion.delete, invite, ending.end_app, *roles.COMMANDS):
+for _more in (invite, *roles.COMMANDS):
     command.add_command(_more)
 
 
@@ -226,25 +227,16 @@ def disable(user: str, yes: bool, config: Path | None) -> None:
 
     async def look(opened: Opened) -> tuple[User, int]:
         found = await found_user(opened, user)
-
-        def work(tx: Transaction) -> tuple[User, int]:
-            return found, tx.connected.count_grants(found.uid, opened.now)
-
-        return await opened.store.scan(work)
-
-    async def work(opened: Opened) -> bool:
-        keeper = account_keeper(opened)
-        return await opened.store.write(
-            lambda tx: keeper.disable(tx, the_same(tx, found), opened.now)
+        return found, await opened.store.scan(
+            lambda tx: tx.connected.count_grants(found.uid, opened.now)
         )
 
     found, grants = with_store(settings, look)
     ends = f"{grants} connected app{'' if grants == 1 else 's'} will lose access"
     confirm(f"Switch {found.username} off? {ends}.", yes=yes)
-    if with_store(settings, work):
-        say.line(f"{found.username} is off; {ends.replace('will lose', 'lost')}")
-    else:
-        say.line(f"{found.username} was off already")
+    _, changed = operations.on_user(settings, DISABLE_USER, found)
+    lost = ends.replace("will lose", "lost")
+    say.line(f"{found.username} is off; {lost}" if changed else f"{found.username} was off already")
 
 
 @command.command("reset-factors")
@@ -264,19 +256,13 @@ def take_factors(user: str, yes: bool, config: Path | None) -> None:
     async def look(opened: Opened) -> User:
         return await found_user(opened, user)
 
-    async def work(opened: Opened) -> bool:
-        return await opened.store.write(
-            lambda tx: account_keeper(opened).reset_factors(tx, the_same(tx, found), opened.now),
-        )
-
     found = with_store(settings, look)
     name = found.username
     question = f"Take all second factors from {name}? Then the password alone opens the account."
     confirm(question, yes=yes)
-    if with_store(settings, work):
-        say.line(f"{name} has no second factor any more, and is signed out everywhere")
-    else:
-        say.line(f"{name} had no second factor")
+    _, changed = operations.on_user(settings, RESET_FACTORS, found)
+    gone = f"{name} has no second factor any more, and is signed out everywhere"
+    say.line(gone if changed else f"{name} had no second factor")
 
 
 @command.command()
@@ -287,17 +273,8 @@ def enable(user: str, config: Path | None) -> None:
 
     Example: valetkey user enable ada
     """
-
-    async def work(opened: Opened) -> tuple[User, bool]:
-        keeper, found = account_keeper(opened), await found_user(opened, user)
-
-        def deed(tx: Transaction) -> tuple[User, bool]:
-            return found, keeper.enable(tx, the_same(tx, found), opened.now)
-
-        return await opened.store.write(deed)
-
-    found, was_off = with_store(options.settings_of(config), work)
-    say.line(f"{found.username} is on" if was_off else f"{found.username} was on already")
+    found, changed = operations.on_user(options.settings_of(config), ENABLE_USER, user)
+    say.line(f"{found.username} is on" if changed else f"{found.username} was on already")
 
 
 @command.command()

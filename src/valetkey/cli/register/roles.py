@@ -5,13 +5,16 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.deeds.admin.roles import Holder
-from valetkey.authorization.deeds.users import sign_out_everywhere
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.operations.roles import GIVE_ROLE
+from valetkey.authorization.operations.user_access import END_APP, SIGN_OUT
+from valetkey.authorization.operations.user_records import RoleWanted, SessionsEnded
+from valetkey.authorization.operations.users import DELETE_USER
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register import people
-from valetkey.cli.register.keeper import found_user, the_same
+from valetkey.cli.register import operations, people
+from valetkey.cli.register.keeper import confirm, found_user
 from valetkey.cli.register.store import Opened, with_store
 
 
@@ -29,17 +32,8 @@ def give(user: str, role: str, config: Path | None, as_json: bool) -> None:
 
     Example: valetkey user role ada administrator
     """
-
-    async def work(opened: Opened) -> tuple[User, bool]:
-        keeper, wanted = opened.foundation.roles, None if role == "none" else Role(role)
-        found = await found_user(opened, user)
-
-        def deed(tx: Transaction) -> tuple[User, bool]:
-            return found, keeper.change(tx, opened.operator, found.uid, wanted, opened.now)
-
-        return await opened.store.write(deed)
-
-    found, changed = with_store(options.settings_of(config), work)
+    wanted = RoleWanted(None if role == "none" else Role(role))
+    found, changed = operations.on_user(options.settings_of(config), GIVE_ROLE, user, body=wanted)
     said = "no role" if role == "none" else f"the role of {role}"
     if as_json:
         say.as_json({"uid": found.uid, "role": None if role == "none" else role})
@@ -91,16 +85,8 @@ def sign_out(user: str, config: Path | None, as_json: bool) -> None:
 
     Example: valetkey user sign-out ada
     """
-
-    async def work(opened: Opened) -> tuple[User, int]:
-        found = await found_user(opened, user)
-
-        def deed(tx: Transaction) -> tuple[User, int]:
-            return found, sign_out_everywhere(tx, the_same(tx, found), opened.now)
-
-        return await opened.store.write(deed)
-
-    found, ended = with_store(options.settings_of(config), work)
+    found, value = operations.on_user(options.settings_of(config), SIGN_OUT, user)
+    ended = value.ended if isinstance(value, SessionsEnded) else 0
     if as_json:
         say.as_json({"uid": found.uid, "sessions": ended})
     else:
@@ -109,4 +95,50 @@ def sign_out(user: str, config: Path | None, as_json: bool) -> None:
         )
 
 
-COMMANDS = (give, list_, sign_out)
+@click.command()
+@click.argument("user")
+@options.yes
+@options.config_file
+def delete(user: str, yes: bool, config: Path | None) -> None:
+    """Delete an account at once and for good, with all that is known of its person.
+
+    USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone. Its number is
+    never given again; its names can be taken by others. Apps that nobody else owns stay,
+    without an owner.
+
+    Example: valetkey user delete ada
+    """
+    settings = options.settings_of(config)
+
+    async def look(opened: Opened) -> tuple[User, int, list[str]]:
+        found = await found_user(opened, user)
+
+        def count(tx: Transaction) -> tuple[User, int, list[str]]:
+            apps = [app.id for app in opened.foundation.removal.hindrances(tx, found)]
+            return found, tx.connected.count_grants(found.uid, opened.now), apps
+
+        return await opened.store.scan(count)
+
+    found, grants, apps = with_store(settings, look)
+    ends = f"{grants} connected app{'' if grants == 1 else 's'} will lose access"
+    left = f"; without an owner then: {', '.join(apps)}" if apps else ""
+    confirm(f"Delete {found.username} for good? {ends}{left}.", yes=yes)
+    _, gone = operations.on_user(settings, DELETE_USER, found)
+    say.line(f"{found.username} is deleted" if gone else f"{found.username} was deleted already")
+
+
+@click.command("end-app")
+@click.argument("user")
+@click.argument("client_id")
+@options.config_file
+def end_app(user: str, client_id: str, config: Path | None) -> None:
+    """End what one application may do for an account; it has to ask again.
+
+    Example: valetkey user end-app ada printer
+    """
+    settings = options.settings_of(config)
+    _, ended = operations.on_user(settings, END_APP, user, {"client_id": client_id})
+    say.line(f"{client_id} has no access any more" if ended else f"{client_id} had no access")
+
+
+COMMANDS = (give, list_, sign_out, delete, end_app)

@@ -26,11 +26,11 @@ from valetkey.authorization.deeds.admin.permissions import (
     powers_of,
 )
 from valetkey.authorization.deeds.users import UserRecord
-from valetkey.authorization.endpoints.admin_api.operation import PREFIX
-from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.operations.operation import PREFIX
+from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
 from valetkey.kernel.runtime import SYSTEM

@@ -15,13 +15,13 @@ from valetkey.authorization.deeds.admin.owner import (
     issue_link,
     register_bearer,
 )
-from valetkey.authorization.deeds.admin.people import PeopleDesk
-from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.users import UserRecord
-from valetkey.authorization.email.links import Links
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.session import Session
+from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.roles import ADMIT_DEVELOPER, DISMISS_DEVELOPER, GIVE_ROLE
+from valetkey.authorization.operations.user_records import RoleWanted
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import Refused
@@ -76,13 +76,8 @@ async def become(it: Service, link: OwnerLink, session_id: str) -> str:
 
 async def ada_as_owner(it: Service) -> str:
     """Make her the first owner, who may register apps and then may not; the link that did."""
-    foundation = it.foundation
-    links = Links(foundation.issuer, foundation.keyring, SYSTEM.random)
-    desk, by = PeopleDesk(foundation.accounts(), foundation.removal, links), CommandLine()
-    for on in (True, False):
-        assert await it.write(
-            lambda tx, on=on: desk.let_register(tx, by, ADA, it.clock.now, on=on)  # type: ignore[misc]
-        )
+    for operation in (ADMIT_DEVELOPER, DISMISS_DEVELOPER):
+        assert await it.perform(operation, {"uid": str(ADA)}) == Done(changed=True)
     secret = await issued(it)
     link = await found(it, secret)
     assert link is not None
@@ -148,14 +143,13 @@ def test_ad_01_the_link_closes_after_its_use_and_after_its_time(tmp_path: Path) 
 
 def test_ad_01_broken_glass_makes_another_owner_and_is_on_record(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
-        roles = it.foundation.roles
         record = UserRecord("bob", "bob@example.com")
         await it.write(lambda tx: it.foundation.accounts().register(tx, record, NOON, uid=1002))
-        await it.write(lambda tx: roles.change(tx, CommandLine(), ADA, Role.OWNER, NOON))
+        await it.perform(GIVE_ROLE, {"uid": str(ADA)}, RoleWanted(Role.OWNER))
         link = await found(it, await issued(it, break_glass=True))
         assert link is not None
         assert await become(it, link, await there(it, Uid(1002))) == "owner"
-        assert len(await it.read(roles.holders)) == 2
+        assert len(await it.read(it.foundation.roles.holders)) == 2
         events = await it.read(lambda tx: tx.events.newest(50))
         links = [each for each in events if each.name.startswith("owner_link.")]
         assert {each.name for each in links} == {"owner_link.issued", "owner_link.redeemed"}

@@ -4,15 +4,16 @@ import asyncio
 from pathlib import Path
 
 from tests.authorization.endpoints.world import NOON, Service, run
-from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.roles import GIVE_ROLE
+from valetkey.authorization.operations.user_records import RoleWanted
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refused
 
 ADA, BOB = Uid(1001), Uid(1002)
-CLI = CommandLine()
 
 
 async def _bob(it: Service) -> None:
@@ -23,12 +24,11 @@ async def _bob(it: Service) -> None:
 
 async def _give(it: Service, uid: Uid, role: Role | None) -> str:
     """What came of it: "done", "as before" or the check that refused."""
-    roles = it.foundation.roles
     try:
-        done = await it.write(lambda tx: roles.change(tx, CLI, uid, role, NOON))
+        done = await it.perform(GIVE_ROLE, {"uid": str(uid)}, RoleWanted(role))
     except Refused as refused:
         return refused.refusal.check
-    return "done" if done else "as before"
+    return "done" if done == Done(changed=True) else "as before"
 
 
 async def _owners(it: Service) -> list[int]:
@@ -98,11 +98,7 @@ def test_the_last_owner_is_not_switched_off_and_of_two_one_is(
 
 def test_an_event_says_who_did_it_and_what_was_before(tmp_path: Path, database_url: str) -> None:
     async def story(it: Service) -> None:
-        roles = it.foundation.roles
-        store = it.foundation.store
-        await store.write(
-            lambda tx: roles.change(tx, CLI, ADA, Role.OWNER, NOON), done_by=CLI.done_by
-        )
+        assert await _give(it, ADA, Role.OWNER) == "done"
         events = await it.read(lambda tx: tx.events.newest(50))
         (event,) = [each for each in events if each.name == "role.changed"]
         assert (event.uid, event.done_by) == (ADA, "cli")

@@ -59,7 +59,7 @@ def test_switching_off_says_what_ends_ends_it_and_is_on_record(database_url: str
         assert (await bob_now(it)).disabled_at is None
         answer = await browser.submit(question, "do")
         page = await browser.follow(answer)
-        assert knows(page, "The account is off.")
+        assert knows(page, "The account is disabled.")
         assert (await bob_now(it)).disabled_at == it.clock.now
         assert await live(it, BOB) == []
         assert (await bob.get("/account/sessions")).status == 303
@@ -87,7 +87,7 @@ def test_support_signs_people_out_and_no_more(database_url: str) -> None:
             _, fields = (await browser.get(f"{PAGE}/sign-out")).form("do")
             assert (await browser.post(f"{PAGE}/{act}", fields)).status == 404, act
         page = await browser.follow(await do(browser, f"{PAGE}/sign-out"))
-        assert knows(page, "They are signed out everywhere.")
+        assert knows(page, "The user is signed out everywhere.")
         assert (await bob.get("/account/sessions")).status == 303
         # What outlasts sessions stays.
         assert len(await live(it, BOB)) == 1
@@ -109,7 +109,7 @@ def test_support_takes_lost_factors_away_and_the_person_is_told(database_url: st
         )
         assert f"{PAGE}/reset-factors" in (await browser.get(PAGE)).body
         page = await browser.follow(await do(browser, f"{PAGE}/reset-factors"))
-        assert knows(page, "are gone, and they are signed out")
+        assert knows(page, "are removed, and the user is signed out")
         assert not await it.store.read(lambda tx: tx.users.has_second_factor(BOB.uid))
         assert await it.store.read(lambda tx: tx.users.password_hash(BOB.uid))
         assert (await bob.get("/account/sessions")).status == 303
@@ -133,7 +133,7 @@ def test_support_sends_a_link_to_choose_another_password(database_url: str) -> N
         question = await browser.get(f"{PAGE}/reset-mail")
         assert knows(question, "bob@example.com")
         page = await browser.follow(await browser.submit(question, "do"))
-        assert knows(page, "The letter is on its way.")
+        assert knows(page, "The email is queued.")
         (kept,) = await it.store.read(lambda tx: tx.mails.kept(now, 9))
         assert kept.uid == BOB.uid
         assert (await last(it, "password_reset.requested")).done_by == f"user {ALICE.uid}"
@@ -176,7 +176,7 @@ def test_an_app_loses_access_and_the_other_keeps_it(sqlite_url: str) -> None:
         question = await browser.get(f"{PAGE}/end-app", app=WEB.id)
         assert knows(question, "Notes Printer")
         page = await browser.follow(await browser.submit(question, "do"))
-        assert knows(page, "That app has no access any more.")
+        assert knows(page, "The app no longer has access.")
         assert await live(it, BOB) == [kept]
         assert (await browser.get(f"{PAGE}/end-app", app="web2")).status == 404
         assert (await browser.get(f"{PAGE}/end-app", app="\0")).status == 400
@@ -189,7 +189,7 @@ def test_an_address_is_taken_as_verified_and_somebody_registers_apps(sqlite_url:
         browser = await administrator(it, Role.ADMINISTRATOR)
         assert knows(await browser.get(PAGE), "E-mail not verified")
         page = await browser.follow(await do(browser, f"{PAGE}/verify-email"))
-        assert knows(page, "Their e-mail address counts as verified.")
+        assert knows(page, "The email address is marked as verified.")
         assert (await bob_now(it)).email_verified_at == it.clock.now
         assert f"{PAGE}/verify-email" not in page.body
         # In this world everybody with a verified address registers apps without being let.
@@ -293,7 +293,7 @@ def test_ad_05_a_role_is_given_only_after_a_recent_proof(sqlite_url: str) -> Non
         answer = await browser.submit(page, "confirm", password="correct horse battery staple")
         answer = await do(browser, answer.location, role="auditor")
         page = await browser.follow(answer)
-        assert knows(page, "Their role has changed.")
+        assert knows(page, "The role is changed")
         assert (await bob_now(it)).role is Role.AUDITOR
         event = await last(it, "role.changed")
         assert '"before":"","after":"auditor"' in event.data

@@ -9,9 +9,9 @@ from tests.authorization.endpoints.admin_api.programs import Caller, caller, giv
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.deeds.admin.permissions import MAY, Permission
-from valetkey.authorization.endpoints.admin_api.operation import Operation
-from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
 from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.operations.operation import Operation
+from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.kernel.moment import days
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret

@@ -11,9 +11,9 @@ from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.account.removal import Removal
-from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.clients import Registrar
 from valetkey.authorization.deeds.developer.portal import Portal
+from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.email.notices import Notices
@@ -39,7 +39,7 @@ from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.site.account.pages import account_pages
-from valetkey.authorization.site.admin.pages import user_pages
+from valetkey.authorization.site.admin.pages import admin_pages
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.developer.pages import developer_pages
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
@@ -252,6 +252,14 @@ async def world(
         site.sessions,
         runtime.random,
     )
+    usual = Settings()
+    known = replace(
+        usual,
+        authorization=replace(usual.authorization, url=ISSUER),
+        mail=mail or MailSettings(),
+        portal=site.portal,
+    )
+    foundation = Foundation(known, runtime, keyring, store, keys, SCOPES, door, client_keys)
     rules = ClientRules((ISSUER, API), tuple(SCOPES), RULES, ProfileName.CLASSIC)
     doorkeeper = Portal(
         Registrar(rules, keyring.fingerprint_key, keyring.sealer, runtime.random, "portal"),
@@ -269,11 +277,7 @@ async def world(
             *page_routes(
                 site, developer_pages(site, doorkeeper, outbox, elsewhere, elsewhere), refuse
             ),
-            *page_routes(
-                site,
-                user_pages(site, accounts, Removal(outbox, days(7)), Roles(notices), Settings()),
-                refuse,
-            ),
+            *page_routes(site, admin_pages(site, foundation), refuse),
             *OwnerLinks(site, accounts, password).routes(refuse),
         ),
         runtime=runtime,

@@ -8,6 +8,10 @@ from valetkey.authorization.deeds.admin.findings import About
 from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
+from valetkey.authorization.operations.user_access import USER_ACCESS
+from valetkey.authorization.operations.users import USERS
+from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
 from valetkey.authorization.site.admin.overview import (
     DayLine,
     Figure,
@@ -15,21 +19,18 @@ from valetkey.authorization.site.admin.overview import (
     HourLine,
     OverviewPage,
 )
-from valetkey.authorization.site.admin.users.acts import UserAct
 from valetkey.authorization.site.admin.users.owner import (
     NewOwner,
     OwnerPage,
 )
 from valetkey.authorization.site.admin.users.roles import HolderLine, RolesPage
 from valetkey.authorization.site.admin.users.user import (
-    ActPage,
     EventLine,
     FactorLine,
     UserAppLine,
     UserPage,
-    Way,
 )
-from valetkey.authorization.site.admin.users.users import ROLE_WORDS, PersonLine, UsersPage
+from valetkey.authorization.site.admin.users.users import PersonLine, UsersPage
 
 _USER = "/admin/users/4419283746512"
 ADA = PersonLine(
@@ -61,8 +62,11 @@ HOSTILE = replace(
     name="\u202eיתום<script>alert(1)</script>\u2069\" onload='x' {{ 7*7 }} %(name)s %s",
     email='"><script>@example.com',
 )
+_BUTTONS = {b.slug: b for o in (*USERS, *USER_ACCESS, *ROLES) for b in o.buttons}
 _WAYS = tuple(
-    Way(act, f"{_USER}/{act}") for act in UserAct if act not in {UserAct.END_APP, UserAct.ENABLE}
+    Offer(slug, button.title, f"{_USER}/{slug}")
+    for slug, button in _BUTTONS.items()
+    if slug not in {"end-app", "enable"}
 )
 _HERE = SessionLine("se_1", "Firefox", "Linux", ago(90_000), ago(5))
 _APPS = (
@@ -115,20 +119,24 @@ OWNER = OwnerPage(
 )
 
 
-def _act(act: UserAct, person: PersonLine = ADA) -> ActPage:
-    ends = act is UserAct.END_APP
-    return ActPage(
-        act,
-        f"{_USER}/{act}",
+def _act(slug: str, person: PersonLine = ADA) -> ConfirmPage:
+    button = _BUTTONS[slug]
+    return ConfirmPage(
+        "users",
+        f"{_USER}/{slug}",
         _USER,
         "csrf-value",
-        person,
-        sessions=3,
-        apps=1,
-        roles=(("none", "No role"), *_ROLES) if act is UserAct.ROLE else (),
-        chosen="support" if act is UserAct.ROLE else "",
-        app="web1" if ends else "",
-        app_name="Notes Printer" if ends else "",
+        button.title,
+        button.text,
+        person.name or person.username,
+        (f"uid {person.uid}", person.username, person.email),
+        ends=Ends(sessions=3, apps=1) if button.ends else None,
+        danger=button.danger,
+        fields=tuple(
+            FieldShown(each.name, each.label, tuple(each.choices), "support")
+            for each in button.fields
+        ),
+        hidden=(("app", "web1"),) if button.carries else (),
     )
 
 
@@ -167,7 +175,7 @@ def people_examples() -> Mapping[str, PageContext]:
         ),
         "admin_users_hostile": UsersPage("/admin/users", HOSTILE.name, "all", (HOSTILE,)),
         "admin_user": USER,
-        "admin_user_done": replace(USER, done=UserAct.SIGN_OUT, sessions=()),
+        "admin_user_done": replace(USER, done=_BUTTONS["sign-out"].done, sessions=()),
         "admin_user_bare": replace(
             USER,
             person=BOB,
@@ -182,10 +190,10 @@ def people_examples() -> Mapping[str, PageContext]:
         "admin_user_hostile": replace(
             USER, person=HOSTILE, apps=(replace(_APPS[0], name=HOSTILE.name, end_url=""),)
         ),
-        **{f"admin_act_{act}": _act(act) for act in UserAct},
-        "admin_act_orphans": replace(_act(UserAct.DELETE), orphans=2),
+        **{f"admin_act_{slug}": _act(slug) for slug in _BUTTONS},
+        "admin_act_orphans": replace(_act("delete"), ends=Ends(sessions=3, apps=1, orphans=2)),
         "admin_users_deleted": UsersPage("/admin/users", "", "all", listed[:2], deleted=True),
-        "admin_act_hostile": _act(UserAct.DISABLE, HOSTILE),
+        "admin_act_hostile": _act("disable", HOSTILE),
         "admin_roles": RolesPage("/admin/roles", "csrf-value", holders, gives=True, roles=_ROLES),
         "admin_roles_unknown": RolesPage(
             "/admin/roles",

@@ -6,16 +6,16 @@ from dataclasses import replace
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.site.admin.clients.acts import ClientAct
+from valetkey.authorization.operations.client_credentials import CREDENTIALS
+from valetkey.authorization.operations.clients import CLIENTS
 from valetkey.authorization.site.admin.clients.client import (
-    ActWay,
-    ClientAskPage,
     ClientPage,
     SecretLine,
     SecretPage,
     TeamLine,
 )
 from valetkey.authorization.site.admin.clients.clients import ClientRow, ClientsPage
+from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
 from valetkey.authorization.site.admin.server.keys import (
     KeyAskPage,
     KeyLine,
@@ -40,6 +40,7 @@ _NOW = Instant(1_800_000_000)
 _SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 _KID = "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg"
 _CLIENT = "/admin/clients/app_7f3k9qxmB2"
+_BUTTONS = {b.slug: b for o in (*CLIENTS, *CREDENTIALS) for b in o.buttons}
 _ALL = {"state": "", "mark": "", "type": "", "profile": "", "origin": "", "legacy": ""}
 
 
@@ -88,21 +89,33 @@ _PAGE = ClientPage(
     authorizations=1_301,
     seen_in_url=0,
     ways=tuple(
-        ActWay(act, f"{_CLIENT}/{act.value}")
-        for act in (ClientAct.UNVERIFY, ClientAct.SECRET, ClientAct.DISABLE, ClientAct.DELETE)
+        Offer(slug, _BUTTONS[slug].title, f"{_CLIENT}/{slug}")
+        for slug in ("unverify", "secret", "disable", "delete")
     ),
     events_url="/admin/events?client=app_7f3k9qxmB2",
 )
-_ASK = ClientAskPage(
-    f"{_CLIENT}/disable",
-    _CLIENT,
-    "csrf-value",
-    ClientAct.DISABLE,
-    "Notes Printer",
-    "app_7f3k9qxmB2",
-    1_284,
-    1_301,
-)
+
+
+def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage:
+    button = _BUTTONS[slug]
+    return ConfirmPage(
+        "clients",
+        f"{_CLIENT}/{slug}",
+        _CLIENT,
+        "csrf-value",
+        button.title,
+        button.text,
+        name,
+        ("app_7f3k9qxmB2",),
+        ends=Ends(people=1_284, authorizations=1_301) if button.ends else None,
+        danger=button.danger,
+        fields=tuple(
+            FieldShown(each.name, each.label, tuple(each.choices), "86400")
+            for each in button.fields
+        ),
+        hidden=(("secret", "cs_4fGh2kLmNp"),) if button.carries else (),
+        fault=fault,
+    )
 
 
 def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
@@ -151,23 +164,9 @@ def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str
         "admin_secret_first": SecretPage(
             _CLIENT, long.name, "app_7f3k9qxmB2", _SECRET, others_end=False
         ),
-        **{
-            f"admin_client_{act.value.replace('-', '_')}": replace(
-                _ASK,
-                act=act,
-                action=f"{_CLIENT}/{act.value}",
-                secret_id="cs_4fGh2kLmNp" if act is ClientAct.END_SECRET else "",
-            )
-            for act in ClientAct
-        },
-        "admin_client_refused": replace(
-            _ASK,
-            act=ClientAct.ALLOW_IMPLICIT,
-            fault="This app cannot have it.",
-            people=1,
-            authorizations=1,
-        ),
-        "admin_client_ask_hostile": replace(_ASK, name=hostile.name),
+        **{f"admin_client_{slug.replace('-', '_')}": _ask(slug) for slug in _BUTTONS},
+        "admin_client_refused": _ask("allow-implicit", fault="This app cannot have it."),
+        "admin_client_ask_hostile": _ask("disable", hostile.name),
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
 from valetkey.authorization.email.outbox import MailOutbox
@@ -51,3 +52,10 @@ def send_test(
         return None
     message = Email(EmailKind.TEST, user.email, user.claims.locale, {}, user.uid)
     return user if outbox.enqueue(tx, message, now) else None
+
+
+def transport_of(outbox: MailOutbox) -> Literal["smtp", "mailbox", "off"]:
+    """Return how email is delivered."""
+    if not outbox.is_on:
+        return "off"
+    return "mailbox" if outbox.settings.is_mailbox else "smtp"

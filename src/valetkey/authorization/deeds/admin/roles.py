@@ -7,10 +7,8 @@ from valetkey.authorization.deeds.admin.issued import end_issued_in_role
 from valetkey.authorization.deeds.admin.last_owner import leave_an_owner
 from valetkey.authorization.deeds.admin.permissions import (
     Actor,
-    Permission,
     hold_in_order,
     powers_of,
-    require,
 )
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.role import Role
@@ -46,17 +44,13 @@ class Roles:
         people.sort(key=lambda user: (order.index(user.role or Role.AUDITOR), user.username))
         return [Holder(user, tx.users.has_second_factor(user.uid)) for user in people]
 
-    def change(
-        self, tx: Transaction, actor: Actor, uid: Uid, role: Role | None, now: Instant
-    ) -> bool:
-        """Give this role in place of the one before, None to take it; they are told by mail.
+    def give(self, tx: Transaction, user: User, role: Role | None, now: Instant) -> bool:
+        """Give this role in place of the one before, None to take it; the user is told by mail.
 
-        False if it was so. Raises Refused: not found, forbidden, or conflict about the last owner.
+        `user` is held, and the actor's permission checked. False if it was so. Raises Refused
+        (conflict) about the last owner.
         """
-        user = person(tx, uid, actor)
-        # After the user, as in `leave_an_owner`.
         tx.people.take_turn()
-        require(tx, actor, Permission.ROLES, user)
         if user.role is role:
             return False
         leave_an_owner(tx, user)

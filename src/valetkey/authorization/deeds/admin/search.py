@@ -102,6 +102,13 @@ def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> Dossier:
     )
 
 
+def uid_of(text: str) -> Uid | None:
+    """Return the uid that is written so; None for text that is none."""
+    if _UID.fullmatch(text) is None or int(text) > LARGEST_UID:
+        return None
+    return Uid(int(text))
+
+
 def is_gone(user: User) -> bool:
     """Whether of this person nothing is left but the number."""
     return not user.email

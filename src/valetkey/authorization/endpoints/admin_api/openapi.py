@@ -5,9 +5,9 @@ from http import HTTPStatus
 
 import msgspec
 
-from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Operation
-from valetkey.authorization.endpoints.admin_api.table import AREAS, OPERATIONS
 from valetkey.authorization.model.account.user import LARGEST_UID
+from valetkey.authorization.operations.operation import PREFIX, Operation
+from valetkey.authorization.operations.table import AREAS, OPERATIONS
 from valetkey.kernel.refusal import ErrorCode
 
 Document = dict[str, object]

@@ -7,7 +7,7 @@ import msgspec
 
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.records import DecisionQueue
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused, title
+from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, title
 from valetkey.web.exchange import Refuse, Request, Response
 
 _TYPE = ("content-type", "application/problem+json")
@@ -21,22 +21,6 @@ NO_TOKEN = Refusal(
     "a token that works, of somebody with a role",
     "none, or another",
 )
-
-
-class Wrong(Refused):
-    """A body or a query that does not fit: what is wrong with which field."""
-
-    def __init__(self, faults: Sequence[Fault]) -> None:
-        """Say no because of `faults`; a field is named as in `redirect_uris/0`."""
-        super().__init__(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "some fields are not as they should be",
-                "admin_api.fields",
-                "; ".join(f"{fault.field}: {fault.detail}" for fault in faults),
-            )
-        )
-        self.faults = tuple(faults)
 
 
 @dataclass(frozen=True, slots=True)

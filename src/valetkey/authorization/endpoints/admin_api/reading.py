@@ -6,8 +6,7 @@ from typing import cast
 
 import msgspec
 
-from valetkey.authorization.endpoints.admin_api.operation import Operation, Parameter
-from valetkey.authorization.endpoints.admin_api.problem import Wrong
+from valetkey.authorization.operations.operation import InvalidInput, Operation, Parameter
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request
@@ -30,7 +29,7 @@ def read_body(operation: Operation, request: Request) -> object:
     try:
         return msgspec.convert(read_json(request.body), type=operation.takes, strict=True)
     except msgspec.ValidationError as error:
-        raise Wrong([_fault(str(error))]) from None
+        raise InvalidInput([_fault(str(error))]) from None
 
 
 def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]:
@@ -47,14 +46,8 @@ def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]
             faults.append(Fault(name, detail))
         said[name] = value
     if faults:
-        raise Wrong(faults)
+        raise InvalidInput(faults)
     return said
-
-
-def flag(query: Mapping[str, str], name: str) -> bool | None:
-    """Yes, no, or nothing said."""
-    value = query.get(name)
-    return None if value is None else value == "true"
 
 
 def _wrong(parameter: Parameter, value: str) -> str:

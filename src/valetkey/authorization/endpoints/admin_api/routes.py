@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from valetkey.authorization.deeds.foundation import Foundation
-from valetkey.authorization.endpoints.admin_api.door import Door
+from valetkey.authorization.endpoints.admin_api.endpoint import OperationEndpoint
 from valetkey.authorization.endpoints.admin_api.openapi import document
-from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Desk, Operation
 from valetkey.authorization.endpoints.admin_api.problem import Problems
-from valetkey.authorization.endpoints.admin_api.table import OPERATIONS
+from valetkey.authorization.operations.operation import PREFIX, Operation
+from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import DecisionQueue
@@ -22,7 +22,7 @@ _CACHED = (("cache-control", "public, max-age=300"),)
 
 def routes(site: Site, foundation: Foundation, decisions: DecisionQueue) -> tuple[Route, ...]:
     """All of them. What is below the prefix and not in the table is not found."""
-    desk, problems = Desk(foundation, decisions), Problems(foundation.issuer, decisions)
+    problems = Problems(foundation.issuer, decisions)
     described = json_response(
         document(foundation.issuer, foundation.settings.brand.name), headers=_CACHED
     )
@@ -42,11 +42,15 @@ def routes(site: Site, foundation: Foundation, decisions: DecisionQueue) -> tupl
     return (
         Route(OPENAPI, {"GET": openapi, "HEAD": openapi}, problems.at(OPENAPI)),
         Route(f"{PREFIX}/", {"GET": people, "HEAD": people}, problems.at(f"{PREFIX}/")),
-        *(_route(path, listed, desk, problems) for path, listed in paths.items()),
+        *(_route(path, listed, foundation, problems) for path, listed in paths.items()),
         Route("/admin/api/{+rest}", dict.fromkeys(_METHODS, nothing), problems.at("/admin/api/")),
     )
 
 
-def _route(path: str, operations: Sequence[Operation], desk: Desk, problems: Problems) -> Route:
-    methods: dict[str, Endpoint] = {each.method: Door(desk, problems, each) for each in operations}
+def _route(
+    path: str, operations: Sequence[Operation], foundation: Foundation, problems: Problems
+) -> Route:
+    methods: dict[str, Endpoint] = {
+        each.method: OperationEndpoint(foundation, problems, each) for each in operations
+    }
     return Route(f"{PREFIX}{path}", methods, problems.at(f"{PREFIX}{path}"), Body.JSON)

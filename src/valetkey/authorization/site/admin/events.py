@@ -11,10 +11,10 @@ import msgspec
 from valetkey.authorization.deeds.admin import events
 from valetkey.authorization.deeds.admin.events import FORMATS, MOST, begin_export
 from valetkey.authorization.deeds.admin.resolve import users_meant
-from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.event.registry import EVENTS as KINDS
+from valetkey.authorization.operations.paging import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,

@@ -1,12 +1,7 @@
 """Every page of the console."""
 
-from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.admin.findings import Inspector
-from valetkey.authorization.deeds.admin.people import PeopleDesk
-from valetkey.authorization.deeds.admin.roles import Roles
 from valetkey.authorization.deeds.foundation import Foundation
-from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.email.links import Links
 from valetkey.authorization.site.admin.administrator import AdminRequest
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients
@@ -22,35 +17,22 @@ from valetkey.authorization.site.admin.users.user import UserPages
 from valetkey.authorization.site.admin.users.users import Users
 from valetkey.authorization.site.page import Page
 from valetkey.authorization.site.site import Site
-from valetkey.config.sections.portal import Registrants
-from valetkey.config.settings import Settings
 
 
 def admin_pages(site: Site, foundation: Foundation) -> tuple[Page[AdminRequest], ...]:
     """The pages, in the order of the navigation."""
-    settings, accounts = foundation.settings, foundation.accounts()
+    settings, roles = foundation.settings, foundation.roles
     return (
-        *user_pages(site, accounts, foundation.removal, foundation.roles, settings),
+        *Overview(site, Inspector(settings, roles)).pages(),
+        *Users(site).pages(),
+        *UserPages(site, foundation).pages(),
+        *RoleHolders(site, roles).pages(),
         *Clients(site).pages(),
-        *ClientPages(site, foundation.registrar("admin")).pages(),
-        *SigningKeys(site, foundation.keys, settings.tokens).pages(),
+        *ClientPages(site, foundation).pages(),
+        *SigningKeys(site, foundation).pages(),
         *Events(site).pages(),
         *Registration(site, settings).pages(),
         *SettingsPages(site, settings).pages(),
         *Mail(site, foundation.outbox).pages(),
         *ApiTokens(site).pages(),
-    )
-
-
-def user_pages(
-    site: Site, accounts: AccountKeeper, removal: Removal, roles: Roles, settings: Settings
-) -> tuple[Page[AdminRequest], ...]:
-    """The overview, and the pages about users and their roles."""
-    desk = PeopleDesk(accounts, removal, Links(site.issuer, site.keyring, site.random))
-    by_invitation = settings.portal.who is Registrants.INVITED
-    return (
-        *Overview(site, Inspector(settings, roles)).pages(),
-        *Users(site).pages(),
-        *UserPages(site, desk, roles, by_invitation).pages(),
-        *RoleHolders(site, roles).pages(),
     )

@@ -1,37 +1,37 @@
 """/admin/clients/{client_id}: one app, the questions before what is done with it, and the doing."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import unquote_to_bytes
 
 from valetkey.authorization.deeds.admin import clients
-from valetkey.authorization.deeds.admin.clients import ClientDesk, Held, no_such_client
-from valetkey.authorization.deeds.admin.permissions import Actor, Permission
-from valetkey.authorization.deeds.clients import TOO_MANY_SECRETS, Registrar
+from valetkey.authorization.deeds.admin.clients import Held, no_such_client
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, GrantTypeName
+from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.register.membership import Membership
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.operations.client_credentials import END_SECRET, SECRET
+from valetkey.authorization.operations.client_records import SecretMade
+from valetkey.authorization.operations.clients import DELETE
+from valetkey.authorization.operations.operation import InvalidInput, Result
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
-    administrator_for,
     nothing_here,
     with_query,
 )
-from valetkey.authorization.site.admin.clients.acts import GRANTS, RECENT, ClientAct
 from valetkey.authorization.site.admin.clients.clients import CLIENTS, ClientRow, client_address
+from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Instant, Lifetime
-from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Request
-from valetkey.web.form import Form, read_query
+from valetkey.web.form import Form
 
 CLIENT = "/admin/clients/{client_id}"
 ACT = "/admin/clients/{client_id}/{act}"
@@ -52,14 +52,6 @@ class TeamLine:
 
     name: str
     owns: bool
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class ActWay:
-    """Something that can be done, and the address of its question."""
-
-    act: ClientAct
     url: str
 
 
@@ -88,28 +80,10 @@ class ClientPage:
     people: int
     authorizations: int
     seen_in_url: int
-    ways: tuple[ActWay, ...]
+    ways: tuple[Offer, ...]
     events_url: str
     #: What was just done; "" for nothing.
     done: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientAskPage:
-    """The question before something is done with an app, and what it ends."""
-
-    template: ClassVar[str] = "admin/clients/ask.html"
-
-    action: str
-    back: str
-    csrf: str
-    act: ClientAct
-    name: str
-    client_id: str
-    people: int = 0
-    authorizations: int = 0
-    secret_id: str = ""
-    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,168 +100,106 @@ class SecretPage:
     others_end: bool
 
 
-_LIFETIMES = ("", "0", "86400", "604800")
+_BUTTONS = Buttons.below("/clients/{client_id}")
 _LONGEST_ID = 100
+_USUAL_END = "86400"
 _BAD_REQUEST = 400
-_REFUSED = translatable(
-    "This app cannot have it: the grants of old need the profile classic, password a confidential "
-    "app, and one grant has to be left."
-)
-_TOO_MANY = translatable(
-    "Two secrets of this app work already. End one of them first, or let the others end at once."
-)
-_NO_SECRET = translatable("This app does not show who it is by a secret.")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPages:
-    """One app."""
+    """One app, and the operations on it."""
 
     site: Site
-    registrar: Registrar
+    foundation: Foundation
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """One app, and the confirmation before something is done with it."""
-        needed = administrator_for(_needs, _returns_to)
+        """One app, and the confirmation before an operation."""
         return (
             Page(CLIENT, administrator(), self.show),
-            Page(ACT, needed, self.ask, Act(self.do)),
+            Page(ACT, _BUTTONS.requirement, self.ask, Act(self.run)),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Everything about it but its secrets."""
-        held, names = await self._look(request, request.actor)
-        done = request.query.get("done") or ""
-        may = request.powers.allow(Permission.CLIENTS) and held.client.id != RESOURCE_SERVER
-        page = _page(held, names, request.now, may=may, done=done if done in set(ClientAct) else "")
-        return Show(page)
+        """Show everything about it but its secrets."""
+        held, names = await self._look(request)
+        done = _BUTTONS.by_slug.get(request.query.get("done") or "")
+        return Show(_page(held, names, request, "" if done is None else done.button.done))
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """The question before something is done with it."""
-        act = _act(request.request)
-        secret = request.query.get("secret") or ""
-        return await self._asked(request, act, secret)
+        """Show the confirmation page."""
+        return await self._ask(request, request.query)
 
-    async def do(self, request: AdminRequest) -> Outcome:
-        """Do it, and show the app again."""
-        act = _act(request.request)
-        form = request.form
-        if act is ClientAct.SECRET:
-            return await self._issue(request, form)
-        actor, client_id, now = request.actor, _named(request), request.now
-        secret = form.get("secret") or ""
-
-        def work(tx: Transaction) -> tuple[Fault, ...]:
-            return self._act(tx, actor, client_id, act, secret, now)
-
-        if await self.site.store.write(work, done_by=actor.done_by):
-            return await self._asked(request, act, secret, _REFUSED)
-        if act is ClientAct.DELETE:
+    async def run(self, request: AdminRequest) -> Outcome:
+        """Run the operation. What was so already counts as done."""
+        confirmed = _BUTTONS.of(request.request)
+        path = {"client_id": request.arguments["client_id"]}
+        call = confirmed.call(self.foundation, request, path)
+        try:
+            result = await confirmed.operation.run(call)
+        except InvalidInput as invalid:
+            return await self._ask(request, request.form, invalid.faults[0].detail)
+        except Refused as refused:
+            if confirmed.operation is SECRET and refused.refusal.code is ErrorCode.CONFLICT:
+                return await self._ask(request, request.form, refused.refusal.description)
+            if confirmed.operation is not END_SECRET or refused.refusal.check != "admin.secret":
+                raise
+            result = Result()
+        if isinstance(result, Result) and isinstance(result.value, SecretMade):
+            return await self._issued(request, result.value)
+        if confirmed.operation is DELETE:
             return SeeOther(f"{CLIENTS}?deleted=1")
-        return SeeOther(f"{client_address(client_id)}?done={act.value}")
+        return SeeOther(f"{_address(request)}?done={confirmed.button.slug}")
 
-    def _act(
-        self,
-        tx: Transaction,
-        actor: Actor,
-        client_id: str,
-        act: ClientAct,
-        secret: str,
-        now: Instant,
-    ) -> tuple[Fault, ...]:
-        """What is wrong with doing it. What was so already counts as done."""
-        desk = ClientDesk(self.registrar)
-        if act in GRANTS:
-            grant_type, on = GRANTS[act]
-            told = desk.allow(tx, actor, client_id, grant_type, on=on, now=now)
-            return told if isinstance(told, tuple) else ()
-        if act in {ClientAct.VERIFY, ClientAct.UNVERIFY}:
-            desk.verify(tx, actor, client_id, on=act is ClientAct.VERIFY, now=now)
-        elif act in {ClientAct.ENABLE, ClientAct.DISABLE}:
-            desk.switch(tx, actor, client_id, on=act is ClientAct.ENABLE, now=now)
-        elif act is ClientAct.ADOPT:
-            desk.adopt(tx, actor, client_id, now)
-        elif act is ClientAct.END_SECRET:
-            desk.end_secret(tx, actor, client_id, secret, now)
-        else:
-            desk.delete(tx, actor, client_id, now)
-        return ()
-
-    async def _issue(self, request: AdminRequest, form: Form) -> Outcome:
-        actor, client_id, now = request.actor, _named(request), request.now
-        said = form.get("others") or ""
-        if said not in _LIFETIMES:
-            raise nothing_here()
-        live = Lifetime(int(said)) if said else None
-        secret = fresh_secret(Prefix.CLIENT_SECRET, self.site.random)
-        desk = ClientDesk(self.registrar)
-
-        def work(tx: Transaction) -> tuple[Fault, ...]:
-            return desk.issue_secret(tx, actor, client_id, secret, now, others_live=live)
-
-        if faults := await self.site.store.write(work, done_by=actor.done_by):
-            fault = _TOO_MANY if faults[0].detail == TOO_MANY_SECRETS else _NO_SECRET
-            return await self._asked(request, ClientAct.SECRET, "", fault)
-        held, _ = await self._look(request, actor)
+    async def _issued(self, request: AdminRequest, made: SecretMade) -> Outcome:
+        held, _ = await self._look(request)
+        client = held.client
         page = SecretPage(
-            back=client_address(client_id),
-            name=held.client.name or client_id,
-            client_id=client_id,
-            secret=secret.reveal(),
-            others_end=live is not None and len(_working(held.client, now)) > 1,
+            back=client_address(client.id),
+            name=client.name or client.id,
+            client_id=client.id,
+            secret=made.client_secret,
+            others_end=bool(request.form.get("others_live"))
+            and len(_working(client, request.now)) > 1,
         )
         return Show(page)
 
-    async def _asked(
-        self, request: AdminRequest, act: ClientAct, secret: str, fault: str = ""
-    ) -> Outcome:
-        held, _ = await self._look(request, request.actor)
-        ends = secret if act is ClientAct.END_SECRET else ""
-        if ends and all(each.id != ends for each in _working(held.client, request.now)):
-            raise nothing_here()
-        page = ClientAskPage(
-            action=client_address(held.client.id, act.value),
-            back=client_address(held.client.id),
-            csrf=request.csrf,
-            act=act,
-            name=held.client.name or held.client.id,
-            client_id=held.client.id,
-            people=held.people,
-            authorizations=held.authorizations,
-            secret_id=ends,
+    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
+        confirmed = _BUTTONS.of(request.request)
+        held, _ = await self._look(request)
+        client, carries = held.client, confirmed.button.carries
+        facts = [client.id]
+        if carries is not None:
+            wanted = form.get(carries[0]) or ""
+            if all(each.id != wanted for each in _working(client, request.now)):
+                raise nothing_here()
+            facts.append(wanted)
+        page = confirmed.page(
+            request,
+            form,
+            here="clients",
+            back=client_address(client.id),
+            name=client.name or client.id,
+            facts=tuple(facts),
+            values={"others_live": _USUAL_END},
+            ends=Ends(people=held.people, authorizations=held.authorizations),
             fault=fault,
         )
-        status = _BAD_REQUEST if fault else 200
-        return Show(page, status)
+        return Show(page, _BAD_REQUEST if fault else 200)
 
-    async def _look(self, request: AdminRequest, actor: Actor) -> tuple[Held, dict[int, str]]:
-        client_id, now = _named(request), request.now
+    async def _look(self, request: AdminRequest) -> tuple[Held, dict[int, str]]:
+        client_id, actor, now = _named(request), request.actor, request.now
 
-        def work(tx: Transaction) -> tuple[Held, dict[int, str]]:
+        def look(tx: Transaction) -> tuple[Held, dict[int, str]]:
             held = clients.look(tx, actor, client_id, now)
-            people = [(one.uid, tx.users.find(one.uid)) for one in held.team]
-            return held, {uid: user.username for uid, user in people if user is not None}
+            users = [(one.uid, tx.users.find(one.uid)) for one in held.team]
+            return held, {uid: user.username for uid, user in users if user is not None}
 
-        return await self.site.store.scan(work)
-
-
-def _needs(request: Request) -> Permission:
-    _act(request)
-    return Permission.CLIENTS
+        return await self.site.store.scan(look)
 
 
-def _returns_to(request: Request) -> str | None:
-    if _act(request) not in RECENT:
-        return None
-    secret = read_query(request.query).get("secret") or ""
-    return with_query(request.path, {"secret": secret}) if request.method != "POST" else ""
-
-
-def _act(request: Request) -> ClientAct:
-    said = request.arguments["act"]
-    if said not in set(ClientAct):
-        raise nothing_here()
-    return ClientAct(said)
+def _address(request: AdminRequest) -> str:
+    return client_address(_named(request))
 
 
 def _named(request: AdminRequest) -> str:
@@ -302,9 +214,7 @@ def _working(client: Client, now: Instant) -> list[SecretLine]:
     return [
         SecretLine(
             secret.id,
-            with_query(
-                client_address(client.id, ClientAct.END_SECRET.value), {"secret": secret.id}
-            ),
+            with_query(client_address(client.id, "end-secret"), {"secret": secret.id}),
             "" if secret.expires_at is None else When(secret.expires_at, now).exact,
         )
         for secret in client.secrets
@@ -312,8 +222,10 @@ def _working(client: Client, now: Instant) -> list[SecretLine]:
     ]
 
 
-def _page(held: Held, names: dict[int, str], now: Instant, *, may: bool, done: str) -> ClientPage:
-    client = held.client
+def _page(held: Held, names: dict[int, str], request: AdminRequest, done: str) -> ClientPage:
+    client, now = held.client, request.now
+    may = request.powers.allow(Permission.CLIENTS) and client.id != RESOURCE_SERVER
+    offers = _BUTTONS.offers(client, request.powers, client_address(client.id))
     return ClientPage(
         row=ClientRow(
             name=client.name or client.id,
@@ -354,9 +266,7 @@ def _page(held: Held, names: dict[int, str], now: Instant, *, may: bool, done: s
         people=held.people,
         authorizations=held.authorizations,
         seen_in_url=0 if held.sighting is None else held.sighting.requests,
-        ways=tuple(
-            ActWay(act, client_address(client.id, act.value)) for act in _acts(client) if may
-        ),
+        ways=offers if may else (),
         events_url=with_query(EVENTS, {"client": client.id}),
         done=done,
     )
@@ -364,21 +274,3 @@ def _page(held: Held, names: dict[int, str], now: Instant, *, may: bool, done: s
 
 def _member(one: Membership, names: dict[int, str]) -> TeamLine:
     return TeamLine(names.get(one.uid, str(one.uid)), one.owns, user_address(one.uid))
-
-
-def _acts(client: Client) -> Iterator[ClientAct]:
-    yield ClientAct.VERIFY if client.verified_at is None else ClientAct.UNVERIFY
-    if client.self_registered:
-        yield ClientAct.ADOPT
-    if client.has_secret:
-        yield ClientAct.SECRET
-    if GrantTypeName.IMPLICIT in client.grant_types:
-        yield ClientAct.END_IMPLICIT
-    elif client.profile.implicit_and_password:
-        yield ClientAct.ALLOW_IMPLICIT
-    if GrantTypeName.PASSWORD in client.grant_types:
-        yield ClientAct.END_PASSWORD
-    elif client.profile.implicit_and_password and not client.is_public:
-        yield ClientAct.ALLOW_PASSWORD
-    yield ClientAct.ENABLE if client.disabled_at is not None else ClientAct.DISABLE
-    yield ClientAct.DELETE

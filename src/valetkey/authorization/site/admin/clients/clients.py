@@ -5,8 +5,8 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.deeds.admin import clients
-from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.operations.paging import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,

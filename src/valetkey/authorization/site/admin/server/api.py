@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.admin.permissions import MAY, Permission
-from valetkey.authorization.endpoints.admin_api.operation import PREFIX, Operation
-from valetkey.authorization.endpoints.admin_api.table import AREAS
+from valetkey.authorization.operations.operation import PREFIX, Operation
+from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.site.admin.server.tokens import PERMISSION_WORDS
 
 

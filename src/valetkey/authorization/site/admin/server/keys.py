@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.deeds.admin import keys
-from valetkey.authorization.deeds.admin.keys import KeyDesk
 from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.server.signing_key import SigningKeyRecord
+from valetkey.authorization.operations.operation import call_of
+from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
+from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -16,10 +19,9 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.site import Site
-from valetkey.authorization.tokens.signing_keys import SigningKeyRing
-from valetkey.config.settings import TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Refused
 
 KEYS = "/admin/keys"
 ROTATE = "/admin/keys/rotate"
@@ -87,8 +89,7 @@ class SigningKeys:
     """The keys."""
 
     site: Site
-    keys: SigningKeyRing
-    settings: TokenSettings
+    foundation: Foundation
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The keys, and the confirmations before they are rotated and before one is withdrawn."""
@@ -107,8 +108,8 @@ class SigningKeys:
         done = request.query.get("done") or ""
         page = KeysPage(
             algorithms=tuple(_groups(records, now, may=may)),
-            lifetime=self.settings.signing_key_lifetime // _DAY,
-            publication=self.settings.key_publication // _HOUR,
+            lifetime=self.foundation.settings.tokens.signing_key_lifetime // _DAY,
+            publication=self.foundation.settings.tokens.key_publication // _HOUR,
             rotate_url=ROTATE if may else "",
             done=done if done in _DONE else "",
         )
@@ -116,7 +117,7 @@ class SigningKeys:
 
     async def ask_rotate(self, request: AdminRequest) -> Outcome:
         """The question before they are rotated."""
-        names = tuple(each.value for each in self.keys.algorithms)
+        names = tuple(each.value for each in self.foundation.keys.algorithms)
         page = KeyAskPage(ROTATE, KEYS, request.csrf, algorithms=names)
         return Show(page)
 
@@ -124,13 +125,14 @@ class SigningKeys:
         """Rotate them."""
         form = request.form
         named = form.get("algorithm") or ""
-        known = {each.value: each for each in self.keys.algorithms}
+        known = {each.value: each for each in self.foundation.keys.algorithms}
         if named and named not in known:
             raise nothing_here()
         algorithm: Algorithm | None = known.get(named)
         at_once = form.get("when") == "now"
-        desk = KeyDesk(self.keys)
-        await desk.rotate(request.actor, request.now, at_once=at_once, algorithm=algorithm)
+        wanted = RotationWanted(algorithm, at_once)
+        call = call_of(self.foundation, ROTATE_KEYS, request.actor, request.now, body=wanted)
+        await ROTATE_KEYS.run(call)
         return SeeOther(f"{KEYS}?done=rotated")
 
     async def ask_withdraw(self, request: AdminRequest) -> Outcome:
@@ -147,7 +149,13 @@ class SigningKeys:
 
     async def withdraw(self, request: AdminRequest) -> Outcome:
         """Withdraw it. Who presses twice sees what the first press did."""
-        await KeyDesk(self.keys).withdraw(request.actor, request.arguments["kid"], request.now)
+        call = call_of(self.foundation, WITHDRAW_KEY, request.actor, request.now, request.arguments)
+        try:
+            await WITHDRAW_KEY.run(call)
+        except Refused as refused:
+            # A second press finds the key withdrawn.
+            if refused.refusal.check != "admin.key":
+                raise
         return SeeOther(f"{KEYS}?done=withdrawn")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 
@@ -84,7 +84,7 @@ class Mail:
         page = MailPage(
             action=MAIL,
             csrf=request.csrf,
-            transport=transport_of(self.outbox),
+            transport=mail.transport_of(self.outbox),
             server=settings.host,
             sender=settings.from_address,
             to=user.email,
@@ -104,13 +104,6 @@ class Mail:
             done_by=actor.done_by,
         )
         return SeeOther(f"{MAIL}?tested={'queued' if queued else 'refused'}")
-
-
-def transport_of(outbox: MailOutbox) -> Literal["smtp", "mailbox", "off"]:
-    """How letters are sent."""
-    if not outbox.is_on:
-        return "off"
-    return "mailbox" if outbox.settings.is_mailbox else "smtp"
 
 
 def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[PostLine, ...]:

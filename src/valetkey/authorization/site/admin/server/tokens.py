@@ -8,11 +8,11 @@ from typing import ClassVar
 from valetkey.authorization.deeds.admin import api_tokens
 from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.deeds.admin.permissions import Permission, powers_of
-from valetkey.authorization.endpoints.admin_api.operation import PREFIX
-from valetkey.authorization.endpoints.admin_api.paging import cursor, place_in
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.operations.operation import PREFIX
+from valetkey.authorization.operations.paging import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,

@@ -9,12 +9,12 @@ from valetkey.authorization.deeds.admin.resolve import users_meant
 from valetkey.authorization.deeds.admin.roles import Holder, Roles
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
 )
 from valetkey.authorization.site.admin.users.users import (
-    ROLE_WORDS,
     PersonLine,
     line_of,
     user_address,

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from valetkey.authorization.deeds.admin.search import find_people
+from valetkey.authorization.deeds.admin.search import find_people, uid_of
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -17,17 +17,7 @@ from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.administration.people import Filter
 from valetkey.kernel.moment import Instant, minutes
-from valetkey.kernel.words import translatable
 from valetkey.web.form import read_query
-
-ROLE_WORDS = {
-    Role.OWNER: translatable("Owner"),
-    Role.ADMINISTRATOR: translatable("Administrator"),
-    Role.SUPPORT: translatable("Support"),
-    Role.AUDITOR: translatable("Auditor"),
-}
-"""What people call each."""
-
 
 USERS = "/admin/users"
 
@@ -112,13 +102,6 @@ class Users:
 def user_address(uid: Uid) -> str:
     """The page about this user."""
     return f"{USERS}/{uid}"
-
-
-def uid_of(text: str) -> Uid | None:
-    """The uid that is written so; None for what is none."""
-    if _UID.fullmatch(text) is None or int(text) > LARGEST_UID:
-        return None
-    return Uid(int(text))
 
 
 def line_of(user: User, now: Instant) -> PersonLine:

@@ -1,29 +1,29 @@
-"""Events: found, and taken away."""
-
-from typing import cast
+"""Operations on the audit log: search and export."""
 
 import msgspec
 
 from valetkey.authorization.deeds.admin import events
 from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.endpoints.admin_api.operation import (
+from valetkey.authorization.model.account.user import LARGEST_UID
+from valetkey.authorization.model.event.administration import EventsExported
+from valetkey.authorization.model.event.registry import EVENTS as KINDS
+from valetkey.authorization.operations.operation import (
     Call,
-    Desk,
     Operation,
     Parameter,
-    Told,
+    Result,
+    reads,
 )
-from valetkey.authorization.endpoints.admin_api.paging import PAGING, cursor, limit_of, place_of
-from valetkey.authorization.endpoints.admin_api.shapes.server import (
+from valetkey.authorization.operations.paging import PAGING, cursor, limit_of, place_of
+from valetkey.authorization.operations.server_records import (
     CopyWanted,
     EventList,
     EventShown,
 )
-from valetkey.authorization.model.account.user import LARGEST_UID
-from valetkey.authorization.model.event.registry import EVENTS as KINDS
 from valetkey.authorization.storage.administration.client_search import Place
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Response
 
@@ -45,7 +45,7 @@ _FILTERS = (
 
 
 def shown(event: EventRecord) -> EventShown:
-    """As the API shows it."""
+    """Return the event as the API shows it."""
     return EventShown(
         event.id,
         event.at,
@@ -58,7 +58,8 @@ def shown(event: EventRecord) -> EventShown:
     )
 
 
-async def _list(desk: Desk, call: Call) -> Told:
+def list_events(tx: Transaction, call: Call) -> Result:
+    """List events, newest first."""
     query = call.query
     wanted = EventFilter(
         uid=int(query["uid"]) if "uid" in query else None,
@@ -68,16 +69,16 @@ async def _list(desk: Desk, call: Call) -> Told:
         since=Instant(int(query.get("since", "0"))),
         until=Instant(int(query.get("until", str(_LATEST)))),
     )
-    limit, before = limit_of(query), place_of(query)
-    found = await desk.store.scan(lambda tx: events.page(tx, call.actor, wanted, before, limit + 1))
+    limit = limit_of(query)
+    found = events.page(tx, call.actor, wanted, place_of(query), limit + 1)
     last = found[limit - 1] if len(found) > limit else None
     after = cursor(Place(last.at, last.id)) if last else ""
-    items = [shown(each) for each in found[:limit]]
-    return Told(EventList(items, after or None), next=after)
+    return Result(EventList([shown(each) for each in found[:limit]], after or None), next=after)
 
 
-async def _export(desk: Desk, call: Call) -> Response:
-    body = cast("CopyWanted", call.body)
+async def export_events(call: Call) -> Response:
+    """Export the events that the input selects, piece by piece."""
+    body = call.input(CopyWanted)
     wanted = EventFilter(
         uid=body.uid,
         client_id=body.client_id,
@@ -86,7 +87,8 @@ async def _export(desk: Desk, call: Call) -> Response:
         since=Instant(body.since),
         until=Instant(body.until),
     )
-    await desk.store.write(
+    store = call.foundation.store
+    await store.write(
         lambda tx: events.begin_export(tx, call.actor, body.format, call.now),
         done_by=call.actor.done_by,
     )
@@ -95,8 +97,7 @@ async def _export(desk: Desk, call: Call) -> Response:
         ("content-disposition", f'attachment; filename="events.{body.format}"'),
         ("cache-control", "no-store"),
     )
-    pieces = events.export(desk.store, call.actor, wanted, body.format)
-    return Response(200, b"", headers, pieces)
+    return Response(200, b"", headers, events.export(store, call.actor, wanted, body.format))
 
 
 EVENTS = (
@@ -105,8 +106,8 @@ EVENTS = (
         "GET",
         "/events",
         Permission.READ,
-        "What happened, newest first",
-        _list,
+        "Events, newest first",
+        reads(list_events),
         gives=EventList,
         query=(*_FILTERS, *PAGING),
         lists=True,
@@ -116,9 +117,11 @@ EVENTS = (
         "POST",
         "/events/export",
         Permission.READ,
-        "A copy of what happened, as NDJSON or CSV",
-        _export,
-        description="That it was taken is an event too.",
+        "A copy of events, as NDJSON or CSV",
+        export_events,
+        description="The export is itself an event.",
+        event=EventsExported,
+        recent=True,
         takes=CopyWanted,
         media=("application/x-ndjson", "text/csv"),
     ),

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.endpoints.admin_api.shapes.words import (
+from valetkey.authorization.operations.records import (
     NO_CONTROLS,
     Anything,
     Line,

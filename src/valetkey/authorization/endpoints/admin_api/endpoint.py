@@ -1,19 +1,21 @@
-"""Who calls the admin API, whether they may, and how each operation of the table is run."""
+"""The endpoint of one operation: authenticate the token, read the input, run it, answer."""
 
 from dataclasses import dataclass
 
 from valetkey.authorization.deeds.admin.api_tokens import authenticate
-from valetkey.authorization.endpoints.admin_api.operation import (
+from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.endpoints.admin_api.problem import NO_TOKEN, Problems
+from valetkey.authorization.endpoints.admin_api.reading import read_body, read_parameters
+from valetkey.authorization.operations.operation import (
+    CHANCE,
     PREFIX,
     Call,
-    Desk,
+    InvalidInput,
     Operation,
-    Told,
+    Result,
 )
-from valetkey.authorization.endpoints.admin_api.paging import link
-from valetkey.authorization.endpoints.admin_api.problem import NO_TOKEN, Problems, Wrong
-from valetkey.authorization.endpoints.admin_api.reading import read_body, read_parameters
-from valetkey.kernel.preconditions import REQUIRED, Preconditions, preconditions
+from valetkey.authorization.operations.paging import link
+from valetkey.kernel.preconditions import REQUIRED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response, json_response
 
@@ -24,27 +26,27 @@ _NOT_MODIFIED = 304
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """Runs one operation. Cookies are never looked at: no page can act through a browser."""
+class OperationEndpoint:
+    """Runs one operation. It ignores cookies: no page can act through a browser."""
 
-    desk: Desk
+    foundation: Foundation
     problems: Problems
     operation: Operation
 
     async def __call__(self, request: Request) -> Response:
-        """The answer, or why it is no."""
+        """Return the result, or the problem."""
         path = f"{PREFIX}{self.operation.path}"
         try:
-            return await self._act(request)
-        except Wrong as wrong:
-            return self.problems.answer(request, wrong.refusal, path, wrong.faults)
+            return await self._run(request)
+        except InvalidInput as invalid:
+            return self.problems.answer(request, invalid.refusal, path, invalid.faults)
         except Refused as refused:
             return self.problems.answer(request, refused.refusal, path)
 
-    async def _act(self, request: Request) -> Response:
-        operation, store, now = self.operation, self.desk.store, request.at
+    async def _run(self, request: Request) -> Response:
+        operation, store, now = self.operation, self.foundation.store, request.at
         text = _bearer(request)
-        key = self.desk.foundation.keyring.fingerprint_key
+        key = self.foundation.keyring.fingerprint_key
         found = await store.read(lambda tx: authenticate(tx, key, text, now))
         if found is None:
             raise Refused(NO_TOKEN)
@@ -71,23 +73,32 @@ class Door:
         body = read_body(operation, request)
         if operation.guarded and wanted.match is None:
             raise Refused(REQUIRED)
-        call = Call(program, powers, now, request.arguments, query, body, wanted)
-        told = await operation.act(self.desk, call)
-        if isinstance(told, Response):
-            return told
-        return self._answer(told, request, call, wanted)
+        chance = self.foundation.runtime.random(CHANCE)
+        call = Call(
+            self.foundation,
+            operation,
+            program,
+            now,
+            chance,
+            request.arguments,
+            query,
+            body,
+            wanted,
+        )
+        result = await operation.run(call)
+        return result if isinstance(result, Response) else self._answer(result, request, call)
 
-    def _answer(self, told: Told, request: Request, call: Call, wanted: Preconditions) -> Response:
-        headers = [_NO_STORE, *told.headers]
-        if told.etag:
-            headers.append(("etag", told.etag))
-        if told.next:
-            headers.append(("link", link(request.path, call.query, told.next)))
-        if request.method == "GET" and told.etag and wanted.has(told.etag):
+    def _answer(self, result: Result, request: Request, call: Call) -> Response:
+        headers = [_NO_STORE]
+        if result.etag:
+            headers.append(("etag", result.etag))
+        if result.next:
+            headers.append(("link", link(request.path, call.query, result.next)))
+        if request.method == "GET" and result.etag and call.preconditions.has(result.etag):
             return Response(_NOT_MODIFIED, b"", tuple(headers))
         if self.operation.gives is None:
             return Response(self.operation.status, b"", tuple(headers))
-        return json_response(told.value, self.operation.status, tuple(headers))
+        return json_response(result.value, self.operation.status, tuple(headers))
 
 
 def _bearer(request: Request) -> str:

@@ -8,7 +8,6 @@ from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.deeds.admin.clients import Held
 from valetkey.authorization.deeds.clients import metadata_of
-from valetkey.authorization.endpoints.admin_api.shapes.words import NO_CONTROLS, Line, Moment
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,
@@ -17,6 +16,7 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
 )
 from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.operations.records import NO_CONTROLS, Line, Moment
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, fitted
 from valetkey.authorization.storage.administration.client_search import ClientLine
 from valetkey.kernel.moment import Instant, Lifetime

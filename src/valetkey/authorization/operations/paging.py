@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
-from valetkey.authorization.endpoints.admin_api.operation import Parameter
-from valetkey.authorization.endpoints.admin_api.problem import Wrong
+from valetkey.authorization.operations.operation import InvalidInput, Parameter
 from valetkey.authorization.protocol.register.client_metadata import Fault
 from valetkey.authorization.storage.administration.client_search import END, Place
 from valetkey.kernel.moment import Instant
@@ -45,7 +44,7 @@ def place_in(text: str | None) -> Place:
         return END
     match = _PLACE.fullmatch(text)
     if match is None:
-        raise Wrong([Fault("after", "what `next` of the page before says")])
+        raise InvalidInput([Fault("after", "what `next` of the page before says")])
     return Place(Instant(int(match[1])), match[2])
 
 
@@ -58,3 +57,9 @@ def link(path: str, query: Mapping[str, str], after: str) -> str:
     """The Link header that leads on."""
     said = urlencode({**query, "after": after})
     return f'<{path}?{said}>; rel="next"'
+
+
+def flag(query: Mapping[str, str], name: str) -> bool | None:
+    """Return the value of a boolean parameter; None where it is absent."""
+    value = query.get(name)
+    return None if value is None else value == "true"

@@ -1,5 +1,6 @@
 """People, as the admin API shows and takes them; no password, nothing that signs in."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -7,9 +8,9 @@ from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.deeds.admin.search import Dossier
 from valetkey.authorization.deeds.users import UserRecord
-from valetkey.authorization.endpoints.admin_api.shapes.words import NO_CONTROLS, Moment
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.operations.records import NO_CONTROLS, Moment
 
 _Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
 _Username = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
@@ -122,6 +123,23 @@ class HolderShown(msgspec.Struct, frozen=True):
 
     record: UserShown
     protected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UserState:
+    """What decides which operations the console offers.
+
+    `developer` is None where users need no permission to register apps.
+    """
+
+    dossier: Dossier
+    developer: bool | None
+    sends_mail: bool
+
+    @property
+    def user(self) -> User:
+        """The user."""
+        return self.dossier.user
 
 
 def shown(user: User) -> UserShown:

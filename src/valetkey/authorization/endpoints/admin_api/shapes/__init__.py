@@ -1,1 +1,0 @@
-"""What the admin API takes and gives, type by type: the schemas of its document."""

@@ -1,0 +1,1 @@
+"""Administration: one table of operations, from which its interfaces derive."""

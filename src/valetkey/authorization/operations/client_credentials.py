@@ -1,0 +1,243 @@
+"""Operations on a client's secrets and legacy grant types."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from valetkey.authorization.deeds.admin.clients import LEGACY, Faults
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.model.event.clients import (
+    ClientChanged,
+    ClientSecretEnded,
+    ClientSecretIssued,
+)
+from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.operations.client_records import (
+    ClientShown,
+    SecretMade,
+    SecretWanted,
+    shown,
+)
+from valetkey.authorization.operations.clients import ONE, registrar
+from valetkey.authorization.operations.operation import (
+    Button,
+    Call,
+    Field,
+    Operation,
+    Result,
+    on_client,
+)
+from valetkey.authorization.operations.records import tag_of
+from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Lifetime
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Prefix
+from valetkey.kernel.words import translatable
+
+_LIFETIMES = (
+    ("86400", translatable("in a day")),
+    ("604800", translatable("in a week")),
+    ("0", translatable("now")),
+    ("", translatable("not by themselves")),
+)
+
+
+def issue_secret(tx: Transaction, call: Call, client: Client) -> SecretMade:
+    """Issue another secret; the others end after `others_live`, or never where that is None.
+
+    Refused (conflict) where two secrets work already, and for a client that uses none.
+    """
+    wanted = call.input(SecretWanted).others_live
+    live = None if wanted is None else Lifetime(wanted)
+    secret = call.new_secret(Prefix.CLIENT_SECRET)
+    if faults := registrar(call).issue_secret(tx, client, secret, call.now, others_live=live):
+        raise Refused(Refusal(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret"))
+    return SecretMade(secret.reveal())
+
+
+def end_secret(tx: Transaction, call: Call, client: Client) -> None:
+    """End one secret now. Refused (not found) where it does not work any more."""
+    if not registrar(call).end_secret(tx, client, call.named("secret_id"), call.now):
+        raise Refused(
+            Refusal(ErrorCode.NOT_FOUND, "there is no such secret that works", "admin.secret")
+        )
+
+
+def allow_grant(tx: Transaction, call: Call, client: Client) -> Result | Faults:
+    """Enable a legacy grant type."""
+    names = client.grant_types | {_legacy(call)}
+    return _with_grants(tx, call, client, names)
+
+
+def end_grant(tx: Transaction, call: Call, client: Client) -> Result | Faults:
+    """Disable a legacy grant type, unless it is the only one."""
+    names = client.grant_types - {_legacy(call)}
+    if not names:
+        return (
+            Fault(
+                "grant_type",
+                "this is the only grant type of the client: disable the client instead",
+            ),
+        )
+    return _with_grants(tx, call, client, names)
+
+
+def _with_grants(
+    tx: Transaction, call: Call, client: Client, names: Collection[str]
+) -> Result | Faults:
+    wanted = replace(metadata_of(client), grant_types=tuple(sorted(names)))
+    changed = registrar(call).change(tx, client, wanted, call.now)
+    if isinstance(changed, tuple):
+        return changed
+    record = shown(changed, call.now)
+    return Result(record, etag=tag_of(record))
+
+
+def _legacy(call: Call) -> GrantTypeName:
+    name = call.named("grant_type")
+    found = next((each for each in LEGACY if each.value == name), None)
+    if found is None:
+        raise Refused(
+            Refusal(
+                ErrorCode.NOT_FOUND,
+                "only the grants implicit and password are switched so",
+                "admin.grant_type",
+            )
+        )
+    return found
+
+
+def _can_allow(grant_type: GrantTypeName, client: Client) -> bool:
+    return (
+        grant_type not in client.grant_types
+        and client.profile.implicit_and_password
+        and not (grant_type is GrantTypeName.PASSWORD and client.is_public)
+    )
+
+
+SECRET = Operation(
+    "issue_client_secret",
+    "POST",
+    f"{ONE}/secrets",
+    Permission.CLIENTS,
+    "Issue another secret, shown this once",
+    on_client(issue_secret),
+    takes=SecretWanted,
+    gives=SecretMade,
+    status=201,
+    refuses=(404, 409),
+    event=ClientSecretIssued,
+    recent=True,
+    buttons=(
+        Button(
+            "secret",
+            translatable("Issue another secret"),
+            translatable(
+                "The secret is shown once. Until the old ones end, all of them work: replace them "
+                "meanwhile."
+            ),
+            translatable("Another secret is issued."),
+            for_client=lambda it: it.has_secret,
+            fields=(Field("others_live", translatable("The existing secrets end"), _LIFETIMES),),
+        ),
+    ),
+)
+END_SECRET = Operation(
+    "end_client_secret",
+    "DELETE",
+    f"{ONE}/secrets/{{secret_id}}",
+    Permission.CLIENTS,
+    "End one secret of a client now",
+    on_client(end_secret),
+    status=204,
+    refuses=(404,),
+    event=ClientSecretEnded,
+    recent=True,
+    buttons=(
+        Button(
+            "end-secret",
+            translatable("End secret"),
+            translatable(
+                "A program that still uses this secret gets no more tokens. If it is the only one, "
+                "the app stops working until it has another."
+            ),
+            translatable("The secret has ended."),
+            danger=True,
+            carries=("secret", "secret_id"),
+        ),
+    ),
+)
+ALLOW_GRANT = Operation(
+    "allow_legacy_grant",
+    "PUT",
+    f"{ONE}/legacy/{{grant_type}}",
+    Permission.CLIENTS,
+    "Enable the implicit or the password grant",
+    on_client(allow_grant),
+    description="Needs the profile classic; `password` a confidential client.",
+    gives=ClientShown,
+    tagged=True,
+    refuses=(404,),
+    event=ClientChanged,
+    recent=True,
+    buttons=(
+        Button(
+            "allow-implicit",
+            translatable("Enable implicit grant"),
+            translatable(
+                "Access tokens then travel in the address of a page, where history and scripts can "
+                "read them, and they cannot be bound to the app. Use it only for an app that "
+                "cannot be changed; everything newer uses authorization codes with PKCE."
+            ),
+            translatable("The implicit grant is enabled."),
+            for_client=lambda it: _can_allow(GrantTypeName.IMPLICIT, it),
+            danger=True,
+            fixed={"grant_type": "implicit"},
+        ),
+        Button(
+            "allow-password",
+            translatable("Enable password grant"),
+            translatable(
+                "Users then type their password into this app. There is no consent page, no "
+                "passkey and no second factor. Use it only for an app of your own that cannot be "
+                "changed."
+            ),
+            translatable("The password grant is enabled."),
+            for_client=lambda it: _can_allow(GrantTypeName.PASSWORD, it),
+            danger=True,
+            fixed={"grant_type": "password"},
+        ),
+    ),
+)
+END_GRANT = Operation(
+    "end_legacy_grant",
+    "DELETE",
+    f"{ONE}/legacy/{{grant_type}}",
+    Permission.CLIENTS,
+    "Disable the implicit or the password grant",
+    on_client(end_grant),
+    gives=ClientShown,
+    tagged=True,
+    refuses=(404,),
+    event=ClientChanged,
+    buttons=(
+        Button(
+            "end-implicit",
+            translatable("Disable implicit grant"),
+            translatable("The app gets no more tokens this way. Issued ones work until they end."),
+            translatable("The implicit grant is disabled."),
+            for_client=lambda it: GrantTypeName.IMPLICIT in it.grant_types,
+            fixed={"grant_type": "implicit"},
+        ),
+        Button(
+            "end-password",
+            translatable("Disable password grant"),
+            translatable("The app gets no more tokens this way. Issued ones work until they end."),
+            translatable("The password grant is disabled."),
+            for_client=lambda it: GrantTypeName.PASSWORD in it.grant_types,
+            fixed={"grant_type": "password"},
+        ),
+    ),
+)
+CREDENTIALS = (SECRET, END_SECRET, ALLOW_GRANT, END_GRANT)

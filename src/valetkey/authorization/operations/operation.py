@@ -1,0 +1,296 @@
+"""An operation of administration: one row, from which every interface to it derives.
+
+The route of the admin API with its OpenAPI description, the console's button and confirmation page,
+the command and the reference page read the same row. Its function runs in a transaction that has
+checked the actor's permission.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeVar
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from valetkey.authorization.deeds.admin.clients import client_to_change
+from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
+from valetkey.authorization.deeds.admin.roles import person
+from valetkey.authorization.deeds.admin.search import uid_of
+from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.user_records import UserState
+from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
+from valetkey.web.exchange import Response
+
+PREFIX = "/admin/api/v1"
+"""The path of the admin API."""
+
+CHANCE = 48
+"""Random bytes that a call is given."""
+
+_ID = 16
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+T = TypeVar("T")
+Schema = Mapping[str, object]
+
+
+class InvalidInput(Refused):
+    """The input of an operation is invalid: which fields, and why."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        """Refuse because of `faults`; a field is named as in `redirect_uris/0`."""
+        super().__init__(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "some fields are not as they should be",
+                "admin_api.fields",
+                "; ".join(f"{fault.field}: {fault.detail}" for fault in faults),
+            )
+        )
+        self.faults = tuple(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter of an operation."""
+
+    name: str
+    description: str
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an operation by an actor; its input has the types that the row declares.
+
+    `chance` are random bytes, drawn before the transaction because that may run more than once.
+    """
+
+    foundation: Foundation
+    operation: "Operation"
+    actor: Actor
+    now: Instant
+    chance: bytes
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: object = None
+    preconditions: Preconditions = NO_PRECONDITIONS
+
+    def input(self, kind: type[T]) -> T:
+        """Return the body as the type that the row takes."""
+        if not isinstance(self.body, kind):
+            raise TypeError(f"{self.operation.id} takes no {kind.__name__}")
+        return self.body
+
+    def named(self, name: str) -> str:
+        """Return a segment of the path, decoded. Raises Refused (not found) if unprintable."""
+        text = unquote_to_bytes(self.arguments[name]).decode("latin-1")
+        if not text.isascii() or not text.isprintable():
+            raise Refused(
+                Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "admin_api.name")
+            )
+        return text
+
+    @property
+    def uid(self) -> Uid:
+        """The user in the path. Raises Refused (not found) for text that is no uid."""
+        uid = uid_of(self.arguments["uid"])
+        if uid is None:
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such user", "admin.user"))
+        return uid
+
+    def new_id(self, prefix: str) -> str:
+        """Return the identifier that this call may give; the same each time."""
+        return fresh_id(prefix, lambda size: self.chance[:size])
+
+    def new_secret(self, prefix: Prefix) -> Secret:
+        """Return the secret that this call may issue; the same each time."""
+        return fresh_secret(prefix, lambda size: self.chance[_ID : _ID + size])
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of an operation: a value of the type that the row gives, and its headers."""
+
+    value: object = None
+    etag: str = ""
+    next: str = ""
+
+
+Run = Callable[[Call], Awaitable[Result | Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the confirmation page's form, with the choices that it offers, if any."""
+
+    name: str
+    label: str
+    choices: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A button of the console, and the confirmation page behind it. Texts are translatable.
+
+    `slug` is the last segment of its address. `for_user` and `for_client` decide whether the page
+    about one offers it. `ends` shows how many sessions and authorizations end. `carries` is a query
+    parameter of the address and the path argument that it becomes; `fixed` are path arguments that
+    the button itself decides.
+    """
+
+    slug: str
+    title: str
+    text: str
+    done: str
+    for_user: Callable[[UserState], bool] | None = None
+    for_client: Callable[[Client], bool] | None = None
+    ends: bool = False
+    danger: bool = False
+    fields: Sequence[Field] = ()
+    carries: tuple[str, str] | None = None
+    fixed: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One row.
+
+    `takes` is the type of the body, `gives` that of the result; None for none. A `guarded` one
+    requires the ETag of what it changes in If-Match. `refuses` are the statuses beyond those that
+    every operation has. `media` are what it answers instead of JSON. `event` is written when
+    something changed. `recent` requires recent authentication in the console.
+    """
+
+    id: str
+    method: str
+    path: str
+    permission: Permission
+    summary: str
+    run: Run
+    description: str = ""
+    takes: type[msgspec.Struct] | None = None
+    gives: object = None
+    status: int = 200
+    query: Sequence[Parameter] = ()
+    guarded: bool = False
+    tagged: bool = False
+    lists: bool = False
+    refuses: Sequence[int] = ()
+    media: Sequence[str] = ()
+    event: type[Event] | None = None
+    recent: bool = False
+    buttons: Sequence[Button] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names in the path."""
+        return tuple(segment[1:-1] for segment in self.path.split("/") if segment.startswith("{"))
+
+
+def call_of(
+    foundation: Foundation,
+    operation: Operation,
+    actor: Actor,
+    now: Instant,
+    arguments: Mapping[str, str] = _NOTHING,
+    body: object = None,
+) -> Call:
+    """Return a call by this actor, with random bytes drawn for it."""
+    chance = foundation.runtime.random(CHANCE)
+    return Call(foundation, operation, actor, now, chance, arguments, body=body)
+
+
+def reads(function: Callable[[Transaction, Call], object]) -> Run:
+    """Run the function in a read transaction, once the actor's permission is checked."""
+
+    def checked(tx: Transaction, call: Call) -> Result:
+        require(tx, call.actor, call.operation.permission)
+        return _result(function(tx, call))
+
+    async def run(call: Call) -> Result:
+        return await call.foundation.store.scan(lambda tx: checked(tx, call))
+
+    return run
+
+
+def writes(function: Callable[[Transaction, Call], object]) -> Run:
+    """Run the function in a write transaction, once the actor's permission is checked."""
+
+    def checked(tx: Transaction, call: Call) -> object:
+        require(tx, call.actor, call.operation.permission)
+        return function(tx, call)
+
+    return unchecked_write(checked)
+
+
+def unchecked_write(function: Callable[[Transaction, Call], object]) -> Run:
+    """Run the function in a write transaction; it checks the permission itself."""
+
+    async def run(call: Call) -> Result:
+        return await call.foundation.store.write(
+            lambda tx: _result(function(tx, call)), done_by=call.actor.done_by
+        )
+
+    return run
+
+
+def on_user(
+    function: Callable[[Transaction, Call, User], object], *, but_oneself: bool = False
+) -> Run:
+    """Run the function on the user in the path, who is held until the commit.
+
+    Refused: not found; forbidden about a higher role; conflict about oneself, where that is ruled
+    out.
+    """
+
+    def checked(tx: Transaction, call: Call) -> object:
+        user = person(tx, call.uid, call.actor)
+        require(tx, call.actor, call.operation.permission, user)
+        # A token acts for its user; the command line is no user.
+        if but_oneself and getattr(call.actor, "uid", None) == user.uid:
+            raise Refused(
+                Refusal(
+                    ErrorCode.CONFLICT,
+                    "this is your own account; ask somebody else with your role, or look under "
+                    "your account",
+                    "admin.self",
+                )
+            )
+        return function(tx, call, user)
+
+    return unchecked_write(checked)
+
+
+def on_client(function: Callable[[Transaction, Call, Client], object]) -> Run:
+    """Run the function on the client in the path, which is held until the commit.
+
+    Refused: not found; forbidden about this server's own client.
+    """
+
+    def checked(tx: Transaction, call: Call) -> object:
+        # First: the role is judged with the actor's own account held.
+        tx.clients.hold_all()
+        require(tx, call.actor, call.operation.permission)
+        return function(tx, call, client_to_change(tx, call.named("client_id")))
+
+    return unchecked_write(checked)
+
+
+def _result(value: object) -> Result:
+    """Return what a function gave as a result: False and True say whether something changed."""
+    if isinstance(value, Result):
+        return value
+    if isinstance(value, tuple):
+        raise InvalidInput(value)  # pyright: ignore[reportUnknownArgumentType]
+    return Result(Done(value) if isinstance(value, bool) else value)

@@ -1,0 +1,165 @@
+"""Operations on roles, and on who may register apps."""
+
+from collections.abc import Sequence
+
+from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.roles import (
+    DeveloperAdmitted,
+    DeveloperDismissed,
+    RoleChanged,
+)
+from valetkey.authorization.operations.operation import (
+    Button,
+    Call,
+    Field,
+    Operation,
+    on_user,
+    reads,
+)
+from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.user_records import (
+    Holders,
+    HolderShown,
+    RoleWanted,
+    shown,
+)
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.words import translatable
+
+NO_ROLE = "none"
+
+
+"""How forms and commands write that a user has no role."""
+
+
+ROLE_WORDS = {
+    Role.OWNER: translatable("Owner"),
+    Role.ADMINISTRATOR: translatable("Administrator"),
+    Role.SUPPORT: translatable("Support"),
+    Role.AUDITOR: translatable("Auditor"),
+}
+"""The names of the roles, to be translated."""
+
+
+_ONE = "/users/{uid}"
+
+
+_ROLES: Sequence[tuple[str, str]] = (
+    (NO_ROLE, translatable("No role")),
+    *((role.value, ROLE_WORDS[role]) for role in Role),
+)
+
+
+def give_role(tx: Transaction, call: Call, user: User) -> bool:
+    """Give a role in place of the one before, or take it. Refused (conflict) for the last owner."""
+    return call.foundation.roles.give(tx, user, call.input(RoleWanted).role, call.now)
+
+
+GIVE_ROLE = Operation(
+    "give_role",
+    "PUT",
+    f"{_ONE}/role",
+    Permission.ROLES,
+    "Give a role in place of the one before, or take it",
+    on_user(give_role),
+    description="The last owner stays one: 409.",
+    takes=RoleWanted,
+    gives=Done,
+    refuses=(404, 409),
+    event=RoleChanged,
+    recent=True,
+    buttons=(
+        Button(
+            "role",
+            translatable("Change role"),
+            translatable("The user is notified by email. A role allows:"),
+            translatable("The role is changed, and the user was notified."),
+            for_user=lambda _: True,
+            fields=(Field("role", translatable("Role"), _ROLES),),
+        ),
+    ),
+)
+
+
+def list_roles(tx: Transaction, call: Call) -> Holders:
+    """List the users with a role."""
+    found = call.foundation.roles.holders(tx)
+    return Holders([HolderShown(shown(each.user), each.protected) for each in found])
+
+
+def admit_developer(tx: Transaction, call: Call, user: User) -> bool:
+    """Let the user register apps. False if they could."""
+    if not tx.members.mark(user.uid, call.now):
+        return False
+    tx.events.add(DeveloperAdmitted(user.uid), call.now)
+    return True
+
+
+ADMIT_DEVELOPER = Operation(
+    "admit_developer",
+    "PUT",
+    f"{_ONE}/developer",
+    Permission.PEOPLE,
+    "Let a user register apps",
+    on_user(admit_developer),
+    gives=Done,
+    refuses=(404,),
+    event=DeveloperAdmitted,
+    buttons=(
+        Button(
+            "let-register",
+            translatable("Allow app registration"),
+            translatable("The user gets the developer pages, where apps are registered."),
+            translatable("The user can register apps."),
+            for_user=lambda it: it.developer is False,
+        ),
+    ),
+)
+
+
+def dismiss_developer(tx: Transaction, call: Call, user: User) -> bool:
+    """Stop letting the user register apps; theirs stay. False if they could not."""
+    if not tx.members.unmark(user.uid):
+        return False
+    tx.events.add(DeveloperDismissed(user.uid), call.now)
+    return True
+
+
+DISMISS_DEVELOPER = Operation(
+    "dismiss_developer",
+    "DELETE",
+    f"{_ONE}/developer",
+    Permission.PEOPLE,
+    "Stop letting a user register apps",
+    on_user(dismiss_developer),
+    gives=Done,
+    refuses=(404,),
+    event=DeveloperDismissed,
+    buttons=(
+        Button(
+            "stop-register",
+            translatable("Disallow app registration"),
+            translatable("Apps that the user registered keep working."),
+            translatable("The user can no longer register apps. Their apps stay."),
+            for_user=lambda it: bool(it.developer),
+        ),
+    ),
+)
+
+
+ROLES = (
+    ADMIT_DEVELOPER,
+    DISMISS_DEVELOPER,
+    GIVE_ROLE,
+    Operation(
+        "list_roles",
+        "GET",
+        "/roles",
+        Permission.READ,
+        "Users with a role",
+        reads(list_roles),
+        gives=Holders,
+    ),
+)

@@ -1,0 +1,354 @@
+"""Operations on the server: overview, keys, settings, brand, registration, mail."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import UnsetType
+
+from valetkey.authorization.deeds.admin import brand, keys, mail, registration
+from valetkey.authorization.deeds.admin.brand import brand_now
+from valetkey.authorization.deeds.admin.overview import overview
+from valetkey.authorization.deeds.admin.permissions import Permission, require
+from valetkey.authorization.deeds.admin.registration import (
+    FreshInvitation,
+    WantedInvitation,
+)
+from valetkey.authorization.model.server.brand import BrandField
+from valetkey.authorization.operations.events import shown as event_shown
+from valetkey.authorization.operations.operation import (
+    Call,
+    Operation,
+    Result,
+    reads,
+    unchecked_write,
+    writes,
+)
+from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.operations.server_records import (
+    AmountShown,
+    BrandChange,
+    BrandShown,
+    DayShown,
+    InvitationMade,
+    Invitations,
+    InvitationShown,
+    InvitationWanted,
+    Keys,
+    KeyShown,
+    OverviewShown,
+    PostShown,
+    RegistrationShown,
+    RotationWanted,
+    SettingShown,
+    SettingsShown,
+    TestSent,
+)
+from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.explain import explain
+from valetkey.kernel.moment import Lifetime
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Prefix
+
+
+def read_overview(tx: Transaction, call: Call) -> OverviewShown:
+    """Count users, clients and grants, and report the last days."""
+    found = overview(tx, call.actor, call.now)
+    days = [
+        DayShown(
+            each.day,
+            dict(each.tokens),
+            dict(each.errors),
+            each.people,
+            each.sign_ins,
+            each.failed_sign_ins,
+        )
+        for each in found.days
+    ]
+    people, clients, grants = found.people, found.clients, found.grants
+    return OverviewShown(
+        AmountShown(people.count, people.more),
+        AmountShown(clients.count, clients.more),
+        AmountShown(grants.count, grants.more),
+        days,
+    )
+
+
+def list_keys(tx: Transaction, call: Call) -> Keys:
+    """List the published signing keys."""
+    return Keys(
+        [
+            KeyShown(
+                each.kid,
+                each.algorithm,
+                each.state(call.now).value,
+                each.created_at,
+                each.activates_at,
+                each.retires_at,
+                each.removed_at,
+            )
+            for each in keys.look(tx, call.actor, call.now)
+        ]
+    )
+
+
+async def rotate_keys(call: Call) -> Result:
+    """Let the next keys sign: once every verifier can know them, or at once."""
+    wanted, ring = call.input(RotationWanted), call.foundation.keys
+    if wanted.algorithm is not None and wanted.algorithm not in ring.algorithms:
+        raise Refused(
+            Refusal(
+                ErrorCode.CONFLICT,
+                "this server has no keys of that algorithm: see tokens.signing_algorithms",
+                "admin.algorithm",
+            )
+        )
+    await ring.rotate(
+        call.now,
+        at_once=wanted.at_once,
+        algorithm=wanted.algorithm,
+        allowed=_allowed(call),
+        done_by=call.actor.done_by,
+    )
+    return Result(await call.foundation.store.read(lambda tx: list_keys(tx, call)))
+
+
+async def withdraw_key(call: Call) -> Result:
+    """Refuse everything that this key signed, from now on."""
+    kid = call.named("kid")
+    ring = call.foundation.keys
+    if not await ring.withdraw(kid, call.now, allowed=_allowed(call), done_by=call.actor.done_by):
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such key", "admin.key"))
+    return Result(Done(changed=True))
+
+
+def _allowed(call: Call) -> Callable[[Transaction], object]:
+    return lambda tx: require(tx, call.actor, call.operation.permission)
+
+
+def read_settings(tx: Transaction, call: Call) -> SettingsShown:
+    """List every setting."""
+    return SettingsShown(
+        [
+            SettingShown(
+                each.path, each.value, each.origin.value, each.default, each.variable, each.reason
+            )
+            for each in explain(call.foundation.settings)
+        ]
+    )
+
+
+def read_brand(tx: Transaction, call: Call) -> Result:
+    """Read name, colour, logo and links."""
+    return _told_brand(brand_now(tx, call.foundation.settings.brand))
+
+
+def change_brand(tx: Transaction, call: Call) -> Result | tuple[Fault, ...]:
+    """Change the brand, if it is still as the caller saw it."""
+    change, base = call.input(BrandChange), call.foundation.settings.brand
+    said: dict[BrandField, str | None] = {}
+    for field in BrandField:
+        value: str | UnsetType | None = getattr(change, field.value)
+        if not isinstance(value, UnsetType):
+            said[field] = value
+    # Optimistic locking: two callers that saw the same brand take turns.
+    tx.brand.take_turn()
+    call.preconditions.check(_told_brand(brand_now(tx, base)).etag)
+    told = brand.change_brand(tx, call.actor, base, said, call.now)
+    return told if isinstance(told, tuple) else _told_brand(told)
+
+
+def _told_brand(fields: Mapping[BrandField, str]) -> Result:
+    record = BrandShown(**{field.value: fields[field] for field in BrandField})
+    return Result(record, etag=tag_of(record))
+
+
+def read_registration(tx: Transaction, call: Call) -> RegistrationShown:
+    """Read who may register apps."""
+    settings = call.foundation.settings
+    policy = settings.registration
+    return RegistrationShown(policy.mode.value, str(settings.portal.who), policy.unused_lifetime)
+
+
+def list_invitations(tx: Transaction, call: Call) -> Invitations:
+    """List the registration tokens that can still be used."""
+    return Invitations([_shown(each) for each in registration.live(tx, call.actor, call.now)])
+
+
+def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[Fault, ...]:
+    """Issue a registration token."""
+    body = call.input(InvitationWanted)
+    fresh = FreshInvitation(call.new_id("in"), call.new_secret(Prefix.INVITATION))
+    wanted = WantedInvitation(body.note, body.uses, Lifetime(body.lifetime))
+    key = call.foundation.keyring.fingerprint_key
+    made = registration.invite(tx, call.actor, key, wanted, fresh, call.now)
+    if isinstance(made, tuple):
+        return made
+    return InvitationMade(fresh.token.reveal(), _shown(made))
+
+
+def withdraw_invitation(tx: Transaction, call: Call) -> None:
+    """Withdraw a registration token."""
+    if not registration.withdraw(tx, call.actor, call.named("invitation_id"), call.now):
+        raise Refused(
+            Refusal(ErrorCode.NOT_FOUND, "there is no such invitation", "admin.invitation")
+        )
+
+
+def _shown(each: Invitation) -> InvitationShown:
+    return InvitationShown(each.id, each.note, each.uses_left, each.created_at, each.expires_at)
+
+
+def read_mail(tx: Transaction, call: Call) -> PostShown:
+    """Read the state of mail delivery."""
+    state = mail.look(tx, call.actor)
+    return PostShown(
+        mail.transport_of(call.foundation.outbox),
+        state.waiting,
+        [event_shown(each) for each in state.sent],
+        [event_shown(each) for each in state.given_up],
+    )
+
+
+def test_mail(tx: Transaction, call: Call) -> TestSent:
+    """Send a test email to the user who calls."""
+    uid = getattr(call.actor, "uid", None)
+    outbox = call.foundation.outbox
+    user = None if uid is None else mail.send_test(tx, call.actor, outbox, uid, call.now)
+    return TestSent(queued=user is not None, to="" if user is None else user.email)
+
+
+ROTATE_KEYS = Operation(
+    "rotate_keys",
+    "POST",
+    "/keys/rotate",
+    Permission.KEYS,
+    "Rotate the signing keys",
+    rotate_keys,
+    description="Once every verifier can know them, or at once.",
+    takes=RotationWanted,
+    gives=Keys,
+    refuses=(409,),
+)
+
+WITHDRAW_KEY = Operation(
+    "withdraw_key",
+    "POST",
+    "/keys/{kid}/withdraw",
+    Permission.KEYS,
+    "Refuse everything that a key signed, from now on",
+    withdraw_key,
+    gives=Done,
+    refuses=(404,),
+)
+
+SERVER = (
+    Operation(
+        "read_overview",
+        "GET",
+        "/overview",
+        Permission.READ,
+        "Counts of users, clients and grants, and the last days",
+        reads(read_overview),
+        gives=OverviewShown,
+    ),
+    Operation(
+        "list_keys",
+        "GET",
+        "/keys",
+        Permission.READ,
+        "Signing keys: next, current and retiring",
+        reads(list_keys),
+        gives=Keys,
+    ),
+    ROTATE_KEYS,
+    WITHDRAW_KEY,
+    Operation(
+        "read_settings",
+        "GET",
+        "/settings",
+        Permission.READ,
+        "Every setting, where its value comes from, and why it exists",
+        reads(read_settings),
+        gives=SettingsShown,
+    ),
+    Operation(
+        "read_brand",
+        "GET",
+        "/brand",
+        Permission.READ,
+        "Name, colour, logo and links",
+        reads(read_brand),
+        gives=BrandShown,
+        tagged=True,
+    ),
+    Operation(
+        "change_brand",
+        "PATCH",
+        "/brand",
+        Permission.SETTINGS,
+        "Change them; the pages follow within seconds",
+        unchecked_write(change_brand),
+        takes=BrandChange,
+        gives=BrandShown,
+        guarded=True,
+        tagged=True,
+    ),
+    Operation(
+        "read_registration",
+        "GET",
+        "/registration",
+        Permission.READ,
+        "Who may register apps",
+        reads(read_registration),
+        gives=RegistrationShown,
+    ),
+    Operation(
+        "list_invitations",
+        "GET",
+        "/invitations",
+        Permission.READ,
+        "Registration tokens",
+        reads(list_invitations),
+        gives=Invitations,
+    ),
+    Operation(
+        "invite",
+        "POST",
+        "/invitations",
+        Permission.CLIENTS,
+        "Issue a registration token, shown this once",
+        unchecked_write(invite),
+        takes=InvitationWanted,
+        gives=InvitationMade,
+        status=201,
+    ),
+    Operation(
+        "withdraw_invitation",
+        "DELETE",
+        "/invitations/{invitation_id}",
+        Permission.CLIENTS,
+        "Withdraw a registration token",
+        writes(withdraw_invitation),
+        status=204,
+        refuses=(404,),
+    ),
+    Operation(
+        "read_mail",
+        "GET",
+        "/mail",
+        Permission.READ,
+        "State of mail delivery",
+        reads(read_mail),
+        gives=PostShown,
+    ),
+    Operation(
+        "test_mail",
+        "POST",
+        "/mail/test",
+        Permission.SETTINGS,
+        "Send a test email to the user of this token",
+        writes(test_mail),
+        gives=TestSent,
+    ),
+)

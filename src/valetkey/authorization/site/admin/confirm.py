@@ -1,0 +1,223 @@
+"""The console's buttons and confirmation pages, derived from the table of operations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import quote
+
+import msgspec
+
+from valetkey.authorization.deeds.admin.permissions import Permission, Powers
+from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.operations.operation import Button, Call, Operation, call_of
+from valetkey.authorization.operations.roles import NO_ROLE
+from valetkey.authorization.operations.table import OPERATIONS
+from valetkey.authorization.operations.user_records import UserState
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator_for,
+    nothing_here,
+    with_query,
+)
+from valetkey.authorization.site.page import Concealed
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Request
+from valetkey.web.form import Form, read_query
+
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A button: its slug, its title and the address of its confirmation page."""
+
+    slug: str
+    title: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldShown:
+    """A field of the form; one with choices is a list of radio buttons."""
+
+    name: str
+    label: str
+    choices: tuple[tuple[str, str], ...]
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What ends with the operation; None for what is not counted."""
+
+    sessions: int | None = None
+    apps: int | None = None
+    people: int | None = None
+    authorizations: int | None = None
+    #: Apps that nobody else owns.
+    orphans: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmPage:
+    """The confirmation before an operation. Posts `csrf`, the hidden fields and the fields."""
+
+    template: ClassVar[str] = "admin/confirm.html"
+
+    #: The place in the navigation: `users` or `clients`.
+    here: str
+    action: str
+    back: str
+    csrf: str
+    title: str
+    text: str
+    #: Whom or what it is about, and what else tells it from others.
+    name: str
+    facts: tuple[str, ...]
+    ends: Ends | None = None
+    danger: bool = False
+    fields: tuple[FieldShown, ...] = ()
+    hidden: tuple[tuple[str, str], ...] = ()
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A button with its operation."""
+
+    operation: Operation
+    button: Button
+
+    def argument(self, form: Form) -> Mapping[str, str]:
+        """Return the path arguments that the button decides or carries from this form or query."""
+        if self.button.carries is None:
+            return self.button.fixed
+        name, argument = self.button.carries
+        return {**self.button.fixed, argument: quote(form.get(name) or "", safe="")}
+
+    def call(
+        self, foundation: Foundation, request: AdminRequest, arguments: Mapping[str, str]
+    ) -> Call:
+        """Return the call that the submitted form asks for. Raises Refused for an invalid field."""
+        every = {**arguments, **self.argument(request.form)}
+        body = self._body(request.form)
+        return call_of(foundation, self.operation, request.actor, request.now, every, body)
+
+    def page(
+        self,
+        request: AdminRequest,
+        form: Form,
+        *,
+        here: str,
+        back: str,
+        name: str,
+        facts: tuple[str, ...],
+        values: Mapping[str, str],
+        ends: Ends,
+        fault: str = "",
+    ) -> ConfirmPage:
+        """Return the confirmation page; `values` are those of the fields, by name."""
+        button, carries = self.button, self.button.carries
+        return ConfirmPage(
+            here=here,
+            action=f"{back}/{button.slug}",
+            back=back,
+            csrf=request.csrf,
+            title=button.title,
+            text=button.text,
+            name=name,
+            facts=facts,
+            ends=ends if button.ends else None,
+            danger=button.danger,
+            fields=tuple(
+                FieldShown(each.name, each.label, tuple(each.choices), values.get(each.name, ""))
+                for each in button.fields
+            ),
+            hidden=() if carries is None else ((carries[0], form.get(carries[0]) or ""),),
+            fault=fault,
+        )
+
+    def _body(self, form: Form) -> object:
+        if self.operation.takes is None:
+            return None
+        values: dict[str, str | None] = {}
+        for field in self.button.fields:
+            value = (form.get(field.name) or "").strip()[:_LONGEST]
+            if field.choices and value not in dict(field.choices):
+                raise _invalid()
+            values[field.name] = None if field.choices and value in {"", NO_ROLE} else value
+        try:
+            return msgspec.convert(values, type=self.operation.takes, strict=False)
+        except msgspec.ValidationError:
+            raise _invalid() from None
+
+
+def _invalid() -> Refused:
+    return Refused(Refusal(ErrorCode.INVALID_REQUEST, "choose one of the options", "admin.field"))
+
+
+@dataclass(frozen=True, slots=True)
+class Buttons:
+    """The buttons of the operations on one kind of thing, by slug."""
+
+    by_slug: Mapping[str, Confirmed]
+
+    @staticmethod
+    def below(path: str) -> "Buttons":
+        """Return those of the operations whose path is this or below it."""
+        return Buttons(
+            {
+                button.slug: Confirmed(operation, button)
+                for operation in OPERATIONS
+                if operation.path == path or operation.path.startswith(f"{path}/")
+                for button in operation.buttons
+            }
+        )
+
+    def of(self, request: Request) -> Confirmed:
+        """Return the one in the path. Raises Refused (not found)."""
+        found = self.by_slug.get(request.arguments["act"])
+        if found is None:
+            raise nothing_here()
+        return found
+
+    @property
+    def requirement(self) -> Concealed[AdminRequest]:
+        """The permission, and recent authentication, that the operation in the path requires."""
+
+        def permission(request: Request) -> Permission:
+            return self.of(request).operation.permission
+
+        def returns_to(request: Request) -> str | None:
+            confirmed = self.of(request)
+            if not confirmed.operation.recent:
+                return None
+            carries = confirmed.button.carries
+            if carries is None or request.method == "POST":
+                return ""
+            value = read_query(request.query).get(carries[0]) or ""
+            return with_query(request.path, {carries[0]: value})
+
+        return administrator_for(permission, returns_to)
+
+    def offers(
+        self, state: UserState | Client, powers: Powers, address: str, about: User | None = None
+    ) -> tuple[Offer, ...]:
+        """Return those that make sense for this state, and that the role allows."""
+        return tuple(
+            Offer(slug, it.button.title, f"{address}/{slug}")
+            for slug, it in self.by_slug.items()
+            if _offered(it.button, state) and powers.allow(it.operation.permission, about)
+        )
+
+    def may(self, slug: str, powers: Powers, about: User | None = None) -> bool:
+        """Whether the role allows the operation behind this button."""
+        return powers.allow(self.by_slug[slug].operation.permission, about)
+
+
+def _offered(button: Button, state: UserState | Client) -> bool:
+    if isinstance(state, UserState):
+        return button.for_user is not None and button.for_user(state)
+    return button.for_client is not None and button.for_client(state)

@@ -1,1 +1,0 @@
-"""Commands that end something for good, or vouch for it."""
