@@ -17,11 +17,11 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.records import OwnRecords, Visit
-from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.shapes.json_schema import JsonSchema
 from valetkey.resource.storage.lists import Lists
-from valetkey.resource.storage.objects import Objects, Owner, Place, Stored
+from valetkey.resource.storage.objects import ListPosition, Objects, Owner, Stored
 from valetkey.sdk import Caller
 
 ROWS = 1_000_000
@@ -46,14 +46,14 @@ KIND = ResourceObject(
     sort=("title",),
     filter=("state", "stars"),
 )
-LISTS: Mapping[str, Asked] = {
-    "by creation": Asked(),
-    "sort=-created_at": Asked(descending=True),
-    "sort=title": Asked(by="title"),
-    "sort=-title": Asked(by="title", descending=True),
-    "state=open&sort=title": Asked(by="title", filters=(("state", "open"),)),
-    "state=open&stars=3": Asked(filters=(("state", "open"), ("stars", 3))),
-    "state=open&stars=3&sort=-title": Asked(
+LISTS: Mapping[str, PageRequest] = {
+    "by creation": PageRequest(),
+    "sort=-created_at": PageRequest(descending=True),
+    "sort=title": PageRequest(by="title"),
+    "sort=-title": PageRequest(by="title", descending=True),
+    "state=open&sort=title": PageRequest(by="title", filters=(("state", "open"),)),
+    "state=open&stars=3": PageRequest(filters=(("state", "open"), ("stars", 3))),
+    "state=open&stars=3&sort=-title": PageRequest(
         by="title", descending=True, filters=(("state", "open"), ("stars", 3))
     ),
 }
@@ -91,11 +91,14 @@ async def _measure(engine: Engine, rows: int) -> None:
     records = OwnRecords(engine, KIND, SYSTEM.random)
     for name, asked in LISTS.items():
         _say(name, await _time(records, asked))
-    _say("state=rare&stars=3, a page of few", await _time(records, Asked(filters=RARE)))
-    _say("by creation, from the middle", await _time(records, Asked(Place(_NOW + rows // 2, ""))))
+    _say("state=rare&stars=3, a page of few", await _time(records, PageRequest(filters=RARE)))
+    _say(
+        "by creation, from the middle",
+        await _time(records, PageRequest(ListPosition(_NOW + rows // 2, ""))),
+    )
 
 
-async def _time(records: OwnRecords, asked: Asked) -> list[float]:
+async def _time(records: OwnRecords, asked: PageRequest) -> list[float]:
     times: list[float] = []
     for _ in range(TURNS):
         began = perf_counter()

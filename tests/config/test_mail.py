@@ -6,7 +6,7 @@ import pytest
 
 from valetkey.config.agreement import disagreements
 from valetkey.config.catalogue import catalogue
-from valetkey.config.rules import Wrong
+from valetkey.config.rules import InvalidValue
 from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings
 from valetkey.kernel.secret import Secret
@@ -62,7 +62,7 @@ def test_a_mailbox_is_for_loopback_alone() -> None:
     ],
 )
 def test_what_is_no_address_no_host_and_no_port_is_refused(name: str, value: object) -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(InvalidValue):
         catalogue()[f"mail.{name}"].rule.read(value)
 
 

@@ -82,7 +82,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _transport(name: str, server: ServerSettings) -> Iterator[Problem]:
-    """S28: what is secret never travels in clear."""
+    """Require TLS wherever secrets travel, except on loopback."""
     url = urlsplit(server.url)
     own_tls = bool(server.tls_certificate and server.tls_key)
     proxy = server.tls_proxy or bool(server.trusted_proxies)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from valetkey.config.agreement import Problem, disagreements
 from valetkey.config.catalogue import Setting, catalogue, sections
-from valetkey.config.rules import Wrong
+from valetkey.config.rules import InvalidValue
 from valetkey.config.settings import Origin, Settings, Source
 from valetkey.kernel.refusal import Mistake
 
@@ -115,7 +115,7 @@ class _Reading:
         try:
             self.values[path] = setting.rule.read(value)
             self.origins[path] = origin
-        except Wrong as reason:
+        except InvalidValue as reason:
             said = f" ({setting.variable})" if origin is Origin.ENVIRONMENT else ""
             self.problems.append(Problem(path, f"{reason}{said}", f"write {setting.rule.expected}"))
 

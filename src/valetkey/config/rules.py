@@ -24,13 +24,13 @@ _HIGHEST_PORT = 65_535
 _SHOWN = 60  # characters of a wrong value that are worth repeating
 
 
-class Wrong(Exception):
-    """What is wrong with a value, as half a sentence; the rule's `expected` is the other half."""
+class InvalidValue(Exception):
+    """A value that a rule refuses; its text is half a sentence, `expected` the other half."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of setting: `read` takes what TOML gave, or raises Wrong with the reason.
+    """One kind of setting: `read` takes what TOML gave, or raises InvalidValue with the reason.
 
     `from_text` makes the same of an environment variable, `show` writes the value as an operator
     would, without any secret. `expected` ends the sentence "write …"; `unit` is "" where the
@@ -46,14 +46,14 @@ class Rule:
 
 
 def text(limit: int, expected: str, check: Callable[[str], str] | None = None) -> Rule:
-    """A string of at most `limit` printable characters; `check` returns it or raises Wrong."""
+    """Text of at most `limit` printable characters; `check` returns it or raises InvalidValue."""
 
     def read(value: object) -> str:
         found = _string(value)
         if len(found) > limit:
-            raise Wrong(f"it has {len(found)} characters, {limit} are allowed")
+            raise InvalidValue(f"it has {len(found)} characters, {limit} are allowed")
         if not found.isprintable():
-            raise Wrong("it holds a character that cannot be printed")
+            raise InvalidValue("it holds a character that cannot be printed")
         return check(found) if check else found
 
     return Rule(expected, read)
@@ -67,9 +67,9 @@ def lifetime(low: str, high: str) -> Rule:
         try:
             found = parse_lifetime(_string(value))
         except Mistake:
-            raise Wrong(f"{quoted(value)} is not a length of time") from None
+            raise InvalidValue(f"{quoted(value)} is not a length of time") from None
         if not least <= found <= most:
-            raise Wrong(
+            raise InvalidValue(
                 f"{quoted(value)} is {'shorter' if found < least else 'longer'} than allowed"
             )
         return found
@@ -88,9 +88,9 @@ def whole(low: int, high: int, unit: str) -> Rule:
     def read(value: object) -> int:
         # bool is an int in Python, not in TOML.
         if not isinstance(value, int) or isinstance(value, bool):
-            raise Wrong(f"{quoted(value)} is not a whole number")
+            raise InvalidValue(f"{quoted(value)} is not a whole number")
         if not low <= value <= high:
-            raise Wrong(f"{value} is too {'small' if value < low else 'large'}")
+            raise InvalidValue(f"{value} is too {'small' if value < low else 'large'}")
         return value
 
     def from_text(value: str) -> object:
@@ -107,7 +107,7 @@ def choice(names: type[StrEnum]) -> Rule:
     def read(value: object) -> StrEnum:
         found = _string(value)
         if found not in tuple(names):
-            raise Wrong(f"{quoted(value)} is unknown")
+            raise InvalidValue(f"{quoted(value)} is unknown")
         return names(found)
 
     return Rule(f"one of {allowed}", read)
@@ -121,7 +121,7 @@ def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
     def read(value: object) -> tuple[object, ...]:
         found = _distinct(value, one)
         if always is not None and always not in found:
-            raise Wrong(f'"{always}" is not among them')
+            raise InvalidValue(f'"{always}" is not among them')
         return found
 
     told = "" if always is None else f', with "{always}"'
@@ -130,13 +130,13 @@ def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
 
 def _string(value: object) -> str:
     if not isinstance(value, str):
-        raise Wrong(f"{quoted(value)} is not a string")
+        raise InvalidValue(f"{quoted(value)} is not a string")
     return value
 
 
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise Wrong(f"{quoted(value)} is neither true nor false")
+        raise InvalidValue(f"{quoted(value)} is neither true nor false")
     return value
 
 
@@ -152,7 +152,7 @@ def _secret(value: object) -> Secret | None:
 
 def _colour(value: str) -> str:
     if not _COLOUR.fullmatch(value):
-        raise Wrong(f"{quoted(value)} is not a colour")
+        raise InvalidValue(f"{quoted(value)} is not a colour")
     return value.lower()
 
 
@@ -165,7 +165,7 @@ def _link(value: str) -> str:
     except ValueError:
         fine = False
     if not fine or not value.isascii() or "\\" in value or " " in value:
-        raise Wrong(f"{quoted(value)} is not an https address")
+        raise InvalidValue(f"{quoted(value)} is not an https address")
     return value
 
 
@@ -173,14 +173,14 @@ def _own_path(value: str) -> str:
     # Browsers read a backslash as a slash, and two slashes as another server.
     is_path = value.startswith("/") and not value.startswith("//")
     if value and not (is_path and value.isascii() and "\\" not in value and " " not in value):
-        raise Wrong(f"{quoted(value)} is not a path of this server")
+        raise InvalidValue(f"{quoted(value)} is not a path of this server")
     return value
 
 
 def _own_path_or_link(value: str) -> str:
     try:
         return _own_path(value)
-    except Wrong:
+    except InvalidValue:
         _link(value)
         return value
 
@@ -190,18 +190,20 @@ def _server_url(value: str) -> str:
         parts = urlsplit(value)
         port = parts.port
     except ValueError:
-        raise Wrong(f"{quoted(value)} is not a URL") from None
+        raise InvalidValue(f"{quoted(value)} is not a URL") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname or not value.isascii():
-        raise Wrong(f"{quoted(value)} is not an http or https URL")
+        raise InvalidValue(f"{quoted(value)} is not an http or https URL")
     if parts.path or parts.query or parts.fragment or value.endswith(("/", "?", "#")):
-        raise Wrong(f"{quoted(value)} has more than scheme, host and port (or a slash at the end)")
+        raise InvalidValue(
+            f"{quoted(value)} has more than scheme, host and port (or a slash at the end)"
+        )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     default = {"http": 80, "https": 443}[parts.scheme]
     plain = f"{parts.scheme}://{host}" + (f":{port}" if port is not None else "")
     # Clients compare the issuer byte for byte, so there may be only one way to write it.
     if value != plain or port == default:
         right = f"{parts.scheme}://{host}" + (f":{port}" if port not in {None, default} else "")
-        raise Wrong(f'{quoted(value)} is not in its plainest form, which is "{right}"')
+        raise InvalidValue(f'{quoted(value)} is not in its plainest form, which is "{right}"')
     return value
 
 
@@ -212,16 +214,16 @@ def _optional_server_url(value: str) -> str:
 def _listen(value: str) -> str:
     match = _LISTEN.fullmatch(value)
     if match is None:
-        raise Wrong(f"{quoted(value)} is not an address and a port")
+        raise InvalidValue(f"{quoted(value)} is not an address and a port")
     host, port = match[1].strip("[]"), int(match[2])
     if host != "localhost":
         try:
             ip_address(host)
         except ValueError:
-            raise Wrong(f"{quoted(value)} does not begin with an IP address") from None
+            raise InvalidValue(f"{quoted(value)} does not begin with an IP address") from None
     # Port 0 lets the system choose: for tests, and behind whatever is told the port.
     if port > _HIGHEST_PORT:
-        raise Wrong(f"{quoted(value)} has no usable port")
+        raise InvalidValue(f"{quoted(value)} has no usable port")
     return value
 
 
@@ -231,7 +233,7 @@ def _database(value: str) -> str:
         return value
     if value.startswith(("postgresql://", "postgres://")):
         return value
-    raise Wrong("it is not the URL of a database")
+    raise InvalidValue("it is not the URL of a database")
 
 
 def _show_database(value: object) -> str:
@@ -242,45 +244,45 @@ def _show_database(value: object) -> str:
 
 def _networks(value: object) -> tuple[Network, ...]:
     if not isinstance(value, list):
-        raise Wrong(f"{quoted(value)} is not a list")
+        raise InvalidValue(f"{quoted(value)} is not a list")
     return tuple(_network(item) for item in cast("list[object]", value))
 
 
 def _network(value: object) -> Network:
     written = _string(value)
     if written == "*":
-        raise Wrong('"*" would let anybody claim any address')
+        raise InvalidValue('"*" would let anybody claim any address')
     try:
         found = ip_network(written)
     except ValueError as reason:
-        raise Wrong(f"{quoted(value)} is not a network ({reason})") from None
+        raise InvalidValue(f"{quoted(value)} is not a network ({reason})") from None
     if found.prefixlen == 0:
-        raise Wrong(f"{quoted(value)} would let anybody claim any address")
+        raise InvalidValue(f"{quoted(value)} would let anybody claim any address")
     return found
 
 
 def _origins(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise Wrong(f"{quoted(value)} is not a list")
+        raise InvalidValue(f"{quoted(value)} is not a list")
     origins = tuple(_server_url(_string(item)) for item in cast("list[object]", value))
     if wild := next((each for each in origins if "*" in each), None):
-        raise Wrong(f"{quoted(wild)} is a pattern, and only exact names are safe")
+        raise InvalidValue(f"{quoted(wild)} is a pattern, and only exact names are safe")
     return origins
 
 
 def _scope_name(value: object) -> object:
     name = _string(value)
     if not _SCOPE.fullmatch(name):
-        raise Wrong(f"{quoted(value)} is not the name of a scope")
+        raise InvalidValue(f"{quoted(value)} is not the name of a scope")
     return name
 
 
 def _distinct(value: object, one: Callable[[object], object]) -> tuple[object, ...]:
     if not isinstance(value, list):
-        raise Wrong(f"{quoted(value)} is not a list")
+        raise InvalidValue(f"{quoted(value)} is not a list")
     found = tuple(one(item) for item in cast("list[object]", value))
     if len(set(found)) != len(found):
-        raise Wrong("it names one of them twice")
+        raise InvalidValue("it names one of them twice")
     return found
 
 

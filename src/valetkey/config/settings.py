@@ -165,7 +165,7 @@ class TokenSettings:
     themselves, so keep it short (RFC 9068 section 5)."""
 
     implicit_token_lifetime: Annotated[Lifetime, rules.lifetime("1s", "10m")] = minutes(10)
-    """The same for the implicit grant, whose tokens pass through the address bar; never longer than
+    """How long tokens of the implicit grant work, which pass through the address bar; at most
     `access_token_lifetime` (RFC 9700 section 2.1.2)."""
 
     id_token_lifetime: Annotated[Lifetime, rules.lifetime("1s", "1d")] = hours(1)
@@ -270,7 +270,7 @@ class LimitSettings:
     keep a person from signing in."""
 
     sign_in_failures_per_address: Annotated[int, whole(3, 100_000, "failures")] = 300
-    """The same for one address, whatever the account."""
+    """Wrong passwords from one address in `sign_in_window` before it must wait, on any account."""
 
     sign_in_window: Annotated[Lifetime, rules.lifetime("1m", "1d")] = minutes(15)
     """How long a wrong password is remembered against account and address."""
@@ -283,7 +283,7 @@ class LimitSettings:
     """Connections open at one time in each worker; the next is closed at once."""
 
     connections_per_address: Annotated[int, whole(4, 100_000, "connections")] = 500
-    """The same for one address; trusted proxies are not counted."""
+    """Connections open at once from one address; trusted proxies are not counted."""
 
     requests: Annotated[int, whole(16, 100_000, "requests")] = 128
     """Complete requests that wait for their answers in each worker; streams do not count. The next

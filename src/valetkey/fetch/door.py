@@ -15,7 +15,7 @@ from valetkey.fetch.turns import Turns
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import lazily
-from valetkey.kernel.url import Web, take_apart
+from valetkey.kernel.url import Web, parse_url
 
 if TYPE_CHECKING:
     import httpx2
@@ -164,7 +164,7 @@ class Door:
         body: bytes | None,
         authorization: str = "",
     ) -> Fetched:
-        web = take_apart(url)
+        web = parse_url(url)
         if web is None:
             _refuse("url")
         try:

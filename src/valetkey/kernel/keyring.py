@@ -59,7 +59,7 @@ class Keyring:
         return Keyring(fingerprint[0], Sealer(tuple(sealing[v] for v in sorted(sealing)[::-1])))
 
     def with_new_sealing_key(self, random: Callable[[int], bytes]) -> "Keyring":
-        """The same keyring, which from now on seals with a new key and still opens the old."""
+        """Return this keyring with a new sealing key; what old keys sealed still opens."""
         keys = self.sealer.keys
         newest = SealingKey(keys[0].version + 1, random(32))
         return Keyring(self.fingerprint_key, Sealer((newest, *keys)))

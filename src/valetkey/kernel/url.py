@@ -86,7 +86,7 @@ def check_redirect_uri(
     own_origins: Collection[str] = (),
     answered_by: Collection[str] = ANSWERED_BY,
 ) -> None:
-    """Refuse a redirect URI that may not be registered (security 6; RFC 9700 section 2.1).
+    """Refuse a redirect URI that may not be registered (RFC 9700 section 2.1).
 
     Allowed: https; http on 127.0.0.1, [::1] or localhost; for native apps also a private scheme
     with a dot in it. ASCII, at most 2,000 bytes, scheme and host in lower case, no user name, no
@@ -100,12 +100,12 @@ def check_redirect_uri(
         if not native:
             raise _refused("scheme", "only native apps may use a private scheme")
         return
-    web = take_apart(text)
+    web = parse_url(text)
     if web is None:
         raise _refused("form", "it must be an absolute https URL in lower case, without user name")
     if web.scheme == "http" and not web.is_loopback():
         raise _refused("http", "http is only for 127.0.0.1, [::1] and localhost; use https")
-    if _place(web) in {_place(own) for own in map(take_apart, own_origins) if own}:
+    if _place(web) in {_place(own) for own in map(parse_url, own_origins) if own}:
         raise _refused("own", "it leads back to this server")
 
 
@@ -139,7 +139,7 @@ def origin(url: str) -> str:
     private = _PRIVATE.fullmatch(url)
     if private is not None:
         return f"{private[1]}:"
-    web = take_apart(url)
+    web = parse_url(url)
     if web is None:
         raise _refused("form", "it must be an absolute URL")
     return web.origin()
@@ -170,8 +170,8 @@ def _quoted(text: str) -> str:
     return text if _UNRESERVED.fullmatch(text) else quote(text, safe="")
 
 
-def take_apart(text: str) -> Web | None:
-    """The http or https URL that `text` is; None unless everybody reads it alike.
+def parse_url(text: str) -> Web | None:
+    """Parse an http or https URL; None unless every parser reads it alike.
 
     Lower case, no user name, no fragment, a port up to 65535, no odd spelling of an address.
     """

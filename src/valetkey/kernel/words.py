@@ -2,7 +2,7 @@
 
 
 def translatable(text: str) -> str:
-    """The same text: it is put into the catalogue of translations from here.
+    """Mark `text` for translation and return it: the catalogue is collected from these calls.
 
     Say it where a sentence is declared, with a plain literal; translate it where it is shown.
     """

@@ -166,7 +166,7 @@ class Operations:
         return answer
 
     def _swift(self, scopes: tuple[str, ...], answer: Endpoint) -> Endpoint:
-        """The same for what most requests are: somebody known reads an object and says no more.
+        """Answer the usual request, a plain read by a caller who is known already, on a short path.
 
         All that could end in another way than 200 is left to `answer`, which begins anew.
         """
@@ -302,7 +302,7 @@ class Operations:
 
 
 def _either(create: Endpoint, read: Endpoint) -> Endpoint:
-    """POST without a body reads (S14); with one it creates, where that can be."""
+    """Read for a POST without a body; create for one with a body, where the object allows it."""
 
     async def post(request: Request) -> Response:
         return await (create if request.body else read)(request)

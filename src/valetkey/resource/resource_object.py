@@ -68,7 +68,7 @@ class ResourceObject:
     reads: str = ""
     """The sentence of the scope `<name>:read`, such as "read your notes"."""
     writes: str = ""
-    """The same for `<name>:write`."""
+    """The sentence of the scope `<name>:write`, such as "change your notes"."""
     owned_by: OwnedBy = OwnedBy.USER
     home: Home = Home.HERE
     singleton: bool = False

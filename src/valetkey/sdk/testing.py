@@ -75,7 +75,7 @@ class Mint:
     def reference(
         self, scope: str = "", *, user: str | None = "1001", client: str = "test-client"
     ) -> str:
-        """The same by reference, for an hour or until `end`."""
+        """Issue an access token by reference, valid for an hour or until `end`."""
         now = self.runtime.now()
         text = fresh_secret(Prefix.ACCESS_TOKEN, self.runtime.random).reveal()
         self._references[text] = AccessToken(

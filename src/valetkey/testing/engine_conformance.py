@@ -283,7 +283,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story)
 
     def test_what_cannot_be_kept_is_refused(self, engine_url: str) -> None:
-        """The same values on every engine, before they reach it, and nothing is written."""
+        """Every engine refuses the same values before a statement runs; nothing is written."""
 
         async def story(engine: Engine) -> None:
             def work(value: object) -> Callable[[Connection], int]:

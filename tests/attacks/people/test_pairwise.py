@@ -9,7 +9,7 @@ from tests.attacks.people.told import owed
 from tests.attacks.world import PASSWORD, World
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.jose.jwt import take_apart
+from valetkey.kernel.jose import jwt
 from valetkey.testing.person import Page, Person
 
 _APPS = ("one", "two")
@@ -75,7 +75,7 @@ def _uid_of_alice(tx: Transaction) -> int:
 
 
 def _claims(token: str) -> dict[str, object]:
-    said: dict[str, object] = json.loads(take_apart(token, ("jwt",)).payload)
+    said: dict[str, object] = json.loads(jwt.parse(token, ("jwt",)).payload)
     return said
 
 

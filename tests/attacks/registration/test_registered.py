@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.attacks.registration.applicant import Applicant
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.jwk import spell
+from valetkey.kernel.jose.jwk import base64url_uint
 from valetkey.kernel.jose.key import SigningKey
 
 _INVALID = "invalid_client_metadata"
@@ -119,7 +119,7 @@ def test_ru_39_this_servers_own_addresses(anybody: Applicant) -> None:
 
 def _rsa(bits: int, **more: str) -> dict[str, Any]:
     numbers = rsa.generate_private_key(65_537, bits).public_key().public_numbers()
-    return {"kty": "RSA", "n": spell(numbers.n), "e": spell(numbers.e), **more}
+    return {"kty": "RSA", "n": base64url_uint(numbers.n), "e": base64url_uint(numbers.e), **more}
 
 
 def test_ca_09_keys_that_are_weak_secret_or_for_something_else(anybody: Applicant) -> None:

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from valetkey.authorization.deeds.foundation import SCHEMA
 from valetkey.authorization.grant_types import refresh_token
-from valetkey.authorization.grant_types.family import fingerprint_of, spell
+from valetkey.authorization.grant_types.family import fingerprint_of, format_refresh_token
 from valetkey.authorization.grant_types.grant_type import Fresh, TokenRequest
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -85,7 +85,7 @@ class Rotation(RuleBasedStateMachine):
             tx.grants.issue(begun)
 
         self._write(work)
-        self.tokens = [spell(first, GRANT).reveal()]
+        self.tokens = [format_refresh_token(first, GRANT).reveal()]
 
     def _present(self, token: str) -> str | None:
         """What the server gives in return: a refresh token, or nothing."""
@@ -144,7 +144,7 @@ class Rotation(RuleBasedStateMachine):
 
     @rule()
     def invent_a_token(self) -> None:
-        invented = spell(fresh_secret(Prefix.REFRESH_TOKEN, SYSTEM.random), GRANT)
+        invented = format_refresh_token(fresh_secret(Prefix.REFRESH_TOKEN, SYSTEM.random), GRANT)
         assert self._present(invented.reveal()) is None
 
     @rule()

@@ -20,7 +20,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.records import OwnRecords, Recent, Record, Visit
 from valetkey.resource.objects import notes
-from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import MergePatch
 from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions
 from valetkey.resource.storage.idempotency_keys import IdempotencyKey
@@ -83,7 +83,7 @@ def test_of_sixty_four_posts_with_one_key_one_counts(database_url: str, tmp_path
                 *(both[n % 2].create(_visit(), _NOTE, key) for n in range(64))
             )
             assert len({record.body for record in made}) == 1
-            listed = await both[0].page(_visit(), Asked())
+            listed = await both[0].page(_visit(), PageRequest())
             assert [record.id for record in listed.records] == [made[0].id]
         finally:
             for engine in engines:
@@ -135,7 +135,7 @@ def test_nobody_sees_what_is_anothers(engine: Engine) -> None:
         assert await _told(records.find(other, made.id)) == ErrorCode.NOT_FOUND
         change = records.change(other, made.id, MergePatch({"title": "x"}), NO_PRECONDITIONS)
         assert await _told(change) == ErrorCode.NOT_FOUND
-        assert (await records.page(other, Asked())).records == ()
+        assert (await records.page(other, PageRequest())).records == ()
 
     asyncio.run(story())
 

@@ -16,7 +16,7 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.resource.homes import listing
 from valetkey.resource.homes.listing import read_page
-from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.shapes.json_schema import JsonSchema
 from valetkey.resource.storage import lists
@@ -28,7 +28,7 @@ from valetkey.resource.storage.lists import (
     bring_up_to_date,
     written,
 )
-from valetkey.resource.storage.objects import Objects, Owner, Place, Stored
+from valetkey.resource.storage.objects import ListPosition, Objects, Owner, Stored
 
 _ORDERS = Orders(sort=("n",), filter=("t",))
 
@@ -70,7 +70,7 @@ def test_both_engines_list_in_one_order(engine: Engine) -> None:
         first = own.page("t/n", written("a"), lists.FIRST, 3)
         rest = own.page("t/n", written("a"), first[-1][1], 3)
         back = own.page_back("/n", "", lists.LAST, 2)
-        newest = Objects(db, "s", owner).page_back(Place(2**62, ""), 1)
+        newest = Objects(db, "s", owner).page_back(ListPosition(2**62, ""), 1)
         return [each.id for each, _ in (*first, *rest, *back)] + [each.id for each in newest]
 
     async def story() -> list[str]:
@@ -106,8 +106,8 @@ def test_what_is_older_than_its_lists_is_entered_in_batches(engine: Engine, coun
 
 
 def _page(
-    kind: ResourceObject, owner: Owner, asked: Asked, db: Connection
-) -> tuple[Sequence[Stored], Place | None]:
+    kind: ResourceObject, owner: Owner, asked: PageRequest, db: Connection
+) -> tuple[Sequence[Stored], ListPosition | None]:
     return read_page(db, kind, owner, asked)
 
 
@@ -132,7 +132,7 @@ def test_pages_of_two_filters_lead_to_all_that_fit_and_nothing_else(
             Objects(db, "s", owner).add(stored)
             Lists(db, "s", owner).put(stored.id, kind.orders.entries(stored))
 
-    async def walk(asked: Asked) -> list[str]:
+    async def walk(asked: PageRequest) -> list[str]:
         found: list[str] = []
         while True:
             shown, after = await engine.read(partial(_page, kind, owner, asked))
@@ -146,7 +146,7 @@ def test_pages_of_two_filters_lead_to_all_that_fit_and_nothing_else(
         await migrate(engine, "valetkey.resource.storage.schema")
         await engine.write(fill)
         for a, b, by, descending in product((0, 1), ("", f"{long}1"), ("n", CREATED), (0, 1)):
-            asked = Asked(None, 3, by, bool(descending), (("a", a), ("b", b)))
+            asked = PageRequest(None, 3, by, bool(descending), (("a", a), ("b", b)))
             fit = [n for n, fields in enumerate(made) if (fields["a"], fields["b"]) == (a, b)]
             order = sorted(((made[n]["n"] if by == "n" else n), f"s_{n:02d}") for n in fit)
             expected = [each for _, each in order]

@@ -58,7 +58,7 @@ def first_refresh_token(request: TokenRequest, grant: Grant) -> Secret | None:
     """Return the first refresh token of a new grant, or None if it has none."""
     if grant.refresh_print is None:
         return None
-    return spell(refresh_secret(request, grant.id), grant.id)
+    return format_refresh_token(refresh_secret(request, grant.id), grant.id)
 
 
 def refresh_secret(request: TokenRequest, grant_id: str) -> Secret:
@@ -80,12 +80,12 @@ def is_ours(key: FingerprintKey, secret: str, grant_id: str) -> bool:
     return is_tagged(Prefix.REFRESH_TOKEN, secret, key, _tag_purpose(grant_id))
 
 
-def spell(secret: Secret, grant_id: str) -> Secret:
+def format_refresh_token(secret: Secret, grant_id: str) -> Secret:
     """Return `<secret>.<grant id>`. The grant id locates the grant and proves nothing."""
     return Secret(f"{secret.reveal()}.{grant_id}")
 
 
-def take_apart(text: str) -> tuple[str, str] | None:
+def parse_refresh_token(text: str) -> tuple[str, str] | None:
     """Split a refresh token into secret and grant id; None if it is malformed."""
     secret, dot, grant_id = text.partition(".")
     if not dot or not grant_id.isascii() or not well_formed(Prefix.REFRESH_TOKEN, secret):

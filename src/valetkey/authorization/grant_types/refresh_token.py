@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from valetkey.authorization.grant_types.family import (
     fingerprint_of,
+    format_refresh_token,
     is_ours,
+    parse_refresh_token,
     refresh_secret,
-    spell,
-    take_apart,
 )
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
@@ -55,7 +55,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     4.14.2).
     """
     text = request.the("refresh_token")
-    parts = take_apart(text)
+    parts = parse_refresh_token(text)
     looked_at = None if parts is None else tx.grants.find_with_user(parts[1])
     if parts is None or looked_at is None:
         return _unknown()
@@ -98,7 +98,7 @@ def _use(
     rotates = request.client.is_public or request.client.rotates_refresh_token
     if rotates:
         secret = refresh_secret(request, grant.id)
-        successor = spell(secret, grant.id)
+        successor = format_refresh_token(secret, grant.id)
         rotation = Rotation(
             grant_id=grant.id,
             presented=presented.fingerprint,

@@ -59,7 +59,7 @@ class IdTokenHints:
         return Hint(subject, session_id)
 
     async def _claims(self, text: str, client: Client, now: Instant) -> jwt.Claims:
-        if jwt.take_apart(text, _TYPES).header.alg == mac.ALGORITHM:
+        if jwt.parse(text, _TYPES).header.alg == mac.ALGORITHM:
             return mac.verify_shared(
                 text,
                 self.shared.of(client, now),

@@ -89,7 +89,7 @@ def _foreign_logo(settings: Settings) -> Iterator[Problem]:
     """A logo of another server, with which the server starts and which no page shows."""
     try:
         rules.LOGO.read(settings.brand.logo_url)
-    except rules.Wrong as wrong:
+    except rules.InvalidValue as wrong:
         yield Problem("brand.logo_url", str(wrong), f"write {rules.LOGO.expected}")
 
 

@@ -34,7 +34,7 @@ class DatabaseSettings:
     second worker or the command line, has finished writing."""
 
     report_timeout: Annotated[Lifetime, rules.lifetime("1s", "10m")] = minutes(1)
-    """The same as `answer_timeout` for lists and reports, which read many rows."""
+    """How long an answer may take that lists or sums up many rows, in place of `answer_timeout`."""
 
     start_timeout: Annotated[Lifetime, rules.lifetime("1s", "1h")] = minutes(1)
     """How long `valetkey serve` waits at its start for a database that does not answer yet, as

@@ -19,9 +19,9 @@ from typing import Annotated, cast
 
 import msgspec
 
-from valetkey.config.rules import SECRET, Rule, Wrong, quoted
+from valetkey.config.rules import SECRET, InvalidValue, Rule, quoted
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.url import take_apart
+from valetkey.kernel.url import parse_url
 
 MOST = 12
 """Providers: more buttons than that nobody reads."""
@@ -70,35 +70,35 @@ class ProviderSettings:
 
 def _read(value: object) -> tuple[ProviderSettings, ...]:
     if not isinstance(value, list):
-        raise Wrong(f"{quoted(value)} is not a list of tables")
+        raise InvalidValue(f"{quoted(value)} is not a list of tables")
     found = tuple(_provider(each) for each in cast("list[object]", value))
     if len({each.id for each in found}) != len(found):
-        raise Wrong("two of them have the same id")
+        raise InvalidValue("two of them have the same id")
     # Whoever somebody is at an issuer is looked up by the issuer: two names of it would be one.
     if len({(each.kind, each.issuer) for each in found}) != len(found):
-        raise Wrong("two of them have the same issuer")
+        raise InvalidValue("two of them have the same issuer")
     if len(found) > MOST:
-        raise Wrong(f"there are {len(found)}, {MOST} are allowed")
+        raise InvalidValue(f"there are {len(found)}, {MOST} are allowed")
     return found
 
 
 def _provider(value: object) -> ProviderSettings:
     if not isinstance(value, dict):
-        raise Wrong(f"{quoted(value)} is not a table")
+        raise InvalidValue(f"{quoted(value)} is not a table")
     said = cast("dict[str, object]", value)
     if unknown := said.keys() - set(ProviderSettings.__slots__):
-        raise Wrong(f"{quoted(min(unknown))} is not something a provider has")
+        raise InvalidValue(f"{quoted(min(unknown))} is not something a provider has")
     id_, kind = _text(said, "id"), _kind(said)
     if _ID.fullmatch(id_) is None:
-        raise Wrong(f"the id {quoted(id_)} is not lower-case letters, digits and hyphens")
+        raise InvalidValue(f"the id {quoted(id_)} is not lower-case letters, digits and hyphens")
     issuer = _text(said, "issuer", _ISSUERS[kind])
-    web = take_apart(issuer)
+    web = parse_url(issuer)
     fine = web is not None and not issuer.endswith(("?", "#"))
     if not fine or web is None or (web.scheme != "https" and not web.is_loopback()):
-        raise Wrong(f"the issuer of {quoted(id_)} is not an https address")
+        raise InvalidValue(f"the issuer of {quoted(id_)} is not an https address")
     client_id = _text(said, "client_id")
     if not client_id:
-        raise Wrong(f"{quoted(id_)} has no client_id")
+        raise InvalidValue(f"{quoted(id_)} has no client_id")
     return ProviderSettings(
         id=id_,
         name=_text(said, "name", id_.capitalize()),
@@ -114,32 +114,32 @@ def _provider(value: object) -> ProviderSettings:
 def _text(said: Mapping[str, object], name: str, default: str = "") -> str:
     value = said.get(name, default)
     if not isinstance(value, str) or len(value) > _LONGEST or not value.isprintable():
-        raise Wrong(f"{name} is not a short text")
+        raise InvalidValue(f"{name} is not a short text")
     return value
 
 
 def _kind(said: Mapping[str, object]) -> ProviderKind:
     value = said.get("kind", ProviderKind.OPENID)
     if value not in tuple(ProviderKind):
-        raise Wrong(f"the kind {quoted(value)} is unknown")
+        raise InvalidValue(f"the kind {quoted(value)} is unknown")
     return ProviderKind(cast("str", value))
 
 
 def _flag(said: Mapping[str, object], name: str) -> bool:
     value = said.get(name, True)
     if not isinstance(value, bool):
-        raise Wrong(f"{name} is neither true nor false")
+        raise InvalidValue(f"{name} is neither true nor false")
     return value
 
 
 def _scopes(said: Mapping[str, object]) -> tuple[str, ...]:
     value = said.get("scopes", [])
     if not isinstance(value, list):
-        raise Wrong("scopes is not a list")
+        raise InvalidValue("scopes is not a list")
     names = cast("list[object]", value)
     found = tuple(each for each in names if isinstance(each, str) and _SCOPE.fullmatch(each))
     if len(found) != len(names):
-        raise Wrong("scopes holds what is no name of a scope")
+        raise InvalidValue("scopes holds what is no name of a scope")
     return found
 
 

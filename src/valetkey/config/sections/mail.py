@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Annotated
 
 from valetkey.config import rules
-from valetkey.config.rules import Wrong, quoted, text, whole
+from valetkey.config.rules import InvalidValue, quoted, text, whole
 from valetkey.kernel.secret import Secret
 
 
@@ -30,7 +30,7 @@ _PORTS = MappingProxyType({MailTls.STARTTLS: 587, MailTls.IMPLICIT: 465, MailTls
 
 def _host(value: str) -> str:
     if value and not (value.isascii() and value.replace("-", "a").replace(".", "a").isalnum()):
-        raise Wrong(f"{quoted(value)} is not the name of a host")
+        raise InvalidValue(f"{quoted(value)} is not the name of a host")
     return value
 
 
@@ -39,7 +39,7 @@ def _address(value: str) -> str:
     if value and (
         not (local and at and domain) or not value.isascii() or set(value) & set(' <>()[],;:"\\')
     ):
-        raise Wrong(f"{quoted(value)} is not an e-mail address")
+        raise InvalidValue(f"{quoted(value)} is not an e-mail address")
     return value
 
 

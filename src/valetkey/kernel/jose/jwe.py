@@ -1,7 +1,7 @@
 """Encrypt to a client's key: JWE in compact serialisation (RFC 7516, RFC 7518 sections 4 and 5).
 
 Two ways to a key and two ciphers, all of them sound; RSA1_5, PBES2 and compression do not exist
-here (security 38). Nothing is decrypted: what comes to us is never encrypted.
+here (RFC 7516). Nothing is decrypted: what comes to us is never encrypted.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -136,23 +136,23 @@ def public_members(key: PublicHalf) -> dict[str, str]:
     """A public key as its members say it."""
     if isinstance(key, ec.EllipticCurvePublicKey):
         point = key.public_numbers()
-        x, y = spell(point.x, SIZE), spell(point.y, SIZE)
+        x, y = base64url_uint(point.x, SIZE), base64url_uint(point.y, SIZE)
         return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
     if isinstance(key, rsa.RSAPublicKey):
         numbers = key.public_numbers()
-        return {"kty": "RSA", "n": spell(numbers.n), "e": spell(numbers.e)}
+        return {"kty": "RSA", "n": base64url_uint(numbers.n), "e": base64url_uint(numbers.e)}
     return {"kty": "OKP", "crv": "Ed25519", "x": to_base64url(key.public_bytes_raw())}
 
 
 def private_members(key: PrivateHalf) -> dict[str, str]:
     """What a private key has beyond its public members."""
     if isinstance(key, ec.EllipticCurvePrivateKey):
-        return {"d": spell(key.private_numbers().private_value, SIZE)}
+        return {"d": base64url_uint(key.private_numbers().private_value, SIZE)}
     if isinstance(key, rsa.RSAPrivateKey):
         own = key.private_numbers()
         values = {"d": own.d, "p": own.p, "q": own.q}
         values |= {"dp": own.dmp1, "dq": own.dmq1, "qi": own.iqmp}
-        return {name: spell(value) for name, value in values.items()}
+        return {name: base64url_uint(value) for name, value in values.items()}
     return {"d": to_base64url(key.private_bytes_raw())}
 
 
@@ -172,8 +172,8 @@ def data(jwk: Mapping[str, object], name: str, size: int = 0) -> bytes:
     return value
 
 
-def spell(number: int, size: int = 0) -> str:
-    """The opposite of `data`."""
+def base64url_uint(number: int, size: int = 0) -> str:
+    """Encode a number as Base64urlUInt (RFC 7518 section 2), in at least `size` bytes."""
     return to_base64url(number.to_bytes(size or (number.bit_length() + 7) // 8, "big"))
 
 

@@ -1,7 +1,7 @@
 """Sign and verify JWTs; alg, typ, iss and aud are never implied (RFC 7515, 7519, 8725).
 
 Our own strict reading comes first and `cryptography` checks the signature: no library in between
-that would know more algorithms, serialisations or headers than we do (security 29).
+that would accept more algorithms, serialisations or headers than this one.
 """
 
 from collections.abc import Collection, Mapping
@@ -94,7 +94,7 @@ def prove(
     token: str, keys: KeySet, *, typ: Collection[str], algorithms: Collection[Algorithm]
 ) -> Parts:
     """The parts of a JWT that one of `keys` signed; what it says is not judged yet."""
-    parts = take_apart(token, typ)
+    parts = parse(token, typ)
     algorithm = _ALGORITHMS.get(parts.header.alg)
     if algorithm is None or algorithm not in algorithms:
         raise _refused("alg", " or ".join(sorted(algorithms)), algorithm or "")
@@ -108,17 +108,17 @@ def prove(
     return parts
 
 
-def take_apart(token: str, typ: Collection[str]) -> Parts:
-    """The parts of a JWT whose form and header are in order; refused as `verify` would."""
-    return _take_apart(token, typ, signed=True)
+def parse(token: str, typ: Collection[str]) -> Parts:
+    """Split a JWT without judging its signature. Raises Refused as `verify` would."""
+    return _parse(token, typ, signed=True)
 
 
-def take_apart_unsigned(token: str, typ: Collection[str]) -> Parts:
-    """The parts of a JWT that says it has no signature, and has none (RFC 7519 section 6).
+def parse_unsigned(token: str, typ: Collection[str]) -> Parts:
+    """Split an unsecured JWT, which has no signature (RFC 7519 section 6). Raises Refused.
 
-    Only for what may as well come unsigned: anybody can have written it.
+    Only for content that may come unsigned: its author is unknown.
     """
-    parts = _take_apart(token, typ, signed=False)
+    parts = _parse(token, typ, signed=False)
     if parts.header.alg != UNSIGNED or parts.signature:
         raise _refused("alg", UNSIGNED)
     return parts
@@ -139,7 +139,7 @@ def _segments(token: str) -> tuple[str, str, str]:
     return header, payload, signature
 
 
-def _take_apart(token: str, typ: Collection[str], *, signed: bool) -> Parts:
+def _parse(token: str, typ: Collection[str], *, signed: bool) -> Parts:
     header_part, payload_part, signature_part = _segments(token)
     payload = from_base64url(payload_part)
     signature = from_base64url(signature_part)

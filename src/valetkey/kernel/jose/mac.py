@@ -54,7 +54,7 @@ def verify_shared(
 
 def prove_shared(token: str, secrets: Collection[Secret], *, typ: Collection[str]) -> jwt.Parts:
     """The parts of a JWT that one of `secrets` signed; what it says is not judged yet."""
-    parts = jwt.take_apart(token, typ)
+    parts = jwt.parse(token, typ)
     if parts.header.alg != ALGORITHM:
         raise _refused("alg", ALGORITHM)
     keys = [key for key in map(_key, secrets) if key is not None]

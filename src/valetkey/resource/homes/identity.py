@@ -9,13 +9,13 @@ import msgspec
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.records import NOT_FOUND, Listed, Record, Visit
-from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
 from valetkey.resource.resource_object import ResourceObject, Verb
 from valetkey.resource.shapes.shape import Document, FieldError, Invalid
 from valetkey.resource.storage.idempotency_keys import IdempotencyKey
-from valetkey.resource.storage.objects import Place
+from valetkey.resource.storage.objects import ListPosition
 from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
 
 AWAY = Refusal(
@@ -65,8 +65,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The answer: one record (None after a deletion), or several."""
+class IdentityAnswer:
+    """What the authorization server answered: one record (None after a deletion), or several."""
 
     record: dict[str, object] | None = None
     records: tuple[dict[str, object], ...] = ()
@@ -97,7 +97,7 @@ class Identity:
     fetch: Fetcher
     credential: Credential
 
-    async def ask(self, question: Question) -> Told:
+    async def ask(self, question: Question) -> IdentityAnswer:
         """What it says. Raises Declined, Invalid, and Refused (503) when there is no answer."""
         asked: dict[str, object] = {
             "access_token": question.token.reveal(),
@@ -119,10 +119,10 @@ class Identity:
         return _read(answer)
 
 
-def _read(answer: Answer) -> Told:
+def _read(answer: Answer) -> IdentityAnswer:
     try:
         if answer.status == _OK:
-            return msgspec.json.decode(answer.body, type=Told)
+            return msgspec.json.decode(answer.body, type=IdentityAnswer)
         said = msgspec.json.decode(answer.body, type=_Error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(AWAY) from error
@@ -142,7 +142,7 @@ class IdentityRecords:
     identity: Identity
     kind: ResourceObject
 
-    async def page(self, visit: Visit, asked: Asked) -> Listed:
+    async def page(self, visit: Visit, asked: PageRequest) -> Listed:
         """One page in the order of creation; the authorization server sends all of them."""
         told = await self._ask(visit, Verb.LIST)
         placed = sorted(
@@ -227,13 +227,13 @@ class IdentityRecords:
         id: str = "",
         changes: Document | None = None,
         expected: Document | None = None,
-    ) -> Told:
+    ) -> IdentityAnswer:
         return await self.identity.ask(
             Question(visit.token, self.kind.name, verb, id, changes, expected)
         )
 
 
-def _only(told: Told) -> Record:
+def _only(told: IdentityAnswer) -> Record:
     if told.record is None:
         raise Refused(AWAY)
     return _record(told.record)
@@ -244,20 +244,20 @@ def _record(record: dict[str, object]) -> Record:
     return Record(_place(record).id, body, etag_of(body))
 
 
-def _order(place: Place) -> tuple[int, str]:
+def _order(place: ListPosition) -> tuple[int, str]:
     return place.value if isinstance(place.value, int) else 0, place.id
 
 
-def _is_behind(place: Place, asked: Asked) -> bool:
+def _is_behind(place: ListPosition, asked: PageRequest) -> bool:
     if asked.after is None:
         return True
     here, there = _order(place), _order(asked.after)
     return here < there if asked.descending else here > there
 
 
-def _place(record: dict[str, object]) -> Place:
+def _place(record: dict[str, object]) -> ListPosition:
     created_at, name = record.get("created_at"), record.get("id")
-    return Place(
+    return ListPosition(
         created_at if isinstance(created_at, int) else 0,
         name if isinstance(name, str) else "",
     )

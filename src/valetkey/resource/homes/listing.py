@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from valetkey.database.engine import Connection
-from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.storage import lists, objects
 from valetkey.resource.storage.lists import CREATED, Both, Lists, list_name, written
-from valetkey.resource.storage.objects import Objects, Owner, Place, Stored
+from valetkey.resource.storage.objects import ListPosition, Objects, Owner, Stored
 
 EXAMINED = 1_000
 """Objects that are looked at for one page, however few of them fit its filters."""
@@ -21,14 +21,14 @@ LARGEST = 4 * 1024 * 1024
 _MOST_READ = 8 * LARGEST
 _FIRST = 16  # objects that are read before it is known how large they are
 _ROUNDS = 5
-_Placed = Sequence[tuple[Stored, Place]]
+_Placed = Sequence[tuple[Stored, ListPosition]]
 
 
 @dataclass(slots=True)
 class _Page:
     """A page that fills, and what was read for it."""
 
-    asked: Asked
+    asked: PageRequest
     shown: list[Stored] = field(default_factory=list[Stored])
     examined: int = 0
     read: int = 0
@@ -60,8 +60,8 @@ class _Page:
 
 
 def read_page(
-    db: Connection, kind: ResourceObject, owner: Owner, asked: Asked
-) -> tuple[Sequence[Stored], Place | None]:
+    db: Connection, kind: ResourceObject, owner: Owner, asked: PageRequest
+) -> tuple[Sequence[Stored], ListPosition | None]:
     """The objects of a page, and behind which place the next one begins; None after the last.
 
     The first filter leads into the right list, the second into another of the same order; more are
@@ -86,8 +86,8 @@ def read_page(
 
 
 def _read_both(
-    db: Connection, kind: ResourceObject, owner: Owner, asked: Asked
-) -> tuple[Sequence[Stored], Place | None]:
+    db: Connection, kind: ResourceObject, owner: Owner, asked: PageRequest
+) -> tuple[Sequence[Stored], ListPosition | None]:
     (one, value), (other, its) = asked.filters[:2]
     both = Both(
         db,
@@ -117,8 +117,8 @@ def _batch(
     db: Connection,
     kind: ResourceObject,
     owner: Owner,
-    asked: Asked,
-    after: Place | None,
+    asked: PageRequest,
+    after: ListPosition | None,
     size: int,
 ) -> _Placed:
     if asked.by == CREATED and not asked.filters:
@@ -127,7 +127,7 @@ def _batch(
             found = own.page_back(after or objects.LAST, size)
         else:
             found = own.page(after or objects.FIRST, size)
-        return [(stored, Place(stored.created_at, stored.id)) for stored in found]
+        return [(stored, ListPosition(stored.created_at, stored.id)) for stored in found]
     filtered, value = asked.filters[0] if asked.filters else ("", "")
     name = list_name(filtered, asked.by)
     under = written(value) if filtered else ""
@@ -137,7 +137,7 @@ def _batch(
     return listed.page(name, under, after or lists.FIRST, size)
 
 
-def _fits(stored: Stored, asked: Asked) -> bool:
+def _fits(stored: Stored, asked: PageRequest) -> bool:
     if not asked.filters:
         return True
     fields = msgspec.json.decode(stored.document, type=dict[str, object])

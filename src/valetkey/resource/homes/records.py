@@ -11,7 +11,7 @@ from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, fresh_id
 from valetkey.resource.homes.listing import read_page
-from valetkey.resource.requests.paging import Asked
+from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.preconditions import OTHER_BODY, Preconditions
 from valetkey.resource.resource_object import ResourceObject
@@ -31,11 +31,11 @@ from valetkey.resource.storage.idempotency_keys import (
     IdempotencyKeys,
 )
 from valetkey.resource.storage.lists import Lists
-from valetkey.resource.storage.objects import ONE, Objects, Owner, Place, Stored
+from valetkey.resource.storage.objects import ONE, ListPosition, Objects, Owner, Stored
 from valetkey.sdk.caller import Caller
 
 NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "there is no such object among yours", "object.not_found")
-"""The same for what never was, what is gone and what is another's."""
+"""One answer for objects that never existed, are deleted, or belong to someone else."""
 
 _CONTENDED = Refusal(
     ErrorCode.TEMPORARILY_UNAVAILABLE,
@@ -71,7 +71,7 @@ class Listed:
     """One page of records, and where the next one begins; None after the last."""
 
     records: tuple[Record, ...]
-    next: Place | None
+    next: ListPosition | None
 
 
 Change = Callable[[Document], Document]
@@ -81,7 +81,7 @@ Change = Callable[[Document], Document]
 class Records(Protocol):
     """The objects of one kind, wherever they are kept. Every verb may raise Refused."""
 
-    async def page(self, visit: Visit, asked: Asked) -> Listed:
+    async def page(self, visit: Visit, asked: PageRequest) -> Listed:
         """One page of the owner's objects."""
         ...
 
@@ -147,7 +147,7 @@ class OwnRecords:
     random: Callable[[int], bytes]
     recent: Recent = field(default_factory=Recent)
 
-    async def page(self, visit: Visit, asked: Asked) -> Listed:
+    async def page(self, visit: Visit, asked: PageRequest) -> Listed:
         """One page; with several filters it may be short, or empty, and still have a next."""
 
         def work(db: Connection) -> Listed:

@@ -13,7 +13,7 @@ from valetkey.kernel.seal import Sealer, SealingKey
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.shapes.scalar import WORDS
 from valetkey.resource.storage.lists import CREATED
-from valetkey.resource.storage.objects import Owner, Place
+from valetkey.resource.storage.objects import ListPosition, Owner
 from valetkey.web.form import Form, read_query
 
 USUAL = 50
@@ -39,10 +39,10 @@ Value = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which page: in this order, only these, beginning after that place, at most so many."""
+class PageRequest:
+    """A requested page of a list: its order, filters, start position and size."""
 
-    after: Place | None = None
+    after: ListPosition | None = None
     limit: int = USUAL
     by: str = CREATED
     descending: bool = False
@@ -62,10 +62,10 @@ class Pages:
         self._sealer = Sealer((SealingKey(1, key),))
         self._runtime = runtime
 
-    def read(self, query: str, kind: ResourceObject, owner: Owner, now: Instant) -> Asked:
+    def read(self, query: str, kind: ResourceObject, owner: Owner, now: Instant) -> PageRequest:
         """The page that a query asks for. Raises Refused (400)."""
         if not query:
-            return Asked()
+            return PageRequest()
         form = read_query(query)
         for name in form.names:
             if name not in RESERVED and name not in kind.filter:
@@ -77,17 +77,22 @@ class Pages:
         if limit is not None and (_LIMIT.fullmatch(limit) is None or int(limit) > MOST):
             raise _refused(f"limit must be a whole number from 1 to {MOST}", "query.limit")
         by, descending = _sort(form.get("sort"), kind)
-        asked = Asked(
+        asked = PageRequest(
             None, USUAL if limit is None else int(limit), by, descending, _filters(form, kind)
         )
         cursor = form.get("cursor")
         if cursor is None:
             return asked
         after = self._open(cursor, asked, kind, owner, now)
-        return Asked(after, asked.limit, by, descending, asked.filters)
+        return PageRequest(after, asked.limit, by, descending, asked.filters)
 
     def next_query(
-        self, asked: Asked, last: Place, kind: ResourceObject, owner: Owner, now: Instant
+        self,
+        asked: PageRequest,
+        last: ListPosition,
+        kind: ResourceObject,
+        owner: Owner,
+        now: Instant,
     ) -> str:
         """The query of the page that begins after `last`."""
         content = msgspec.json.encode((now, last.value, last.id))
@@ -99,8 +104,8 @@ class Pages:
         return urlencode({**said, **{name: _text(value) for name, value in asked.filters}})
 
     def _open(
-        self, cursor: str, asked: Asked, kind: ResourceObject, owner: Owner, now: Instant
-    ) -> Place:
+        self, cursor: str, asked: PageRequest, kind: ResourceObject, owner: Owner, now: Instant
+    ) -> ListPosition:
         content = None
         if len(cursor) <= LONGEST_CURSOR:
             content = self._sealer.open(cursor, _context(asked, kind, owner))
@@ -109,7 +114,7 @@ class Pages:
         at, value, last = msgspec.json.decode(content, type=tuple[int, int | str, str])
         if at + LIFETIME <= now:
             raise _refused("this cursor is too old: begin the list again", "query.cursor_age")
-        return Place(value, last)
+        return ListPosition(value, last)
 
 
 def _sort(text: str | None, kind: ResourceObject) -> tuple[str, bool]:
@@ -141,7 +146,7 @@ def _text(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _context(asked: Asked, kind: ResourceObject, owner: Owner) -> str:
+def _context(asked: PageRequest, kind: ResourceObject, owner: Owner) -> str:
     # A cursor opens for the one whose list it came from, and continues that list, no other.
     which = msgspec.json.encode((asked.sort, asked.filters)).decode()
     return f"page:{kind.name}:{owner}:{which}"

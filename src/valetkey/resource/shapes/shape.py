@@ -53,7 +53,7 @@ class Shape(Protocol):
 
     @property
     def schema(self) -> Document:
-        """The same as a JSON Schema (2020-12) without references."""
+        """The shape as a JSON Schema (2020-12) without references."""
         ...
 
     def judge(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:

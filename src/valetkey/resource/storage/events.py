@@ -65,7 +65,7 @@ def done(event: type[Event], object: str, id: str, version: int, caller: Caller)
     )
 
 
-Place = tuple[Instant, str, int]
+ListPosition = tuple[Instant, str, int]
 """Where an event stands in the order of time: its instant, its object, its version."""
 
 
@@ -89,12 +89,12 @@ class EventRecord:
         return f"client {self.client_id}" if self.uid is None else f"user {self.uid}"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ListPosition:
         """Where it stands."""
         return self.at, self.object_id, self.version
 
 
-FIRST: Place = (Instant(-1), "", 0)
+FIRST: ListPosition = (Instant(-1), "", 0)
 """Before all events."""
 
 
@@ -121,7 +121,7 @@ class Events:
             grant_id=event.grant_id,
         )
 
-    def page(self, after: Place, limit: int, object: str = "") -> Sequence[EventRecord]:
+    def page(self, after: ListPosition, limit: int, object: str = "") -> Sequence[EventRecord]:
         """At most `limit` behind that place in the order of time; only of one kind, if named."""
         rows = self.db.rows(
             "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"

@@ -8,7 +8,7 @@ import msgspec
 
 from valetkey.database.engine import Connection, Engine
 from valetkey.resource.storage.kept import Kept
-from valetkey.resource.storage.objects import Owner, Place, Stored, stored_of
+from valetkey.resource.storage.objects import ListPosition, Owner, Stored, stored_of
 
 CREATED = "created_at"
 CHANGED = "changed_at"
@@ -16,8 +16,8 @@ CHANGED = "changed_at"
 COMPARED = 100
 """Bytes of a text that take part in its order; beyond, ids decide."""
 
-FIRST = Place("", "")
-LAST = Place("2", "")
+FIRST = ListPosition("", "")
+LAST = ListPosition("2", "")
 """Before and behind everything: what is written begins with 0 or 1."""
 
 _BATCH = 500
@@ -120,8 +120,8 @@ class Lists:
         self.db.send("DELETE FROM list_entries WHERE id = :id", id=id)
 
     def page(
-        self, list: str, value: str, after: Place, limit: int
-    ) -> Sequence[tuple[Stored, Place]]:
+        self, list: str, value: str, after: ListPosition, limit: int
+    ) -> Sequence[tuple[Stored, ListPosition]]:
         """At most `limit` objects that come after that place, each with its own."""
         rows = self.db.rows(
             "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
@@ -137,12 +137,12 @@ class Lists:
             id=after.id,
             limit=limit,
         )
-        return [(stored_of(row), Place(row[5], row[0])) for row in rows]
+        return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
     def page_back(
-        self, list: str, value: str, before: Place, limit: int
-    ) -> Sequence[tuple[Stored, Place]]:
-        """The same, in the other direction."""
+        self, list: str, value: str, before: ListPosition, limit: int
+    ) -> Sequence[tuple[Stored, ListPosition]]:
+        """Return at most `limit` entries before a position, in descending order."""
         rows = self.db.rows(
             "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
             " FROM list_entries AS e JOIN objects AS o ON o.id = e.id"
@@ -157,7 +157,7 @@ class Lists:
             id=before.id,
             limit=limit,
         )
-        return [(stored_of(row), Place(row[5], row[0])) for row in rows]
+        return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,9 @@ class Both:
     values: tuple[str, str]
     """In each list, under which value."""
 
-    def page(self, after: Place, window: int, limit: int) -> Sequence[tuple[Stored, Place]]:
+    def page(
+        self, after: ListPosition, window: int, limit: int
+    ) -> Sequence[tuple[Stored, ListPosition]]:
         """At most `limit` of those that are among the `window` entries of the first list."""
         rows = self.db.rows(
             "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
@@ -189,9 +191,9 @@ class Both:
             other=self.lists[1],
             its=self.values[1],
         )
-        return [(stored_of(row), Place(row[5], row[0])) for row in rows]
+        return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
-    def end(self, after: Place, window: int) -> Place | None:
+    def end(self, after: ListPosition, window: int) -> ListPosition | None:
         """Where that window ends; None if the first list does, before it."""
         row = self.db.row(
             "SELECT place, id FROM list_entries"
@@ -200,9 +202,11 @@ class Both:
             **self._where(after),
             skipped=window - 1,
         )
-        return None if row is None else Place(row[0], row[1])
+        return None if row is None else ListPosition(row[0], row[1])
 
-    def page_back(self, before: Place, window: int, limit: int) -> Sequence[tuple[Stored, Place]]:
+    def page_back(
+        self, before: ListPosition, window: int, limit: int
+    ) -> Sequence[tuple[Stored, ListPosition]]:
         """As `page`, in the other direction."""
         rows = self.db.rows(
             "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
@@ -220,9 +224,9 @@ class Both:
             other=self.lists[1],
             its=self.values[1],
         )
-        return [(stored_of(row), Place(row[5], row[0])) for row in rows]
+        return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
-    def end_back(self, before: Place, window: int) -> Place | None:
+    def end_back(self, before: ListPosition, window: int) -> ListPosition | None:
         """As `end`, in the other direction."""
         row = self.db.row(
             "SELECT place, id FROM list_entries"
@@ -232,9 +236,9 @@ class Both:
             **self._where(before),
             skipped=window - 1,
         )
-        return None if row is None else Place(row[0], row[1])
+        return None if row is None else ListPosition(row[0], row[1])
 
-    def _where(self, place: Place) -> dict[str, object]:
+    def _where(self, place: ListPosition) -> dict[str, object]:
         return {
             "owner": self.owner,
             "kind": self.kind,

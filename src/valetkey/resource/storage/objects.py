@@ -23,15 +23,15 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a page of a list begins: after the object that has this value where it is sorted."""
+class ListPosition:
+    """A position in a list: after the object with this id, whose sort field has this value."""
 
     value: int | str
     id: str
 
 
-FIRST = Place(-1, "")
-LAST = Place(2**62, "")
+FIRST = ListPosition(-1, "")
+LAST = ListPosition(2**62, "")
 """Before and behind all objects in the order of creation."""
 
 
@@ -55,7 +55,7 @@ class Objects:
         row = self.db.row(ONE, id=id, kind=self.kind, owner=self.owner)
         return None if row is None else stored_of(row)
 
-    def page(self, after: Place, limit: int) -> Sequence[Stored]:
+    def page(self, after: ListPosition, limit: int) -> Sequence[Stored]:
         """At most `limit` objects in the order of their creation, beginning after that place."""
         rows = self.db.rows(
             "SELECT id, document, version, created_at, changed_at FROM objects"
@@ -70,8 +70,8 @@ class Objects:
         )
         return [stored_of(row) for row in rows]
 
-    def page_back(self, before: Place, limit: int) -> Sequence[Stored]:
-        """The same in the other direction, the newest first."""
+    def page_back(self, before: ListPosition, limit: int) -> Sequence[Stored]:
+        """Return at most `limit` objects created before a position, the newest first."""
         rows = self.db.rows(
             "SELECT id, document, version, created_at, changed_at FROM objects"
             " WHERE owner = :owner AND kind = :kind"

@@ -88,7 +88,7 @@ class Background:
         return self._begin(authorization, needs).result()
 
     async def admit_async(self, authorization: Sequence[str], *needs: str) -> Caller:
-        """The same, from any event loop. Raises Refused."""
+        """Admit the caller of a request, from any event loop. Raises Refused."""
         return await asyncio.wrap_future(self._begin(authorization, needs))
 
     def close(self) -> None:

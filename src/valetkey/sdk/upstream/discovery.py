@@ -25,7 +25,7 @@ class ServerMetadata:
     authorization_response_iss_parameter_supported: bool = False
 
     def as_issuer(self) -> Issuer:
-        """The same server, as an API trusts it."""
+        """Return the issuer that an API trusts, with the endpoints found by discovery."""
         return Issuer(
             url=self.issuer,
             keys=self.jwks_uri,

@@ -32,7 +32,7 @@ def read_signed(
     Raises UnknownKey.
     """
     try:
-        parts = jwt.take_apart(body.decode("ascii"), (_TYP,))
+        parts = jwt.parse(body.decode("ascii"), (_TYP,))
     except (Refused, UnicodeDecodeError):
         return None
     algorithm = _ALGORITHMS.get(parts.header.alg)

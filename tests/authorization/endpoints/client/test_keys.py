@@ -40,7 +40,7 @@ class Patient:
             self.until = Instant(now + int(kept[1]))
         issuer, audience = self.it.foundation.issuer, self.it.settings.resource.url
         access_token.verify(token, self.known, issuer=issuer, audience=audience, now=now)
-        kid = jwt.take_apart(token, (access_token.TYPE,)).header.kid
+        kid = jwt.parse(token, (access_token.TYPE,)).header.kid
         assert kid is not None
         return kid
 

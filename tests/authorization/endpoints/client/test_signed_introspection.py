@@ -24,7 +24,7 @@ async def _asked(it: Service, client_id: str, token: str, accept: str = "") -> A
 def _opened(it: Service, answer: Answer) -> tuple[str, Mapping[str, Any]]:
     """The algorithm and the claims of an answer that is signed by the server."""
     assert answer.headers["content-type"] == SIGNED
-    parts = jwt.take_apart(answer.body.decode(), ("token-introspection+jwt",))
+    parts = jwt.parse(answer.body.decode(), ("token-introspection+jwt",))
     key = it.foundation.keys.published(it.clock.now).find(parts.header.kid)
     assert key is not None
     assert key.verifies(Algorithm(parts.header.alg), parts.signature, parts.signed)

@@ -14,7 +14,7 @@ from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, ClientRules
 from valetkey.authorization.protocol.register.keys import as_document
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.jwk import spell
+from valetkey.kernel.jose.jwk import base64url_uint
 from valetkey.kernel.jose.key import KeySet, SigningKey
 
 _KEYS = KeySet.of(SigningKey.generate(Algorithm.ES256).public).document().decode()
@@ -257,7 +257,7 @@ def test_what_may_not_and_what_is_said_about_it(
 
 def _rsa_keys(*uses: str | None) -> str:
     key = rsa.generate_private_key(65_537, 2_048).public_key().public_numbers()
-    plain = {"kty": "RSA", "n": spell(key.n), "e": spell(key.e)}
+    plain = {"kty": "RSA", "n": base64url_uint(key.n), "e": base64url_uint(key.e)}
     named = [
         plain | {"kid": str(number)} | ({"use": use} if use else {})
         for number, use in enumerate(uses)

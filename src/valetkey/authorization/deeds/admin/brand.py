@@ -53,7 +53,7 @@ def change_brand(
     for field, value in changes.items():
         try:
             wanted[field] = None if value is None else str(_RULES[field].read(value.strip()))
-        except rules.Wrong:
+        except rules.InvalidValue:
             faults.append(Fault(field.value, _RULES[field].expected))
     if wanted.get(BrandField.NAME) == "":
         faults.append(Fault(BrandField.NAME.value, _NAME.expected))

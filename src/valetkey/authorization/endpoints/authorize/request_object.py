@@ -114,7 +114,7 @@ class RequestObjects:
                     raise _refused(
                         _NOT_SUPPORTED[source], "this app's requests must be signed", "unsigned"
                     )
-                return jwt.take_apart_unsigned(token, TYPES).payload
+                return jwt.parse_unsigned(token, TYPES).payload
             if header.alg == mac.ALGORITHM and registered in {"", mac.ALGORITHM}:
                 secrets = self.shared.of(client, now)
                 return mac.prove_shared(token, secrets, typ=TYPES).payload

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
-from valetkey.authorization.grant_types.family import fingerprint_of, take_apart
+from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.protocol.liveness import require_live
@@ -108,7 +108,7 @@ class IntrospectionEndpoint:
     def _say(
         self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant
     ) -> tuple[Mapping[str, object], Found | None]:
-        if (parts := take_apart(token)) is not None:
+        if (parts := parse_refresh_token(token)) is not None:
             return self._say_refresh_token(tx, proven, parts, now), None
         found = self.reader.find_live(tx, token, read, now)
         if found is None:

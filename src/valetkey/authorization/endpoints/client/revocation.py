@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from valetkey.authorization.client_authentication.method import Authenticated
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
-from valetkey.authorization.grant_types.family import fingerprint_of, take_apart
+from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.model.event.grants import AccessTokenRevoked, GrantRevoked
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -49,7 +49,7 @@ class RevocationEndpoint:
         self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant
     ) -> None:
         # The hint of RFC 7009 section 2.1 is not needed: the format of a token shows its kind.
-        if (parts := take_apart(token)) is not None:
+        if (parts := parse_refresh_token(token)) is not None:
             self._end_family(tx, proven, parts, now)
             return
         if read is None:

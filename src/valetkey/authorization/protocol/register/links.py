@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from valetkey.fetch.address import is_in, may_be_reached, read_address
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.url import LONGEST, check_redirect_uri, origin, take_apart
+from valetkey.kernel.url import LONGEST, check_redirect_uri, origin, parse_url
 
 Network = IPv4Network | IPv6Network
 
@@ -46,7 +46,7 @@ def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = Fals
     is allowed where the specification gives it a meaning.
     """
     bare = uri.partition("#")[0] if fragment else uri
-    web = take_apart(bare) if len(uri) <= LONGEST and uri.isascii() and uri.isprintable() else None
+    web = parse_url(bare) if len(uri) <= LONGEST and uri.isascii() and uri.isprintable() else None
     if web is None or any(letter in uri for letter in " \"'<>\\^`{|}"):
         return "an absolute https address in lower case, without user name and fragment"
     host = web.host.strip("[]")

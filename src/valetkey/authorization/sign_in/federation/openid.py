@@ -29,7 +29,7 @@ from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import same
 from valetkey.kernel.strict_json import read_object
-from valetkey.kernel.url import append_query, take_apart
+from valetkey.kernel.url import append_query, parse_url
 
 LIFE = minutes(10)
 """How long what a provider says about itself is believed without another look."""
@@ -227,7 +227,7 @@ class OpenIdProvider:
         if found.issuer != issuer:
             raise unusable(self.settings, "discovery_issuer")
         for endpoint in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
-            web = take_apart(endpoint)
+            web = parse_url(endpoint)
             if web is None or (web.scheme != "https" and not web.is_loopback()):
                 raise unusable(self.settings, "discovery_endpoint")
         known.metadata, known.metadata_at = found, now
