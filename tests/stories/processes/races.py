@@ -32,19 +32,23 @@ FAMILIES = 2
 OWN = 2
 
 
-def register(here: Path, uids: Mapping[str, int]) -> str:
-    """A user and an app of theirs for each name, and an administrator; the admin API's token."""
-    lines = [_user("boss", 1)]
-    for name, number in uids.items():
-        lines += [_user(name, number), _app(name)]
-    (here / "rounds.toml").write_text("\n".join(lines))
-    _run(here, "apply", "rounds.toml", "--yes")
+def administrator(here: Path) -> str:
+    """An owner of the server, `boss`; the token of the admin API that is theirs."""
+    (here / "boss.toml").write_text(_user("boss", 1))
+    _run(here, "apply", "boss.toml", "--yes")
     _run(here, "user", "role", "boss", "owner")
-    for name in uids:
-        _run(here, "client", "owner", f"app-{name}", "boss")
-        _run(here, "client", "owner", f"app-{name}", name)
     permissions = [word for one in ("read", "people", "clients", "reset") for word in _may(one)]
     return _run(here, "admin-token", "create", "--for", "boss", "--name", "races", *permissions)
+
+
+def register(here: Path, uids: Mapping[str, int], shared: str) -> None:
+    """A user and an app of theirs for each name; `boss` owns the app of `shared` too."""
+    lines = [text for name, uid in uids.items() for text in (_user(name, uid), _app(name))]
+    (here / "rounds.toml").write_text("\n".join(lines))
+    _run(here, "apply", "rounds.toml", "--yes")
+    for name in uids:
+        _run(here, "client", "owner", f"app-{name}", name)
+    _run(here, "client", "owner", f"app-{shared}", "boss")
 
 
 def _may(permission: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.stories.processes.races import CODES, Round, register
+from tests.stories.processes.races import CODES, Round, administrator, register
 from tests.stories.processes.serving import Serving, serving
 from tests.support.wait import CEILING
 from valetkey.authorization.storage.tokens.endings import BATCH
@@ -85,7 +85,8 @@ def test_a_code_spent_before_the_cut_stays_spent(database_url: str, tmp_path: Pa
 def test_ending_of_many_grants_continues_after_the_cut(database_url: str, tmp_path: Path) -> None:
     with serving(tmp_path, database_url, workers=2) as servers:
         name = "ended"
-        admin = register(tmp_path, {name: 2000})
+        admin = administrator(tmp_path)
+        register(tmp_path, {name: 2000}, name)
         before = Round(servers, tmp_path, admin, name, 2000)
         like = before.grant_of(before.families[0])
         asyncio.run(_ask(database_url, _COPIES, like=like, many=_GRANTS))

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 import requests
 
-from tests.stories.processes.races import Outcome, Round, register
+from tests.stories.processes.races import Outcome, Round, administrator, register
 from tests.stories.processes.serving import serving
 from tests.support.wait import CEILING
 from valetkey.testing.person import Person
@@ -183,10 +183,11 @@ def test_whatever_is_issued_while_it_ends_has_ended(database: str, tmp_path: Pat
     counts: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     with serving(tmp_path, database, workers=2) as servers:
+        admin = administrator(tmp_path)
         for number in range(_ROUNDS):
             names = {f"{ending}-{number}": ending for ending in ENDINGS}
             uids = {name: 2000 + len(names) * number + at for at, name in enumerate(names)}
-            admin = register(tmp_path, uids)
+            register(tmp_path, uids, f"remove-member-{number}")
             for name, ending in names.items():
                 it = Round(servers, tmp_path, admin, name, uids[name])
                 act, judge = ENDINGS[ending]

@@ -233,7 +233,7 @@ class Registrar:
     ) -> None:
         print_ = self.fingerprints.of(secret_purpose(client.id), secret.reveal())
         name, sealed = fresh_id("cs", self.random), ""
-        # security 18: what nobody needs to read again is not there to be read.
+        # Stored only where it is needed again: anything else could be stolen with the database.
         if client.signs_with_secret:
             sealed = self.sealer.seal(secret.reveal().encode(), place(name), self.random)
         tx.clients.add_secret(client.id, ClientSecret(name, print_, None, sealed), now)

@@ -66,7 +66,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class ClientChanges:
-    """What a client may change about itself (specification S22)."""
+    """What a client may change about itself."""
 
     redirect_uri: str | msgspec.UnsetType = msgspec.UNSET
     redirect_uris: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -176,7 +176,7 @@ class Records:
     def change_client(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
-        """The client's own record after a change of it (specification S22)."""
+        """The client's own record after a change of it."""
         changes = _convert(wanted.changes, ClientChanges, _CLIENT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes

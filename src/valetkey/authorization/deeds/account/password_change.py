@@ -1,4 +1,4 @@
-"""Another password for one's own account: the current one is asked, all else ends (security 22)."""
+"""Another password for one's own account: the current one is asked, all else ends."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ from valetkey.kernel.secret import Secret, same
 from valetkey.web.client_address import neighbourhood
 
 LIFETIME = minutes(20)
-"""So long the link works (security 19)."""
+"""So long the link works."""
 
 FROM_ONE_PLACE = Limit(30, hours(1))
 """Questions from one address (/24 or /56)."""

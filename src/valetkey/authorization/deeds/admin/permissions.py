@@ -1,4 +1,4 @@
-"""Who may do what: one table, asked inside the transaction that acts (security 36)."""
+"""Who may do what: one table, asked inside the transaction that acts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ _UNIT = 1_000_000
 """One attempt, in the fractions in which buckets leak."""
 
 _SKEW = 60
-"""Seconds by which the clocks of servers may differ (specification S30)."""
+"""Seconds by which the clocks of servers may differ."""
 
 
 @dataclass(frozen=True, slots=True)
