@@ -24,7 +24,12 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.operations.table import OPERATIONS
+from valetkey.authorization.operations.user_access import VERIFY_EMAIL
+from valetkey.authorization.operations.user_records import UserChange
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.site.admin.confirm import Buttons
+from valetkey.cli.register.operations import on_user
 from valetkey.config.explain import explain
 from valetkey.testing.server import Servers
 
@@ -40,6 +45,23 @@ def ask(url, body=None):
         return error.code, error.read().decode()
 
 
+def operation(servers):
+    (row,) = [each for each in OPERATIONS if each.id == "change_user_email"]
+    user = servers.register_user("ada", "correct horse battery staple")
+    path = f"/admin/api/v1/users/{user.uid}/"
+    described = json.loads(ask(servers.auth_url + "/admin/api/v1/openapi.json")[1])
+    on_user(servers.settings, row, "ada", body=UserChange(email="ada@lovelace.example"))
+    return {
+        "route": [ask(servers.auth_url + path + name, b"{}")[0] for name in ("email", "mail")],
+        "described": list(described["paths"]["/users/{uid}/email"]),
+        "button": Buttons.below("/users/{uid}").by_slug["email"].button.title,
+        "email": on_user(servers.settings, VERIFY_EMAIL, "ada")[0].email,
+        "events": servers.write(
+            lambda tx: [[e.name, e.done_by.partition(" ")[0]] for e in tx.events.newest(9)]
+        ),
+    }
+
+
 with Servers(Path(sys.argv[1])) as servers:
     grants, back = ("authorization_code", DEVICE), ("https://tv.example/cb",)
     tv = ClientMetadata("TV", grant_types=grants, redirect_uris=back)
@@ -53,6 +75,7 @@ with Servers(Path(sys.argv[1])) as servers:
         "no device code": ask(servers.auth_url + "/oauth/token", form.encode()),
         "object": ask(servers.api_url + "/v2/bookmarks")[0],
         "no object": ask(servers.api_url + "/v2/bookmark")[0],
+        "operation": operation(servers),
         "events": [event.name for event in EVENTS],
         "setting": [line.default for line in explain(servers.settings, "portal.drafts_per_person")],
     }
@@ -110,6 +133,17 @@ def test_new_resource_object_is_served_with_its_scopes(seen: dict[str, object]) 
     assert (seen["object"], seen["no object"]) == (401, 404)
     assert "bookmarks:read" in str(seen["scopes"])
     assert "bookmarks:write" in str(seen["scopes"])
+
+
+def test_new_operation_is_a_route_a_button_and_a_command(seen: dict[str, object]) -> None:
+    operation = seen["operation"]
+    assert isinstance(operation, dict)
+    # POST is another method of the new route; there is none of the other name.
+    assert operation["route"] == [405, 404]
+    assert operation["described"] == ["put"]
+    assert operation["button"] == "Change email address"
+    assert operation["email"] == "ada@lovelace.example"
+    assert ["user.changed", "cli"] in operation["events"]
 
 
 def test_new_event_has_the_name_of_its_class(seen: dict[str, object]) -> None:
