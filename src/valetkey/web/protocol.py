@@ -1,7 +1,7 @@
 """HTTP/1.1 on one connection, strictly, with the deadlines that servers lack (RFC 9112).
 
-uvicorn keeps the sockets, this keeps the connections: whoever is slow, sends two lengths or hides
-a second request in a first is cut off here, before the application sees anything.
+uvicorn runs the server, this handles its connections: a client that is slow, sends two lengths or
+hides a second request in a first is cut off before the application sees anything.
 """
 
 import asyncio
@@ -24,9 +24,7 @@ from valetkey.web.connection.wording import Wording
 from valetkey.web.router import App
 from valetkey.web.security_headers import head
 
-_IGNORED = 1024 * 1024
-# Bytes that are thrown away after a refusal, so that a client that still sends can read it.
-
+_IGNORED = 1024 * 1024  # bytes discarded so that a client that is still sending reads its refusal
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -54,16 +52,16 @@ class HttpProtocol(asyncio.Protocol):
         self._flow = cast("FlowControl", None)
         self._pending: deque[Exchange] = deque()
         self._current: Exchange | None = None  # the one being answered
-        self._last_words = b""
+        self._last_words = b""  # a refusal that waits for the answers before it
         self._idle = True
         self._stuck = False  # the client does not read
         self._stopping = False  # nothing after what was already asked
         self._over = False  # the server stops
         self._ignored = 0
-        self._deaf = False  # what still comes is thrown away
-        self._lingering = False  # the last words are said
-        self._room: asyncio.Future[None] | None = None  # for who waits to write on
-        self._hasty_until = -inf  # whoever was turned away and asks again before is in haste
+        self._deaf = False  # what still comes is discarded
+        self._lingering = False  # the last answer is written, the client may still be sending
+        self._room: asyncio.Future[None] | None = None  # until a stream may write on
+        self._hasty_until = -inf  # a client that was refused and retries before is delayed
 
     @property
     def deadline(self) -> float:
@@ -71,7 +69,7 @@ class HttpProtocol(asyncio.Protocol):
         return min(self._due, self._write_due)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let it in, if there is room."""
+        """Accept the connection, if the limits allow it."""
         self._transport = cast("asyncio.Transport", transport)
         self._flow = FlowControl(self._transport, self.loop, self._half_close)
         peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
@@ -87,7 +85,7 @@ class HttpProtocol(asyncio.Protocol):
         self._set_deadline(self._limits.idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Release everything that the connection holds."""
         self._gate.release(self)
         cast("set[object]", self._state.connections).discard(self)
         self._drop()
@@ -120,7 +118,7 @@ class HttpProtocol(asyncio.Protocol):
             self.half_closed_at = now if current is None or current.more else current.timed_at
 
     def pause_writing(self) -> None:
-        """From now on the client has a deadline to read, beside the one to send."""
+        """Start the client's deadline to read, beside the one to send."""
         self._stuck = True
         self._write_due = self.loop.time() + self._limits.write
 
@@ -138,14 +136,14 @@ class HttpProtocol(asyncio.Protocol):
             self._advance()
 
     def shutdown(self) -> None:
-        """Answer what was asked, nothing more; uvicorn calls this when it stops."""
+        """Answer the requests that arrived, and close; uvicorn calls this when it stops."""
         self._stopping = self._over = True
         if self._current is not None and self._current.streaming:
             self._cut(self._current)
         self._advance()
 
     def expire(self) -> None:
-        """Do what follows from a deadline that has passed."""
+        """Abort, close or answer 408, whichever deadline has passed."""
         if self._write_due <= self.loop.time() or self._transport.is_closing():
             self._transport.abort()
         elif self._deaf or self._idle:
@@ -158,7 +156,7 @@ class HttpProtocol(asyncio.Protocol):
         self._due = self.loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:
-        """Parse it, or keep it until what came before is answered."""
+        """Parse it, or keep it until the requests before it are answered."""
         if self._deaf or self._reader.ended:
             self._ignored += len(data)
             if self._ignored > _IGNORED:
@@ -268,13 +266,13 @@ class HttpProtocol(asyncio.Protocol):
         top, body = busy(tls=self.tls)
         self.answered(exchange, top, len(body), b"" if exchange.method == "HEAD" else body)
         now = self.loop.time()
-        # Who asks again without waiting waits here; those behind a proxy do not know of each other.
+        # A client that retries too early is delayed; those behind a proxy cannot know of it.
         if now < self._hasty_until and not self._app.proxies.trusts(self.address):
             self._flow.delay(COME_AGAIN)
         self._hasty_until = now + COME_AGAIN / 2
 
     def leave(self, exchange: Exchange) -> None:
-        """Nobody is at work on `exchange` any more."""
+        """Stop counting `exchange`: its task has ended."""
         self._state.tasks.discard(cast("asyncio.Task[None]", exchange.task))
         self._uncount(exchange)
 
@@ -324,7 +322,7 @@ class HttpProtocol(asyncio.Protocol):
                 self._room = None
 
     def end(self, exchange: Exchange) -> None:
-        """Say that the pieces were all, and go on to what comes next."""
+        """End the body, and go on to the next request."""
         exchange.streaming = False
         if not exchange.old:
             self._transport.write(b"0\r\n\r\n")
@@ -349,7 +347,7 @@ class HttpProtocol(asyncio.Protocol):
             self._advance()
 
     def _cut(self, exchange: Exchange) -> None:
-        # Without the last chunk: nobody shall take a part for the whole.
+        # Without the last chunk, so that no client takes a part for the whole.
         self._current = None
         exchange.abandon()
         self._close()
@@ -359,7 +357,7 @@ class HttpProtocol(asyncio.Protocol):
         self._transport.write(_CONTINUE)
 
     def fail(self, exchange: Exchange) -> None:
-        """Say that nothing answered `exchange`."""
+        """Answer 500 if `exchange` is still unanswered, or cut its stream off."""
         if exchange is not self._current:
             return
         if exchange.streaming:
@@ -368,7 +366,7 @@ class HttpProtocol(asyncio.Protocol):
             self._break(ErrorCode.SERVER_ERROR, "the server failed")
 
     def _break(self, code: ErrorCode, description: str) -> None:
-        # Answers what was asked completely, then refuses the rest and hangs up.
+        # Answers the complete requests, then refuses the rest and closes.
         metrics.HTTP_REFUSED.add("late" if code is ErrorCode.REQUEST_TIMEOUT else "malformed")
         said = refusal(code, description)
         log.info("connection.refused", status=said.status, reason=description, address=self.address)
