@@ -17,10 +17,10 @@ OWNERS = {
     "cryptography": (
         "kernel/*",
         "fetch/certificate.py",
-        "authorization/sign_in/password*.py",
-        "authorization/sign_in/factors/*.py",
+        "authorization/authentication/password*.py",
+        "authorization/authentication/factors/*.py",
     ),
-    "fido2": ("authorization/sign_in/factors/passkey.py",),
+    "fido2": ("authorization/authentication/factors/passkey.py",),
     "httptools": ("web/connection/reader.py",),
     "httpx2": ("sdk/fetch.py", "fetch/door.py"),
     "jinja2": (

@@ -25,7 +25,7 @@ SECRET_NAME = re.compile(
 )
 MAKE_SECRETS = {"of": "fingerprint", "reveal": "secret", "challenge_of": "challenge"}
 MAY_COMPARE = {
-    "authorization/sign_in/well_known.py": "hashes of a public list",
+    "authorization/authentication/well_known.py": "hashes of a public list",
     "database/migrate.py": "hashes of migrations, which are public",
     "testing/storage_conformance.py": "made-up fingerprints of a test",
 }

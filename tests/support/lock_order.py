@@ -16,7 +16,7 @@ violations: list[str] = []
 _REGISTER, _REVISION, _ENDINGS, _USERS, _ROWS = range(5)
 _NUMBERS = {-1: (_REGISTER, 0), -2: (_ENDINGS, 0)}
 _CHANGE = re.compile(r"(?:UPDATE|DELETE FROM) (\w+)")
-_EXCEPTION = ("authorization/sign_in/session.py", "sign_in")
+_EXCEPTION = ("authorization/authentication/session.py", "sign_in")
 """It ends the session that another user had in the same browser (decision 0015)."""
 
 _REGISTER_CHANGE = "UPDATE revision SET number = number + 1 WHERE name = 'directory'"

@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from valetkey.authorization.app import build as authorization
+from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.deeds.foundation import lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings, Source, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -13,10 +13,10 @@ from tests.authorization.endpoints.visitor.world import run as run_world
 from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import configure
+from valetkey.authorization.authentication.federation.provider import Claimed
 from valetkey.authorization.deeds.account.identities import Newcomers
 from valetkey.authorization.deeds.foundation import SCHEMA, lay_foundation
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.sign_in.federation.provider import Claimed
 from valetkey.config.load import load
 from valetkey.database.migrate import migrate
 from valetkey.kernel.runtime import SYSTEM

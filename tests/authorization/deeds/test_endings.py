@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.deeds.account.connected_apps import connected_apps, end_app, end_apps
 from valetkey.authorization.deeds.endings import delete_clients, work_off
 from valetkey.authorization.deeds.users import sign_out_everywhere
-from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.tokens.endings import BATCH
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

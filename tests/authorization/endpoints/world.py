@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from tests.support.wait import until_found
 from valetkey.authorization.app import build as composition
+from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.deeds.admin.permissions import CommandLine
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
@@ -25,7 +26,6 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.operations.operation import Operation, Result, call_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings, Source

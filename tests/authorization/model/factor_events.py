@@ -1,6 +1,14 @@
 """Everything that happens to second factors, once."""
 
 from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.authentication.factors.device import (
+    FreshDevice,
+    forget_device,
+    recognise,
+    remember_device,
+)
+from valetkey.authorization.authentication.factors.passkey import NewPasskey, Proved
+from valetkey.authorization.authentication.factors.proof import Factors, Looked, Shown
 from valetkey.authorization.deeds.account.factors import (
     FreshCodes,
     add_authenticator,
@@ -13,14 +21,6 @@ from valetkey.authorization.deeds.account.factors import (
 )
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
-from valetkey.authorization.sign_in.factors.device import (
-    FreshDevice,
-    forget_device,
-    recognise,
-    remember_device,
-)
-from valetkey.authorization.sign_in.factors.passkey import NewPasskey, Proved
-from valetkey.authorization.sign_in.factors.proof import Factors, Looked, Shown
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.factors import FactorSettings
 from valetkey.kernel.moment import Instant, days, minutes

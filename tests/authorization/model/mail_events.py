@@ -3,6 +3,7 @@
 from email.message import EmailMessage
 
 from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.deeds.account.email_change import EmailChange
 from valetkey.authorization.deeds.account.invitations import Invitations
 from valetkey.authorization.deeds.account.password_reset import PasswordReset
@@ -12,7 +13,6 @@ from valetkey.authorization.email.smtp import Unsent
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import days, later
 from valetkey.kernel.runtime import SYSTEM, Runtime

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.authentication.federation.provider import Claimed
+from valetkey.authorization.authentication.session import NewSession, start_session
 from valetkey.authorization.deeds.account.export import Origin, export
 from valetkey.authorization.deeds.account.identities import connect, disconnect
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.sign_in.federation.provider import Claimed
-from valetkey.authorization.sign_in.session import NewSession, start_session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM
 

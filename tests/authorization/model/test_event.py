@@ -18,6 +18,7 @@ from tests.authorization.model.factor_events import second_factors
 from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
 from tests.authorization.model.removal_events import ends
+from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.deeds.account.connected_apps import end_apps
 from valetkey.authorization.deeds.admin import api_tokens
 from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
@@ -51,7 +52,6 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.operations.client_credentials import END_SECRET
 from valetkey.authorization.operations.clients import UNVERIFY, VERIFY
 from valetkey.authorization.operations.records import Done
-from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import LogoutTokens

@@ -10,8 +10,8 @@ import pytest
 
 from tests.authorization.endpoints.visitor.browser import PASSWORD
 from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings
 from valetkey.kernel.moment import minutes

@@ -7,8 +7,8 @@ import pytest
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.world import World, run
+from valetkey.authorization.authentication.familiar import Familiar
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.sign_in.familiar import Familiar
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import FingerprintKey

@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.authorization.sign_in.password import (
+from valetkey.authorization.authentication.password import (
     hash_password,
     hash_prepared,
     is_current,

@@ -2,7 +2,13 @@
 
 import pytest
 
-from valetkey.authorization.sign_in.well_known import FILE, LARGEST, forms, is_well_known, prints
+from valetkey.authorization.authentication.well_known import (
+    FILE,
+    LARGEST,
+    forms,
+    is_well_known,
+    prints,
+)
 
 
 @pytest.mark.parametrize(

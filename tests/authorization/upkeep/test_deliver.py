@@ -12,6 +12,7 @@ import pytest
 
 from tests.authorization.endpoints.world import ADA, NOON, Clock
 from tests.support.wait import until_found
+from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.delivery import LEASE, Delivery
@@ -19,7 +20,6 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import EVENT, LogoutTokens
 from valetkey.authorization.tokens.signed import ClientSigner

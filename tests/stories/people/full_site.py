@@ -19,6 +19,7 @@ from tests.authorization.endpoints.world import (
     service,
 )
 from tests.support.authenticator import SoftAuthenticator
+from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.authorization.deeds.developer.usage import LAG, roll_up
 from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.identity import Identity
@@ -26,7 +27,6 @@ from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.membership import Membership, TeamRole
 from valetkey.authorization.model.server.decision import Decision
-from valetkey.authorization.sign_in.factors.totp import PERIOD, code_at
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.upkeep.upkeep import sweep_all

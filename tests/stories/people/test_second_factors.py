@@ -10,8 +10,8 @@ from urllib.parse import urlencode, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.sign_in.factors.totp import PERIOD, code_at
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.testing.server import Servers
 

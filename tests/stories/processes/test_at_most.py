@@ -13,6 +13,8 @@ import requests
 from tests.cli.running import valetkey
 from tests.stories.processes.serving import PASSWORD, Serving, configure, serving, together
 from tests.support.wait import CEILING
+from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
+from valetkey.authorization.authentication.factors.recovery_code import COUNT
 from valetkey.authorization.deeds.account.factors import (
     FreshCodes,
     add_authenticator,
@@ -27,8 +29,6 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import SYSTEM as SYSTEM_ACTOR
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
-from valetkey.authorization.sign_in.factors.passkey import MOST, NewPasskey
-from valetkey.authorization.sign_in.factors.recovery_code import COUNT
 from valetkey.authorization.storage.register.team_invitations import TeamInvitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load

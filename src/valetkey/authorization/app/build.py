@@ -25,6 +25,8 @@ from valetkey.authorization.app.parts import (
     make_watch,
 )
 from valetkey.authorization.app.people import make_site
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.federation.registry import providers
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.deeds.account.password_change import PasswordChange
@@ -35,8 +37,6 @@ from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.openid.routes import routes as openid_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.model.event.actor import SYSTEM
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.federation.registry import providers
 from valetkey.authorization.site.account.pages import account_pages
 from valetkey.authorization.site.admin.pages import admin_pages
 from valetkey.authorization.site.admin.users.owner import OwnerLinks

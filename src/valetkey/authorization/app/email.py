@@ -3,13 +3,13 @@
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.deeds.account.email_change import EmailChange
 from valetkey.authorization.deeds.account.password_reset import PasswordReset
 from valetkey.authorization.deeds.account.sign_up import SignUp
 from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.smtp import MailServer
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.site.emailed_link.routes import Mailed
 from valetkey.authorization.site.site import Site
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 
+from valetkey.authorization.authentication.session import (
+    announce_user,
+    revoke_ended,
+    write_ended_sessions,
+)
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.grants import ConsentWithdrawn
-from valetkey.authorization.sign_in.session import announce_user, revoke_ended, write_ended_sessions
 from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.session import end_session, end_sessions
 from valetkey.authorization.model.delivery import LEASE, Delivery
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.logout import frame_address
-from valetkey.authorization.sign_in.session import end_session, end_sessions
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, later

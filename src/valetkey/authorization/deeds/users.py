@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from valetkey.authorization.authentication.factors.device import forget_devices
+from valetkey.authorization.authentication.session import end_sessions
 from valetkey.authorization.deeds.account.factors import reset_factors
 from valetkey.authorization.deeds.account.usernames import username_fault
 from valetkey.authorization.deeds.admin.issued import end_issued
@@ -21,8 +23,6 @@ from valetkey.authorization.model.event.people import (
     UserRegistered,
 )
 from valetkey.authorization.protocol.register.client_metadata import Fault
-from valetkey.authorization.sign_in.factors.device import forget_devices
-from valetkey.authorization.sign_in.session import end_sessions
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import fresh_id

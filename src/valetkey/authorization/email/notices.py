@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.email.links import EMAIL_UNDO, Links
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 

@@ -31,7 +31,7 @@ class HomeEndpoint:
     site: Site
 
     async def lead(self, request: Request) -> Response:
-        """The way to the page from another address."""
+        """Redirect to the page from another address."""
         return self.site.goes_to(HOME)
 
     async def get(self, request: Request) -> Response:

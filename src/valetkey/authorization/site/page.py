@@ -10,13 +10,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.render import PageContext as Context
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import DoneBy, by_user
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -1,5 +1,6 @@
 """The pages' routes: which address is whose."""
 
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.layout.addresses import (
@@ -13,7 +14,6 @@ from valetkey.authorization.layout.addresses import (
     SWITCH_ACCOUNT,
 )
 from valetkey.authorization.layout.language_choice import LanguageEndpoint
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
 from valetkey.authorization.site.assets import (
     ASSETS,
     LOGOS,

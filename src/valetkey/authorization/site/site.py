@@ -5,6 +5,8 @@
 
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.factors.proof import Factors
+from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
@@ -19,8 +21,6 @@ from valetkey.authorization.layout.viewer import UNNAMED, Configuration, spoken,
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
-from valetkey.authorization.sign_in.factors.proof import Factors
-from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.config.sections.administration import AdministrationSettings
 from valetkey.config.sections.factors import FactorSettings

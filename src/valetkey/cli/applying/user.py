@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
+from valetkey.authorization.authentication.password import (
+    hash_password,
+    password_problem,
+    prepare,
+    verify,
+)
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord, changed_names
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
-from valetkey.authorization.sign_in.password import hash_password, password_problem, prepare, verify
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from valetkey.authorization.sign_in.password import hash_password, password_problem
+from valetkey.authorization.authentication.password import hash_password, password_problem
 from valetkey.cli.register.store import Opened
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM

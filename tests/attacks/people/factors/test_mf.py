@@ -18,8 +18,8 @@ from tests.authorization.endpoints.account.security.factors import (
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.support.authenticator import PRESENT, SoftAuthenticator
-from valetkey.authorization.sign_in.factors.passkey import LIFETIME
-from valetkey.authorization.sign_in.session import PROOF_LASTS
+from valetkey.authorization.authentication.factors.passkey import LIFETIME
+from valetkey.authorization.authentication.session import PROOF_LASTS
 from valetkey.kernel.secret import to_base64url
 
 MATTERS = (

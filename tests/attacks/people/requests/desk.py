@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tests.attacks.world import World
+from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.deeds.clients import metadata_of
 from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.scopes import SCOPES

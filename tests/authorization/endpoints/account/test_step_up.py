@@ -3,7 +3,7 @@
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
-from valetkey.authorization.sign_in.session import PROOF_LASTS, find_present
+from valetkey.authorization.authentication.session import PROOF_LASTS, find_present
 
 
 async def proof(it: World, cookie: str) -> tuple[int, tuple[str, ...]]:

@@ -17,13 +17,13 @@ from tests.authorization.endpoints.visitor.world import (
     World,
     run,
 )
+from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.endpoints.authorize.answer import Told, answer
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.pending import Pending, judge
 from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.interaction import Interaction, SignIn
-from valetkey.authorization.sign_in.session import end_session
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import T
 from valetkey.kernel.moment import Instant

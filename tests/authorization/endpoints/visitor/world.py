@@ -8,6 +8,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.account.removal import Removal
@@ -36,8 +38,6 @@ from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.password import hash_password
 from valetkey.authorization.site.account.pages import account_pages
 from valetkey.authorization.site.admin.pages import admin_pages
 from valetkey.authorization.site.admin.users.owner import OwnerLinks

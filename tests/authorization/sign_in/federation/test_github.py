@@ -8,8 +8,8 @@ from ipaddress import ip_network
 import pytest
 
 from tests.support.pages import Page, Pages, pages
-from valetkey.authorization.sign_in.federation.github import GitHubProvider
-from valetkey.authorization.sign_in.federation.provider import Claimed, Journey, Line
+from valetkey.authorization.authentication.federation.github import GitHubProvider
+from valetkey.authorization.authentication.federation.provider import Claimed, Journey, Line
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.door import Door
 from valetkey.kernel.refusal import Refused

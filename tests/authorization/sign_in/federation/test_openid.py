@@ -13,9 +13,9 @@ from joserfc import jwt as jose
 from joserfc.jwk import ECKey, OctKey
 
 from tests.support.pages import Page, Pages, pages
+from valetkey.authorization.authentication.federation.openid import OpenIdProvider
+from valetkey.authorization.authentication.federation.provider import Claimed, Journey, Line
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.sign_in.federation.openid import OpenIdProvider
-from valetkey.authorization.sign_in.federation.provider import Claimed, Journey, Line
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.door import Door
 from valetkey.kernel.moment import Instant

@@ -7,6 +7,7 @@ back for a week.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.deeds.account.password_reset import issue_reset
 from valetkey.authorization.deeds.account.sign_up import already_there
 from valetkey.authorization.deeds.account.ways_in import close_ways_in
@@ -28,7 +29,6 @@ from valetkey.authorization.model.event.people import (
     UserChanged,
 )
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, hours, later

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.deeds.developer.ownership import own_apps
 from valetkey.authorization.deeds.person import TEXTS
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import is_somebody_else
 from valetkey.authorization.model.event.people import DataExported
-from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

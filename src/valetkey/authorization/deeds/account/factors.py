@@ -3,6 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.factors import recovery_code
+from valetkey.authorization.authentication.factors.device import forget_devices
+from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
+from valetkey.authorization.authentication.session import close_session
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.factors import (
@@ -15,10 +19,6 @@ from valetkey.authorization.model.event.factors import (
     PasswordRemoved,
     RecoveryCodesIssued,
 )
-from valetkey.authorization.sign_in.factors import recovery_code
-from valetkey.authorization.sign_in.factors.device import forget_devices
-from valetkey.authorization.sign_in.factors.passkey import MOST, NewPasskey
-from valetkey.authorization.sign_in.session import close_session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import FingerprintKey, fresh_id

@@ -6,13 +6,13 @@ be another person. Only who is signed in connects, and only what nobody else is 
 
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.federation.provider import Claimed
 from valetkey.authorization.deeds.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.deeds.users import AccountKeeper, Faults, UserRecord
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.people import IdentityLinked, IdentityUnlinked
 from valetkey.authorization.protocol.register.client_metadata import Fault
-from valetkey.authorization.sign_in.federation.provider import Claimed
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 

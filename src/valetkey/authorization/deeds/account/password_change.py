@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from valetkey.authorization.deeds.users import AccountKeeper
-from valetkey.authorization.model.account.user import User, fold
-from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.password import SHORTEST, hash_prepared, prepare
-from valetkey.authorization.sign_in.session import (
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
+from valetkey.authorization.authentication.session import (
     NewSession,
     SignedIn,
     find_still_signed_in,
     prove,
 )
-from valetkey.authorization.sign_in.well_known import is_well_known
+from valetkey.authorization.authentication.well_known import is_well_known
+from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.model.account.user import User, fold
+from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant

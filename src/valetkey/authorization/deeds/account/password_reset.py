@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import hash_prepared, prepare
 from valetkey.authorization.deeds.account.password_change import (
     NewPasswordFault,
     new_password_fault,
@@ -17,8 +19,6 @@ from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.model.event.people import PasswordResetRequested
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.password import hash_prepared, prepare
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, hours, later, minutes

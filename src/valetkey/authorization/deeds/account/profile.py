@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.deeds.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.deeds.person import TEXTS
 from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant

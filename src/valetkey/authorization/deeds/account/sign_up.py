@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import hash_prepared, prepare, verify
 from valetkey.authorization.deeds.account.password_change import (
     NewPasswordFault,
     new_password_fault,
@@ -27,8 +29,6 @@ from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import User, fold
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.password import hash_prepared, prepare, verify
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp as Mode

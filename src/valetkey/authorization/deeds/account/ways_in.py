@@ -1,10 +1,10 @@
 """Ways into an account that are not its first person's: what goes when it is taken back."""
 
+from valetkey.authorization.authentication.factors.device import forget_devices
 from valetkey.authorization.deeds.admin.issued import end_issued
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.factors import AuthenticatorRemoved, PasskeyRemoved
 from valetkey.authorization.model.event.people import IdentityUnlinked
-from valetkey.authorization.sign_in.factors.device import forget_devices
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.deeds.admin.roles import set_role
 from valetkey.authorization.deeds.users import AccountKeeper, Faults, UserRecord
 from valetkey.authorization.email.notices import Notices
@@ -10,7 +11,6 @@ from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.roles import OwnerLinkIssued, OwnerLinkRedeemed
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
-from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later, minutes

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from valetkey.authorization.authentication.session import Present, SignedIn, find_still_present
 from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types.authorization_code import CODE
@@ -41,7 +42,6 @@ from valetkey.authorization.protocol.interaction import (
     what_is_known,
 )
 from valetkey.authorization.protocol.response_type import ResponseType
-from valetkey.authorization.sign_in.session import Present, SignedIn, find_still_present
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Draw, Granted, Issuing, issue_access_token

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.session import Present, SignedIn
 from valetkey.authorization.deeds.developer.trial import catcher_of
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import AUTHORIZE
@@ -23,7 +24,6 @@ from valetkey.authorization.protocol.interaction import (
     next_step,
     what_is_known,
 )
-from valetkey.authorization.sign_in.session import Present, SignedIn
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.cookies import Cookies
+from valetkey.authorization.authentication.session import Present, SignedIn, find_present
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.layout.addresses import AUTHORIZE
@@ -22,8 +24,6 @@ from valetkey.authorization.protocol.authorization_response import (
 )
 from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
 from valetkey.authorization.protocol.response_type import ResponseMode
-from valetkey.authorization.sign_in.cookies import Cookies
-from valetkey.authorization.sign_in.session import Present, SignedIn, find_present
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints

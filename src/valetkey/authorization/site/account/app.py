@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.deeds.account.connected_apps import ConnectedApp, find_connected
 from valetkey.authorization.layout.addresses import APPS
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.site.account.apps import AppLine, is_possible_id, line_of
 from valetkey.authorization.site.page import (
     AnyPage,

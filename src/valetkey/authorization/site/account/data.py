@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.deeds.account.export import Origin, export
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.site.page import (
     Act,
     Download,

@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote
 
+from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.deeds.account.connected_apps import connected_apps
 from valetkey.authorization.layout.addresses import SIGN_OUT, START
 from valetkey.authorization.layout.contexts import SignedInPerson, When
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.authorization.site.account.activity import ActivityLine, latest_activity
 from valetkey.authorization.site.sign_out.sign_out import csrf_to_sign_out
 from valetkey.authorization.site.site import Site, shown_person

@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.layout.addresses import SESSIONS
 from valetkey.authorization.layout.contexts import Proof, SessionLine, When
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.site.page import (
     Act,
     Outcome,

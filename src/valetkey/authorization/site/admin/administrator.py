@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
-from valetkey.authorization.deeds.admin.permissions import Permission, Person, Powers, powers_of
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.actor import by_user
-from valetkey.authorization.sign_in.administration import (
+from valetkey.authorization.authentication.administration import (
     AdministrationCookie,
     enter,
     find_entered,
     fresh_entry,
     is_stale,
 )
-from valetkey.authorization.sign_in.session import SignedIn
+from valetkey.authorization.authentication.session import SignedIn
+from valetkey.authorization.deeds.admin.permissions import Permission, Person, Powers, powers_of
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.site.page import (
     Concealed,
     Interrupt,

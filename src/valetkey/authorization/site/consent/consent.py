@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote
 
+from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     address,
@@ -17,7 +18,6 @@ from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places
-from valetkey.authorization.sign_in.session import SignedIn
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
 from valetkey.authorization.site.site import Site, asking_app, shown_person
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -107,7 +107,7 @@ class ConsentEndpoint:
     site: Site
 
     async def get(self, request: Request) -> Response:
-        """The page; whatever else is due first is decided at the authorization endpoint."""
+        """Show the page; if another step is due first, return to the authorization endpoint."""
         pending = await open_pending(self.site, request)
         if isinstance(pending, Response):
             return pending
@@ -116,7 +116,7 @@ class ConsentEndpoint:
         return self._page(request, pending, pending.signed_in)
 
     async def post(self, request: Request) -> Response:
-        """Note the yes or no, and have the authorization endpoint act on it.
+        """Seal the decision and return to the authorization endpoint, which acts on it.
 
         Only what was ticked counts; every other field of the form is ignored, because the sealed
         interaction says what was asked.
@@ -154,7 +154,7 @@ class ConsentEndpoint:
         return self.site.goes_to(decides_again(self.site, decided))
 
     async def switch_account(self, request: Request) -> Response:
-        """Somebody else wants to decide: sign in first. Nothing else changes."""
+        """Redirect to the sign-in page, for another account. Nothing else changes."""
         self.site.check_origin(request)
         form = read_form(request.body)
         pending = await open_pending(self.site, request)

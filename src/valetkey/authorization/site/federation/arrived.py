@@ -4,21 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from valetkey.authorization.authentication.federation.provider import FEDERATED
+from valetkey.authorization.authentication.federation.trip import Arrival
 from valetkey.authorization.deeds.account.identities import Overtaken
 from valetkey.authorization.deeds.users import Faults
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.sign_in.federation.provider import FEDERATED
-from valetkey.authorization.sign_in.federation.trip import Arrival
 from valetkey.authorization.site.federation.federation import (
     ARRIVED,
     CONNECTIONS,
     Federation,
     with_place,
 )
-from valetkey.authorization.site.sign_in.flow import Entered, SignInFlow, return_target_of
+from valetkey.authorization.site.sign_in.flow import Admitted, SignInFlow, return_target_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request, Response
@@ -91,16 +91,16 @@ class ArrivedEndpoint:
         username, name = (form.get(each) or "" for each in _TEXTS)
         if not await self._may_join(arrival):
             return await self._page(request, arrival, username, name, status=_CONFLICT)
-        way = await return_target_of(site, request)
-        if isinstance(way, Response):
-            return way
-        doorway, newcomers, now = SignInFlow(site), self.federation.newcomers, request.at
-        fresh, begun = doorway.fresh(request), list[Entered]()
+        target = await return_target_of(site, request)
+        if isinstance(target, Response):
+            return target
+        flow, newcomers, now = SignInFlow(site), self.federation.newcomers, request.at
+        fresh, begun = flow.fresh(request), list[Admitted]()
 
         def work(tx: Transaction) -> User | Faults | None:
             made = newcomers.register(tx, arrival.claimed, username, name, now)
             if isinstance(made, User):
-                begun.append(doorway.enter(tx, request, fresh, made, (FEDERATED,)))
+                begun.append(flow.enter(tx, request, fresh, made, (FEDERATED,)))
             return made
 
         try:
@@ -108,7 +108,7 @@ class ArrivedEndpoint:
         except Overtaken:
             made = None
         if isinstance(made, User):
-            response = doorway.goes_on(request, way, fresh, begun[-1])
+            response = flow.goes_on(request, target, fresh, begun[-1])
             return replace(response, headers=(*response.headers, self.federation.forget()))
         faults = {} if made is None else {each.field: _SAID.get(each.field, "") for each in made}
         status = _CONFLICT if made is None else _BAD_REQUEST

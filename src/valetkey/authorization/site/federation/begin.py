@@ -5,11 +5,11 @@ By GET, with a token of this browser in the address: nothing is changed but that
 
 from dataclasses import dataclass, replace
 
+from valetkey.authorization.authentication.federation.trip import Errand, Trip
 from valetkey.authorization.endpoints.authorize.pending import open_pending
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.protocol.authorization_request import Prompt
 from valetkey.authorization.protocol.csrf import check_csrf_token
-from valetkey.authorization.sign_in.federation.trip import Errand, Trip
 from valetkey.authorization.site.federation.federation import (
     CONNECTIONS,
     LEAVE,

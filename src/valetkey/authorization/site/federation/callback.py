@@ -5,22 +5,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from valetkey.authorization.deeds.account.identities import connect, whose
-from valetkey.authorization.email.notices import WayIn
-from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
-from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.sign_in.federation.provider import (
+from valetkey.authorization.authentication.federation.provider import (
     FEDERATED,
     Claimed,
     Provider,
     unusable,
 )
-from valetkey.authorization.sign_in.federation.trip import Arrival, Errand, Trip
-from valetkey.authorization.sign_in.session import (
+from valetkey.authorization.authentication.federation.trip import Arrival, Errand, Trip
+from valetkey.authorization.authentication.session import (
     SignedIn,
     find_still_signed_in,
 )
+from valetkey.authorization.deeds.account.identities import connect, whose
+from valetkey.authorization.email.notices import WayIn
+from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
+from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.federation.federation import (
     ARRIVED,
     CONNECTIONS,
@@ -29,10 +29,10 @@ from valetkey.authorization.site.federation.federation import (
     with_place,
 )
 from valetkey.authorization.site.sign_in.flow import (
-    Entered,
+    Admitted,
+    ReturnTarget,
+    SecondFactorNeeded,
     SignInFlow,
-    Wanted,
-    Way,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
@@ -47,7 +47,7 @@ class FailedPage:
     template: ClassVar[str] = "federation/failed.html"
 
     provider: str
-    #: Where to try again, or another way.
+    #: Where to try again, or sign in by other means.
     back: str
     #: Names the record that says more; empty where nothing was wrong.
     reference: str = ""
@@ -96,17 +96,17 @@ class ArriveEndpoint:
         self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
     ) -> Response:
         site, now = self.federation.site, request.at
-        way = await self._way(request, trip)
-        if isinstance(way, Response):
-            return way
-        doorway = SignInFlow(site)
-        fresh, by = doorway.fresh(request), (FEDERATED,)
+        target = await self._way(request, trip)
+        if isinstance(target, Response):
+            return target
+        flow = SignInFlow(site)
+        fresh, by = flow.fresh(request), (FEDERATED,)
 
-        def work(tx: Transaction) -> Entered | Wanted | User | None:
+        def work(tx: Transaction) -> Admitted | SecondFactorNeeded | User | None:
             user = whose(tx, claimed, now)
             if user is None or user.disabled_at is not None:
                 return user
-            return doorway.admit(tx, request, way, fresh, user, by)
+            return flow.admit(tx, request, target, fresh, user, by)
 
         met = await site.store.write(work)
         if met is None:
@@ -114,16 +114,20 @@ class ArriveEndpoint:
         if isinstance(met, User):
             refusal = unusable(provider.settings, "disabled").refusal
             return self._failed(request, provider, trip, refusal)
-        if isinstance(met, Wanted):
-            return doorway.asks_for_more(request, way, met, by)
-        return doorway.goes_on(request, way, fresh, met)
+        if isinstance(met, SecondFactorNeeded):
+            return flow.asks_for_more(request, target, met, by)
+        return flow.goes_on(request, target, fresh, met)
 
-    async def _way(self, request: Request, trip: Trip) -> Way | Response:
+    async def _way(self, request: Request, trip: Trip) -> ReturnTarget | Response:
         if not trip.interaction:
-            return Way("", trip.to)
+            return ReturnTarget("", trip.to)
         site = self.federation.site
         pending = await judge(site, request, open_interaction(site, request, trip.interaction))
-        return pending if isinstance(pending, Response) else Way(trip.interaction, "", pending)
+        return (
+            pending
+            if isinstance(pending, Response)
+            else ReturnTarget(trip.interaction, "", pending)
+        )
 
     def _arrived(
         self, request: Request, provider: Provider, trip: Trip, claimed: Claimed

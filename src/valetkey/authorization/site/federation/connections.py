@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.federation.trip import Arrival, Errand
+from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.deeds.account.identities import (
     connect,
     disconnect,
@@ -12,8 +14,6 @@ from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.sign_in.federation.trip import Arrival, Errand
-from valetkey.authorization.sign_in.session import find_still_signed_in
 from valetkey.authorization.site.federation.federation import (
     CONNECTIONS,
     Federation,

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from valetkey.authorization.deeds.account.identities import Newcomers
-from valetkey.authorization.sign_in.federation.provider import Provider
-from valetkey.authorization.sign_in.federation.registry import Providers
-from valetkey.authorization.sign_in.federation.trip import (
+from valetkey.authorization.authentication.federation.provider import Provider
+from valetkey.authorization.authentication.federation.registry import Providers
+from valetkey.authorization.authentication.federation.trip import (
     LIFETIME,
     Arrival,
     Errand,
     Trip,
     Trips,
 )
+from valetkey.authorization.deeds.account.identities import Newcomers
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.sign_in.throttles import Limit
@@ -66,7 +66,7 @@ class Federation:
         """A link for each provider, keeping where the person was going.
 
         Links, not forms: browsers hold a form's policy against every redirect after it, and
-        nobody knows where a provider sends people on their way.
+        nobody knows where a provider sends people on the way.
         """
         more = {"interaction": sealed, "to": to}
         token = self.site.csrf(browser, LEAVE, errand, about)

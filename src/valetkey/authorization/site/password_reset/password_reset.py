@@ -1,14 +1,14 @@
-"""/account/forgotten and /account/reset: another password for who reads the account's emails."""
+"""/account/forgotten and /account/reset: choose a new password by an emailed link."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.deeds.account.password_change import NewPasswordFault
 from valetkey.authorization.deeds.account.password_reset import PasswordReset
 from valetkey.authorization.email.links import FORGOTTEN, RESET
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.language_choice import language_of
-from valetkey.authorization.sign_in.password import SHORTEST
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
     GONE,
@@ -75,17 +75,17 @@ _LONGEST = 320
 
 @dataclass(frozen=True, slots=True)
 class RecoveryEndpoint:
-    """The question who one is, and the page of the link."""
+    """The form that asks for a link, and the page behind the link."""
 
     site: Site
     deed: PasswordReset
 
     async def get(self, request: Request) -> Response:
-        """The question."""
+        """Show the form."""
         return self._ask(request, "")
 
     async def post(self, request: Request) -> Response:
-        """The same answer for everybody: look into your mail.
+        """Send a link; the answer is the same whether or not there is such an account.
 
         Nothing but `name` is read: an email goes to the address of the account and nowhere else.
         """
@@ -108,7 +108,7 @@ class RecoveryEndpoint:
         return self._dead(request) if user is None else self._form(request, link, user.username)
 
     async def choose(self, request: Request) -> Response:
-        """Theirs is the new password now."""
+        """Set the new password."""
         form = read(self.site, request, PURPOSE, opaque=("new",))
         link, new = form.get("link") or "", form.get("new") or ""
         user = await self.deed.look(link, request.at)

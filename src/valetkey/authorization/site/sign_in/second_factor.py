@@ -1,20 +1,20 @@
-"""GET and POST /oauth/second-factor: the first factor was right, the second is asked for."""
+"""GET and POST /oauth/second-factor: ask for the second factor after the first."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from valetkey.authorization.authentication.factors.proof import Looked, Shown, Unproved
 from valetkey.authorization.endpoints.authorize.pending import decides_again
 from valetkey.authorization.layout.addresses import SECOND_FACTOR, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.sign_in.factors.proof import Looked, Shown, Unproved
 from valetkey.authorization.site.sign_in.flow import (
-    Entered,
-    Fresh,
+    Admitted,
+    PreparedSignIn,
+    ReturnTarget,
     SignInFlow,
     Step,
-    Way,
     return_target_of,
 )
 from valetkey.authorization.site.site import Site, asking_app
@@ -63,7 +63,7 @@ _TOO_MANY = 429
 
 @dataclass(frozen=True, slots=True)
 class _Has:
-    """What somebody can show."""
+    """The second factors of a user."""
 
     user: User
     passkeys: tuple[Passkey, ...]
@@ -73,39 +73,39 @@ class _Has:
 
 @dataclass(frozen=True, slots=True)
 class SecondFactorEndpoint:
-    """The page of the second step."""
+    """The page of the second factor."""
 
     site: Site
 
     async def get(self, request: Request) -> Response:
-        """Ask; whoever did not take the first step here is led there."""
+        """Show the page; without proof of the first factor, redirect to the sign-in page."""
         found = await self._find(request)
         if isinstance(found, Response):
             return found
-        way, step, has = found
-        return self._page(request, way, step, has)
+        target, step, has = found
+        return self._page(request, target, step, has)
 
     async def post(self, request: Request) -> Response:
-        """Judge, and let in."""
+        """Check the factor and sign in."""
         self.site.check_origin(request)
         form = read_form(request.body, opaque=_OPAQUE)
         found = await self._find(request)
         if isinstance(found, Response):
             return found
-        way, step, has = found
+        target, step, has = found
         browser = self.site.cookies.browser(request)
-        self.site.check_form(request, form, browser, PURPOSE, way.about, str(step.uid))
-        if way.pending is not None and form.get("decision") == "deny":
-            denied = replace(way.pending.interaction, denied=True)
+        self.site.check_form(request, form, browser, PURPOSE, target.about, str(step.uid))
+        if target.pending is not None and form.get("decision") == "deny":
+            denied = replace(target.pending.interaction, denied=True)
             dropped = self.site.cookies.step.drop()
             return self.site.goes_to(decides_again(self.site, denied), dropped)
-        return await self._judge(request, form, way, step, has)
+        return await self._judge(request, form, target, step, has)
 
     async def _judge(
-        self, request: Request, form: Form, way: Way, step: Step, has: _Has
+        self, request: Request, form: Form, target: ReturnTarget, step: Step, has: _Has
     ) -> Response:
         site, now, uid = self.site, request.at, Uid(step.uid)
-        doorway = SignInFlow(site)
+        flow = SignInFlow(site)
         shown = Shown(
             form.get("code") or "", form.get("recovery") or "", form.get("credential") or ""
         )
@@ -114,12 +114,12 @@ class SecondFactorEndpoint:
             looked = await site.factors.look(
                 site.store, shown.credential, PURPOSE, step.browser, now, uid
             )
-        fresh = doorway.fresh(request)
-        familiar = doorway.familiar(request).mark(uid)
+        fresh = flow.fresh(request)
+        familiar = flow.familiar(request).mark(uid)
         remembers = form.get("remember") == "yes"
 
-        def work(tx: Transaction) -> Entered | Unproved | None:
-            user = doorway.still(tx, step)
+        def work(tx: Transaction) -> Admitted | Unproved | None:
+            user = flow.still(tx, step)
             if user is None:
                 return None
             proof = site.factors.prove(tx, user, shown, looked, familiar, "page", now)
@@ -132,36 +132,36 @@ class SecondFactorEndpoint:
 
         met = await site.store.write(work)
         if met is None:
-            return doorway.again(way)
+            return flow.again(target)
         if isinstance(met, Unproved):
             wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
-            return self._page(request, way, step, has, wrong, met.wait)
-        return doorway.goes_on(request, way, fresh, met)
+            return self._page(request, target, step, has, wrong, met.wait)
+        return flow.goes_on(request, target, fresh, met)
 
     def _let_in(
         self,
         tx: Transaction,
         request: Request,
-        fresh: Fresh,
+        fresh: PreparedSignIn,
         user: User,
         methods: tuple[str, ...],
         remembers: bool,
-    ) -> Entered:
-        doorway = SignInFlow(self.site)
-        device = doorway.remember(tx, request, fresh, user.uid) if remembers else None
-        return doorway.enter(tx, request, fresh, user, methods, device)
+    ) -> Admitted:
+        flow = SignInFlow(self.site)
+        device = flow.remember(tx, request, fresh, user.uid) if remembers else None
+        return flow.enter(tx, request, fresh, user, methods, device)
 
-    async def _find(self, request: Request) -> tuple[Way, Step, _Has] | Response:
-        way = await return_target_of(self.site, request)
-        if isinstance(way, Response):
-            return way
-        doorway = SignInFlow(self.site)
-        step = doorway.step(request, way)
+    async def _find(self, request: Request) -> tuple[ReturnTarget, Step, _Has] | Response:
+        target = await return_target_of(self.site, request)
+        if isinstance(target, Response):
+            return target
+        flow = SignInFlow(self.site)
+        step = flow.step(request, target)
         if step is None:
-            return doorway.again(way)
+            return flow.again(target)
 
         def look(tx: Transaction) -> _Has | None:
-            user = doorway.still(tx, step)
+            user = flow.still(tx, step)
             if user is None:
                 return None
             return _Has(
@@ -172,21 +172,27 @@ class SecondFactorEndpoint:
             )
 
         has = await self.site.store.read(look)
-        return doorway.again(way) if has is None else (way, step, has)
+        return flow.again(target) if has is None else (target, step, has)
 
     def _page(
-        self, request: Request, way: Way, step: Step, has: _Has, wrong: str = "", wait: int = 0
+        self,
+        request: Request,
+        target: ReturnTarget,
+        step: Step,
+        has: _Has,
+        wrong: str = "",
+        wait: int = 0,
     ) -> Response:
-        site, pending, passkeys = self.site, way.pending, self.site.factors.passkeys
+        site, pending, passkeys = self.site, target.pending, self.site.factors.passkeys
         browser = site.cookies.browser(request)
         app = (
             None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
         )
         asks = bool(has.passkeys and passkeys.domain)
         page = SecondFactorPage(
-            action=way.leads(SECOND_FACTOR),
-            csrf=site.csrf(browser, PURPOSE, way.about, str(step.uid)),
-            begins=way.leads(SIGN_IN),
+            action=target.leads(SECOND_FACTOR),
+            csrf=site.csrf(browser, PURPOSE, target.about, str(step.uid)),
+            begins=target.leads(SIGN_IN),
             username=has.user.username,
             app=app,
             passkey=passkeys.ask(PURPOSE, step.browser, request.at, uid=step.uid, of=has.passkeys)

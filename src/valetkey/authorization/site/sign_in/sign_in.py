@@ -1,22 +1,22 @@
-"""GET and POST /oauth/sign-in: who is it? A name and a password, or a passkey."""
+"""GET and POST /oauth/sign-in: sign in with a password or a passkey."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.factors.proof import Unproved
 from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
 from valetkey.authorization.endpoints.authorize.pending import decides_again
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.factors.proof import Unproved
 from valetkey.authorization.site.sign_in.flow import (
-    Entered,
+    Admitted,
+    ReturnTarget,
+    SecondFactorNeeded,
     SignInFlow,
-    Wanted,
-    Way,
     return_target_of,
 )
 from valetkey.authorization.site.site import Site, asking_app
@@ -82,76 +82,76 @@ request, or a page of ours."""
 
 
 def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[ProviderButton, ...]:
-    """Where people sign in here alone."""
+    """Return no links: there are no upstream providers."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class SignInEndpoint:
-    """The sign-in page, on the way from an app or by itself."""
+    """The sign-in page, for the request of an app or by itself."""
 
     site: Site
     password: PasswordSignIn
     buttons: Buttons = no_buttons
 
     async def get(self, request: Request) -> Response:
-        """The page. Whoever is signed in and comes by themselves is sent on or home."""
-        way = await return_target_of(self.site, request)
-        if isinstance(way, Response):
-            return way
-        if way.pending is not None:
+        """Show the page. A visitor who is signed in, without a request of an app, is redirected."""
+        target = await return_target_of(self.site, request)
+        if isinstance(target, Response):
+            return target
+        if target.pending is not None:
             browser = self.site.cookies.browser(request)
-            return self._page(request, browser, way, way.pending.asked.login_hint)
+            return self._page(request, browser, target, target.pending.asked.login_hint)
         if await self.site.signed_in(request) is not None:
-            return self.site.goes_to(way.to or HOME)
+            return self.site.goes_to(target.to or HOME)
         browser, headers = self.site.browser(request)
-        return self._page(request, browser, way, "", headers=headers)
+        return self._page(request, browser, target, "", headers=headers)
 
     async def post(self, request: Request) -> Response:
-        """Sign in and go on, or show what went wrong beside the form."""
+        """Sign in and redirect, or show the page again with an error."""
         self.site.check_origin(request)
         form = read_form(request.body, opaque=_OPAQUE)
-        way = await return_target_of(self.site, request)
-        if isinstance(way, Response):
-            return way
+        target = await return_target_of(self.site, request)
+        if isinstance(target, Response):
+            return target
         browser = self.site.cookies.browser(request)
-        self.site.check_form(request, form, browser, PURPOSE, way.about)
-        if way.pending is not None and form.get("decision") == "deny":
-            denied = replace(way.pending.interaction, denied=True)
+        self.site.check_form(request, form, browser, PURPOSE, target.about)
+        if target.pending is not None and form.get("decision") == "deny":
+            denied = replace(target.pending.interaction, denied=True)
             return self.site.goes_to(decides_again(self.site, denied))
         if "credential" in form:
-            return await self._by_passkey(request, browser, way, form.get("credential") or "")
+            return await self._by_passkey(request, browser, target, form.get("credential") or "")
         username = form.get("username") or ""
-        doorway = SignInFlow(self.site)
-        fresh, by = doorway.fresh(request), (Method.PASSWORD.value,)
-        met: list[Entered | Wanted] = []
+        flow = SignInFlow(self.site)
+        fresh, by = flow.fresh(request), (Method.PASSWORD.value,)
+        met: list[Admitted | SecondFactorNeeded] = []
         user = await self.password.authenticate(
             username,
             form.get("password") or "",
             request.address,
             request.at,
-            lambda tx, user: met.append(doorway.admit(tx, request, way, fresh, user, by)),
-            doorway.familiar(request).mark,
+            lambda tx, user: met.append(flow.admit(tx, request, target, fresh, user, by)),
+            flow.familiar(request).mark,
         )
         if isinstance(user, Refusal):
-            return self._page(request, browser, way, username[:_LONGEST_NAME], user)
+            return self._page(request, browser, target, username[:_LONGEST_NAME], user)
         # The transaction may have run twice; the last run is the one that counts.
         last = met[-1]
-        if isinstance(last, Wanted):
-            return doorway.asks_for_more(request, way, last, by)
-        return doorway.goes_on(request, way, fresh, last)
+        if isinstance(last, SecondFactorNeeded):
+            return flow.asks_for_more(request, target, last, by)
+        return flow.goes_on(request, target, fresh, last)
 
     async def _by_passkey(
-        self, request: Request, browser: str, way: Way, credential: str
+        self, request: Request, browser: str, target: ReturnTarget, credential: str
     ) -> Response:
-        site, now, doorway = self.site, request.at, SignInFlow(self.site)
+        site, now, flow = self.site, request.at, SignInFlow(self.site)
         bound = site.cookies.browser_print(browser) or ""
         looked = await site.factors.look(site.store, credential, PURPOSE, bound, now)
         if looked is None:
-            return self._page(request, browser, way, "", _NO_PASSKEY)
-        found, fresh = looked, doorway.fresh(request)
+            return self._page(request, browser, target, "", _NO_PASSKEY)
+        found, fresh = looked, flow.fresh(request)
 
-        def work(tx: Transaction) -> Entered | None:
+        def work(tx: Transaction) -> Admitted | None:
             user = tx.users.find_to_change(found.passkey.uid)
             if user is None or user.disabled_at is not None:
                 return None
@@ -159,31 +159,31 @@ class SignInEndpoint:
             if isinstance(proof, Unproved):
                 tx.events.add(SignInFailed(user.uid, "passkey"), now)
                 return None
-            return doorway.enter(tx, request, fresh, user, proof.methods)
+            return flow.enter(tx, request, fresh, user, proof.methods)
 
         entered = await site.store.write(work)
         if entered is None:
-            return self._page(request, browser, way, "", _NO_PASSKEY)
-        return doorway.goes_on(request, way, fresh, entered)
+            return self._page(request, browser, target, "", _NO_PASSKEY)
+        return flow.goes_on(request, target, fresh, entered)
 
     def _page(
         self,
         request: Request,
         browser: str,
-        way: Way,
+        target: ReturnTarget,
         username: str,
         refusal: Refusal | None = None,
         headers: Pairs = (),
     ) -> Response:
-        pending, site = way.pending, self.site
+        pending, site = target.pending, self.site
         app = (
             None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
         )
         passkeys, bound = site.factors.passkeys, site.cookies.browser_print(browser) or ""
         wait = 0 if refusal is None else refusal.retry_after
         page = SignInPage(
-            action=way.leads(SIGN_IN),
-            csrf=site.csrf(browser, PURPOSE, way.about),
+            action=target.leads(SIGN_IN),
+            csrf=site.csrf(browser, PURPOSE, target.about),
             app=app,
             username=username,
             failed=refusal is not None and not wait and refusal is not _NO_PASSKEY,
@@ -191,8 +191,8 @@ class SignInEndpoint:
             passkey=passkeys.ask(PURPOSE, bound, request.at) if passkeys.domain else "",
             wait=wait,
             forgotten_url=FORGOTTEN,
-            sign_up_url=way.leads(SIGN_UP) if site.accounts.sign_up is SignUp.OPEN else "",
-            providers=self.buttons(browser, way.about, way.sealed, way.to),
+            sign_up_url=target.leads(SIGN_UP) if site.accounts.sign_up is SignUp.OPEN else "",
+            providers=self.buttons(browser, target.about, target.sealed, target.to),
         )
         status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED
         if wait:

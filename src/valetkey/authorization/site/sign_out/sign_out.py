@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.session import SignedIn, find_unended
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.layout.addresses import SIGN_OUT
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import spoken, viewer_of
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.sign_in.session import SignedIn, find_unended
 from valetkey.authorization.site.site import Site, shown_person
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, html_response

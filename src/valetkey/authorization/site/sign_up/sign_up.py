@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.deeds.account.invitations import Invitations
 from valetkey.authorization.deeds.account.sign_up import (
     Asked,
@@ -23,7 +24,6 @@ from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.password import SHORTEST
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
     GONE,
@@ -38,10 +38,10 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
 from valetkey.authorization.site.sign_in.flow import (
-    Entered,
-    Fresh,
+    Admitted,
+    PreparedSignIn,
+    ReturnTarget,
     SignInFlow,
-    Way,
     return_target_of,
 )
 from valetkey.authorization.site.site import Site, asking_app
@@ -117,32 +117,32 @@ _UNAUTHORIZED = 401
 
 @dataclass(frozen=True, slots=True)
 class SignUpEndpoint:
-    """The form, and the page of the link."""
+    """The form, and the page behind the emailed link."""
 
     site: Site
     deed: SignUp
     invitations: Invitations
 
     async def get(self, request: Request) -> Response:
-        """The form, where one may make an account."""
-        way = await return_target_of(self.site, request)
-        if isinstance(way, Response):
-            return way
+        """Show the form, if sign-up is open or the visitor is invited."""
+        target = await return_target_of(self.site, request)
+        if isinstance(target, Response):
+            return target
         invited = await self._invited(request)
         if not self._is_open(invited):
-            return self._closed(request, way)
-        return self._form(request, way, Typed("", invited, "", ""), Wrong({}), invited)
+            return self._closed(request, target)
+        return self._form(request, target, Typed("", invited, "", ""), Wrong({}), invited)
 
     async def post(self, request: Request) -> Response:
-        """An email is on its way, or what is wrong stands beside its field."""
+        """Send the confirmation link, or show each fault beside its field."""
         site = self.site
-        way = await return_target_of(site, request)
-        if isinstance(way, Response):
-            return way
-        form = read(site, request, PURPOSE, way.about, opaque=("new",))
+        target = await return_target_of(site, request)
+        if isinstance(target, Response):
+            return target
+        form = read(site, request, PURPOSE, target.about, opaque=("new",))
         invited = await self._invited(request)
         if not self._is_open(invited):
-            return self._closed(request, way)
+            return self._closed(request, target)
         typed = Typed(
             (form.get("username") or "").strip(),
             invited or (form.get("email") or "").strip(),
@@ -150,27 +150,27 @@ class SignUpEndpoint:
             form.get("new") or "",
         )
         asked = Asked(
-            way.sealed,
-            way.to,
+            target.sealed,
+            target.to,
             browser_print(site, request),
             request.address,
             language_of(request, None, site.brand.languages).tag,
         )
-        fresh, entered = SignInFlow(site).fresh(request), list[Entered]()
+        fresh, entered = SignInFlow(site).fresh(request), list[Admitted]()
         invitation = link_in(request) if invited else ""
         enter = self._enter(request, fresh, entered)
         done = await self.deed.begin(typed, asked, request.at, enter, invitation)
         if isinstance(done, Wrong):
-            return self._form(request, way, typed, done, invited)
+            return self._form(request, target, typed, done, invited)
         if isinstance(done, Waiting):
             box = mailbox_of(self.deed.outbox)
-            again, on = way.leads(SIGN_UP), way.leads(SIGN_IN)
+            again, on = target.leads(SIGN_UP), target.leads(SIGN_IN)
             page = CheckEmailPage(Matter.SIGN_UP, typed.email, again, on, box)
             return site.page(request, page)
-        return SignInFlow(site).goes_on(request, way, fresh, entered[-1])
+        return SignInFlow(site).goes_on(request, target, fresh, entered[-1])
 
     async def look(self, request: Request) -> Response:
-        """The page of the link: it changes nothing before its button is pressed."""
+        """Show the page of the link; nothing changes before its button is pressed."""
         link = link_in(request)
         found = await self.deed.look(link, browser_print(self.site, request), request.at)
         if found is None:
@@ -178,14 +178,14 @@ class SignUpEndpoint:
         return self._finish(request, link, found)
 
     async def finish(self, request: Request) -> Response:
-        """The account is there, and its person signed in."""
+        """Create the account and sign its user in."""
         site = self.site
         form = read(site, request, PURPOSE, opaque=("password",))
         link, browser = form.get("link") or "", browser_print(site, request)
         found = await self.deed.look(link, browser, request.at)
         if found is None:
             return self._dead(request)
-        fresh, entered = SignInFlow(site).fresh(request), list[Entered]()
+        fresh, entered = SignInFlow(site).fresh(request), list[Admitted]()
         password = form.get("password") or ""
         enter = self._enter(request, fresh, entered)
         done = await self.deed.confirm(link, browser, password, request.at, enter)
@@ -195,29 +195,33 @@ class SignUpEndpoint:
             return self._finish(request, link, found, wait=done)
         if not isinstance(done, User):
             return self._finish(request, link, found, wrong=True)
-        way = await self._way_on(request, found)
-        if isinstance(way, Response):
-            return way
-        return SignInFlow(site).goes_on(request, way, fresh, entered[-1])
+        target = await self._way_on(request, found)
+        if isinstance(target, Response):
+            return target
+        return SignInFlow(site).goes_on(request, target, fresh, entered[-1])
 
-    async def _way_on(self, request: Request, found: Confirmation) -> Way | Response:
-        """Where they were going when they began, if it was here and not too long ago."""
+    async def _way_on(self, request: Request, found: Confirmation) -> ReturnTarget | Response:
+        """Return where they were going, if they began in this browser and not too long ago."""
         to = safe_return_path(found.to)
         if not found.is_here or not found.interaction:
-            return Way("", to)
+            return ReturnTarget("", to)
         try:
             interaction = open_interaction(self.site, request, found.interaction)
             pending = await judge(self.site, request, interaction)
         except Refused:
-            return Way("", to)
+            return ReturnTarget("", to)
         # An app that must be told no is told so when it asks again.
-        return Way("", to) if isinstance(pending, Response) else Way(found.interaction, "", pending)
+        return (
+            ReturnTarget("", to)
+            if isinstance(pending, Response)
+            else ReturnTarget(found.interaction, "", pending)
+        )
 
-    def _enter(self, request: Request, fresh: Fresh, entered: list[Entered]) -> Enter:
-        doorway = SignInFlow(self.site)
+    def _enter(self, request: Request, fresh: PreparedSignIn, entered: list[Admitted]) -> Enter:
+        flow = SignInFlow(self.site)
 
         def enter(tx: Transaction, user: User) -> None:
-            entered.append(doorway.enter(tx, request, fresh, user, (Method.PASSWORD.value,)))
+            entered.append(flow.enter(tx, request, fresh, user, (Method.PASSWORD.value,)))
 
         return enter
 
@@ -230,26 +234,26 @@ class SignUpEndpoint:
     def _is_open(self, invited: str) -> bool:
         return self.deed.mode is Mode.OPEN or bool(invited)
 
-    def _closed(self, request: Request, way: Way) -> Response:
-        page = SignUpClosedPage(way.leads(SIGN_IN), self.deed.mode is Mode.INVITATION)
+    def _closed(self, request: Request, target: ReturnTarget) -> Response:
+        page = SignUpClosedPage(target.leads(SIGN_IN), self.deed.mode is Mode.INVITATION)
         return self.site.page(request, page, _CLOSED)
 
     def _form(
-        self, request: Request, way: Way, typed: Typed, wrong: Wrong, invited: str
+        self, request: Request, target: ReturnTarget, typed: Typed, wrong: Wrong, invited: str
     ) -> Response:
-        pending, site = way.pending, self.site
+        pending, site = target.pending, self.site
         app = (
             None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
         )
-        seen = shown(site, request, PURPOSE, way.about)
+        seen = shown(site, request, PURPOSE, target.about)
         faults = {"new" if k == "password" else k: v.value for k, v in wrong.faults.items()}
-        action = way.leads(SIGN_UP)
+        action = target.leads(SIGN_UP)
         if invited:
             action += f"{'&' if '?' in action else '?'}link={link_in(request)}"
         page = SignUpPage(
             action=action,
             csrf=seen.csrf,
-            sign_in_url=way.leads(SIGN_IN),
+            sign_in_url=target.leads(SIGN_IN),
             shortest=SHORTEST,
             app=app,
             username=typed.username[:_LONGEST],

@@ -16,7 +16,7 @@ from tests.authorization.endpoints.account.security.factors import (
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.support.authenticator import SoftAuthenticator
-from valetkey.authorization.sign_in.session import PROOF_LASTS
+from valetkey.authorization.authentication.session import PROOF_LASTS
 
 
 async def passkeys(it: World) -> list[str]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from valetkey.authorization.authentication.factors import totp
+from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.deeds.account.factors import (
     FreshCodes,
     add_authenticator,
@@ -12,8 +14,6 @@ from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.factors import totp
-from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.site.account.security.recent_proof import (
     RecentProof,
     require_still_signed_in,

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.factors.proof import Looked, Shown, Unproved
 from valetkey.authorization.layout.addresses import HOME
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.factors.proof import Looked, Shown, Unproved
 from valetkey.authorization.site.account.security.recent_proof import RecentProof
 from valetkey.authorization.site.page import (
     CONFIRM,

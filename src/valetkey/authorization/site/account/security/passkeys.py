@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.deeds.account.factors import (
     FreshCodes,
     add_passkey,
@@ -16,7 +17,6 @@ from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.site.account.security.recent_proof import (
     RecentProof,
     require_still_signed_in,

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.password import SHORTEST
+from valetkey.authorization.authentication.session import NewSession
 from valetkey.authorization.deeds.account.factors import remove_password
 from valetkey.authorization.deeds.account.password_change import (
     NewPassword,
@@ -12,8 +14,6 @@ from valetkey.authorization.deeds.account.password_change import (
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import FactorKind
-from valetkey.authorization.sign_in.password import SHORTEST
-from valetkey.authorization.sign_in.session import NewSession
 from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in
 from valetkey.authorization.site.account.security.remove import Removed, RemovePage
 from valetkey.authorization.site.page import (

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.sign_in.session import (
+from valetkey.authorization.authentication.session import (
     NewSession,
     find_still_signed_in,
     prove,
 )
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.page import SignedInRequest
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
+from valetkey.authorization.authentication.session import NewSession, start_session
 from valetkey.authorization.deeds.account.password_change import new_password_fault
 from valetkey.authorization.deeds.admin.owner import (
     LASTS,
@@ -17,9 +20,6 @@ from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import ANONYMOUS, by_user
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.authenticate import PasswordSignIn
-from valetkey.authorization.sign_in.password import SHORTEST, hash_prepared, prepare
-from valetkey.authorization.sign_in.session import NewSession, start_session
 from valetkey.authorization.site.admin.administrator import ADMIN, nothing_here
 from valetkey.authorization.site.page import Interrupt, require_confirmed, signed_in_request
 from valetkey.authorization.site.site import Site, shown_person

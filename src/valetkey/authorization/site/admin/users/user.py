@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
 
+from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.deeds.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.deeds.admin.permissions import (
     Powers,
@@ -17,7 +18,6 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.operations.users import DELETE_USER
-from valetkey.authorization.sign_in.user_agent import browser_of
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,

@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from valetkey.authorization.protocol.pkce import challenge_of
-from valetkey.authorization.sign_in.federation.provider import (
+from valetkey.authorization.authentication.federation.provider import (
     LONGEST_SUBJECT,
     Claimed,
     Journey,
@@ -20,6 +19,7 @@ from valetkey.authorization.sign_in.federation.provider import (
     plain,
     unusable,
 )
+from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.door import JSON
 from valetkey.kernel.jose import jwt

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
+from valetkey.authorization.authentication import backchannel_logout
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.actor import SYSTEM, by_user
@@ -18,7 +19,6 @@ from valetkey.authorization.model.event.sessions import (
 )
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in import backchannel_logout
 from valetkey.authorization.storage.sign_in.presences import Presence
 from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind

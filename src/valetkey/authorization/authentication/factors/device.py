@@ -8,6 +8,7 @@ issued counts as an old one: device ids are in events and exports, and prove not
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.session import end_session, end_sessions
 from valetkey.authorization.model.account.factors import RememberedDevice
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import SYSTEM
@@ -16,7 +17,6 @@ from valetkey.authorization.model.event.factors import (
     DeviceRemembered,
     DeviceStolen,
 )
-from valetkey.authorization.sign_in.session import end_session, end_sessions
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, later, seconds
 from valetkey.kernel.secret import (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 
-FILE = resources.files("valetkey.authorization.sign_in") / "well_known_passwords.bin"
+FILE = resources.files("valetkey.authorization.authentication") / "well_known_passwords.bin"
 """Four bytes each, in order: one good password in 40,000 is taken for a common one."""
 
 LARGEST = 98_000

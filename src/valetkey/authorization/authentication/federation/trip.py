@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from valetkey.authorization.authentication.federation.provider import Claimed, Journey
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
-from valetkey.authorization.sign_in.federation.provider import Claimed, Journey
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.seal import Sealer

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from valetkey.authorization.sign_in.federation.github import GitHubProvider
-from valetkey.authorization.sign_in.federation.openid import OpenIdProvider
-from valetkey.authorization.sign_in.federation.provider import Line, Provider
+from valetkey.authorization.authentication.federation.github import GitHubProvider
+from valetkey.authorization.authentication.federation.openid import OpenIdProvider
+from valetkey.authorization.authentication.federation.provider import Line, Provider
 from valetkey.config.sections.federation import ProviderKind
 from valetkey.config.settings import Settings
 from valetkey.fetch.door import Door

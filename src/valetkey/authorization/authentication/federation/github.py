@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from valetkey.authorization.protocol.pkce import challenge_of
-from valetkey.authorization.sign_in.federation.provider import (
+from valetkey.authorization.authentication.federation.provider import (
     Claimed,
     Journey,
     Line,
@@ -19,6 +18,7 @@ from valetkey.authorization.sign_in.federation.provider import (
     plain,
     unusable,
 )
+from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.door import JSON, Unfetchable
 from valetkey.kernel.moment import Instant

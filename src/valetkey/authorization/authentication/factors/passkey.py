@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
+from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.runtime import lazily
 from valetkey.kernel.seal import Sealer

@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from valetkey.authorization.authentication.password import (
+    hash_prepared,
+    is_current,
+    prepare,
+    verify,
+)
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.event.sessions import SignInFailed
-from valetkey.authorization.sign_in.password import hash_prepared, is_current, prepare, verify
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from valetkey.authorization.sign_in.well_known import is_well_known
+from valetkey.authorization.authentication.well_known import is_well_known
 from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 

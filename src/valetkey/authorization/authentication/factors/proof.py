@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from valetkey.authorization.authentication.factors import recovery_code, totp
+from valetkey.authorization.authentication.factors.attempts import count_attempt
+from valetkey.authorization.authentication.factors.passkey import Passkeys, Proved, read_answer
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.factors import (
@@ -11,9 +14,6 @@ from valetkey.authorization.model.event.factors import (
     SecondFactorFailed,
 )
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.sign_in.factors import recovery_code, totp
-from valetkey.authorization.sign_in.factors.attempts import count_attempt
-from valetkey.authorization.sign_in.factors.passkey import Passkeys, Proved, read_answer
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.sections.factors import FactorSettings
 from valetkey.kernel.keyring import Keyring

@@ -1,0 +1,1 @@
+"""How a user proves who they are: one factor per file, sessions, upstream providers."""

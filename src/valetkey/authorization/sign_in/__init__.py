@@ -1,1 +1,0 @@
-"""How a person proves who they are: one factor per file."""
