@@ -174,3 +174,23 @@ def test_what_asks_every_second_is_told_when_it_fails_or_at_debug(level: str, co
     ask(app, "POST", "/health")
     app._access_log.flush()
     assert [line["status"] for line in lines(told)] == [200, 405][-count:]
+
+
+def test_a_cause_is_told_once_a_minute_with_how_often_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [1_000.0]
+    monkeypatch.setattr(log, "monotonic", lambda: clock[0])
+    out = io.StringIO()
+    log.set_up("info", "json", out)
+    for _ in range(5):
+        log.seldom("warning", "request.unavailable", "DatabaseUnavailable: disk full")
+    log.seldom("warning", "request.unavailable", "Busy: too many sign-ins wait")
+    clock[0] += 60
+    log.seldom("warning", "request.unavailable", "DatabaseUnavailable: disk full")
+    told = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [(each["cause"][:4], each["repeated"]) for each in told] == [
+        ("Data", 0),
+        ("Busy", 0),
+        ("Data", 4),
+    ]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from valetkey.config.settings import ServerSettings, Settings
+from valetkey.kernel.refusal import Mistake
 
 _SQLITE = "sqlite:///"
 
@@ -51,6 +52,24 @@ def certificate_files(settings: Settings, server: ServerSettings) -> tuple[Path,
         return None
     directory = settings.source.directory
     return directory / server.tls_certificate, directory / server.tls_key
+
+
+def monitoring_token(settings: Settings) -> str:
+    """Return the bearer token of scrapes and of health in detail, or "". Raises Mistake."""
+    wanted = settings.metrics
+    if wanted.bearer_token is not None:
+        return wanted.bearer_token.reveal()
+    if not wanted.bearer_token_file:
+        return ""
+    try:
+        file = settings.source.directory / wanted.bearer_token_file
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        message = f"cannot read {wanted.bearer_token_file}: {type(error).__name__}"
+        raise Mistake(message, "metrics.bearer_token_file") from error
+    if not token:
+        raise Mistake(f"{wanted.bearer_token_file} is empty", "metrics.bearer_token_file")
+    return token
 
 
 def _placed(settings: Settings, server: ServerSettings, written: str, usual: str) -> Path:

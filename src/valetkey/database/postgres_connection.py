@@ -130,7 +130,8 @@ def _check_encoding(raw: Raw) -> None:
 
 def in_our_words(problem: psycopg.Error, *, reading: bool) -> Exception:
     """The same failure as `engine` names it, without the values that it was about."""
-    text = f"PostgreSQL: {problem.diag.message_primary or type(problem).__name__}"
+    state = f" (SQLSTATE {problem.sqlstate})" if problem.sqlstate else ""
+    text = f"PostgreSQL: {problem.diag.message_primary or type(problem).__name__}{state}"
     if isinstance(problem, psycopg.IntegrityError):
         return ConstraintViolated(text)
     if isinstance(problem, errors.UndefinedTable):

@@ -244,7 +244,7 @@ SIGNING_KEY_LIFETIME = Gauge(
 CERTIFICATE = Gauge(
     "certificate_expiry_timestamp_seconds", "When the certificate of this server expires."
 )
-JOB_FAILURES = Counter("job_failures", "Background jobs that failed and were run again.", "job")
+JOB_FAILURES = Counter("job_failures", "Background jobs that failed and were run again.", "task")
 LOG_LINES = Counter("log_messages", "Messages of the log, by level, requests aside.", "level")
 LOOP_LAG = Histogram(
     "event_loop_lag_seconds",

@@ -2,10 +2,16 @@
 
 import contextlib
 import ssl
+from functools import partial
 from urllib.parse import urlsplit
 
 from valetkey.config.installation import connect_to, lag, open_known, require_file
-from valetkey.config.paths import certificate_files, credential_path, last_seen_path
+from valetkey.config.paths import (
+    certificate_files,
+    credential_path,
+    last_seen_path,
+    monitoring_token,
+)
 from valetkey.config.settings import Settings
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.probe import Readiness
@@ -46,7 +52,8 @@ from valetkey.sdk import (
 from valetkey.sdk.fetch import Fetcher
 from valetkey.web import log
 from valetkey.web.elsewhere import Elsewhere
-from valetkey.web.exchange import Endpoint, Request, Response, json_response
+from valetkey.web.exchange import Request, Response
+from valetkey.web.health import Health
 from valetkey.web.router import App, Route
 
 CLIENT_ID = "resource-server"
@@ -142,7 +149,11 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
             *routes,
             *ForwardAuth(protection, problems).routes(),
             _metadata(settings, problems),
-            *_health(Readiness(engine, runtime.random), problems),
+            *Health(
+                {"database": Readiness(engine, runtime.random).prove},
+                UNAVAILABLE,
+                monitoring_token(settings),
+            ).routes(problems.refuse_at),
         ],
         runtime=runtime,
         refuse=problems.refuse,
@@ -152,8 +163,8 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
         tls_proxy=settings.resource.tls_proxy,
         hsts=url.startswith("https://"),
         background=(
-            lambda: protection.follow(runtime.now),
-            lambda: uses.run(runtime.now),
+            partial(protection.follow, runtime.now),
+            partial(uses.run, runtime.now),
             upkeep.run,
             watch.run,
         ),
@@ -219,21 +230,3 @@ def _metadata(settings: Settings, problems: Problems) -> Route:
 
     path = metadata_path(resource)
     return Route(path, {"GET": answer, "HEAD": answer}, problems.refuse_at(path))
-
-
-def _health(readiness: Readiness, problems: Problems) -> tuple[Route, Route]:
-    async def live(_: Request) -> Response:
-        return json_response({"status": "live"})
-
-    async def ready(request: Request) -> Response:
-        await readiness.prove(request.at)
-        return json_response({"status": "ready"})
-
-    def route(path: str, endpoint: Endpoint) -> Route:
-        methods = {"GET": endpoint, "HEAD": endpoint}
-        return Route(path, methods, problems.refuse_at(path), quiet=True)
-
-    return (
-        route("/health/live", live),
-        route("/health/ready", ready),
-    )

@@ -11,6 +11,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 from traceback import walk_tb
 from typing import TYPE_CHECKING, TextIO
 
@@ -37,6 +38,8 @@ UNKNOWN = "(no route)"
 
 _PAUSE = 0.25
 _PENDING = 10_000
+_MINUTE = 60.0
+_CAUSES = 200  # remembered at a time
 Line = tuple[Instant, str, str, int, float, str]
 """When, method, template of the route, status, seconds it took, address."""
 _Fields = MutableMapping[str, Field]
@@ -123,6 +126,22 @@ def warning(event: str, **fields: Field) -> None:
 def error(event: str, failure: BaseException | None = None, **fields: Field) -> None:
     """Tell what an operator should look at now; of `failure`, its type and where it came from."""
     _tell("error", event, fields, failure)
+
+
+def seldom(level: str, event: str, cause: str, **fields: Field) -> None:
+    """Tell the same event of the same cause once a minute, with how often it came meanwhile.
+
+    `cause` must hold nothing that a client sent.
+    """
+    at, key = monotonic(), (event, cause)
+    told, left_out = _seldom.get(key, (-_MINUTE, 0))
+    if at - told < _MINUTE:
+        _seldom[key] = (told, left_out + 1)
+        return
+    if len(_seldom) >= _CAUSES:
+        _seldom.clear()
+    _seldom[key] = (at, 0)
+    _tell(level, event, {"cause": cause, "repeated": left_out, **fields}, None)
 
 
 def database(problem: str) -> None:
@@ -229,5 +248,6 @@ def _json(_: object, __: str, fields: _Fields) -> str:
     return _encoder.encode(fields).decode()
 
 
+_seldom: dict[tuple[str, str], tuple[float, int]] = {}
 _encoder = msgspec.json.Encoder()
 _output = _Output("warning", "json", None)

@@ -14,6 +14,7 @@ from collections.abc import (
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from time import perf_counter
 
 from valetkey.kernel import metrics
@@ -152,7 +153,7 @@ class App:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Background work runs inside, and is over, with everything closed, afterwards."""
-        tasks = [asyncio.create_task(_keep(work)) for work in self._background]
+        tasks = [asyncio.create_task(_keep(work, self._unavailable)) for work in self._background]
         try:
             yield
         finally:
@@ -290,7 +291,9 @@ class App:
         except Refused as refused:
             return self._say_no(route, request, refused.refusal)
         except self._unavailable as failure:
-            metrics.UNAVAILABLE.add(type(failure).__name__)
+            kind = type(failure).__name__
+            metrics.UNAVAILABLE.add(kind)
+            log.seldom("warning", "request.unavailable", f"{kind}: {failure}")
             return self._say_no(route, request, _UNAVAILABLE)
         except Exception as failure:  # noqa: BLE001 - the client gets an answer whatever failed
             return self._failed(route, request, failure)
@@ -362,12 +365,20 @@ def _check_type(body: Body, given: str) -> None:
         raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, description, "http.content_type"))
 
 
-async def _keep(work: Callable[[], Coroutine[object, object, object]]) -> None:
+async def _keep(
+    work: Callable[[], Coroutine[object, object, object]], unavailable: tuple[type[Exception], ...]
+) -> None:
+    named = work.func if isinstance(work, partial) else work
+    job = getattr(named, "__qualname__", type(named).__name__)
     while True:
         try:
             await work()
+        except unavailable as failure:
+            metrics.JOB_FAILURES.add(job)
+            cause = f"{job}: {type(failure).__name__}: {failure}"
+            log.seldom("error", "background.failed", cause, job=job)
+            await asyncio.sleep(_RESTART)
         except Exception as failure:  # noqa: BLE001 - what runs for ever must outlive its failures
-            job = getattr(work, "__qualname__", type(work).__name__)
             metrics.JOB_FAILURES.add(job)
             log.error("background.failed", failure, job=job)
             await asyncio.sleep(_RESTART)

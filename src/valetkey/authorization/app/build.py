@@ -171,7 +171,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *registration_routes(foundation, refuse),
         *admin_api_routes(site, foundation, decisions),
         *resource_server_routes(foundation, door, reader, refuse),
-        *health_routes(foundation, refuse),
+        *health_routes(foundation, refuse, _UNAVAILABLE),
     )
     return App(
         (*metadata_routes(foundation, routes, site.brand.languages, refuse), *routes),

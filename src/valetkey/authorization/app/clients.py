@@ -13,7 +13,6 @@ from valetkey.authorization.endpoints.client.introspection import IntrospectionE
 from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
 from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
-from valetkey.authorization.endpoints.health import HealthEndpoint, live
 from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
 from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInfoEndpoint
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
@@ -30,10 +29,13 @@ from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES
 from valetkey.authorization.tokens.userinfo import UserInfo
+from valetkey.config.paths import monitoring_token
 from valetkey.config.settings import RegistrationMode
 from valetkey.database.probe import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.moment import Instant
+from valetkey.web.health import Health
 from valetkey.web.router import Body, Route
 
 
@@ -167,14 +169,21 @@ def resource_server_routes(
     )
 
 
-def health_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
-    """Return the health check routes."""
-    readiness = Readiness(foundation.store.engine, foundation.runtime.random)
-    ready = HealthEndpoint(readiness, foundation.keys)
-    return (
-        Route("/health/live", {"GET": live, "HEAD": live}, refuse, quiet=True),
-        Route("/health/ready", {"GET": ready, "HEAD": ready}, refuse, quiet=True),
-    )
+def health_routes(
+    foundation: Foundation, refuse: ClientRefusal, failures: tuple[type[Exception], ...]
+) -> tuple[Route, ...]:
+    """Return the health endpoints: ready means that it can write and has a key to sign with."""
+    readiness, keys = Readiness(foundation.store.engine, foundation.runtime.random), foundation.keys
+
+    async def signing_key(now: Instant) -> None:
+        # First, for it also looks whether a database that was gone is back.
+        await readiness.prove(now)
+        await keys.refresh(now)
+        keys.current(now)
+
+    checks = {"database": readiness.prove, "signing_key": signing_key}
+    token = monitoring_token(foundation.settings)
+    return Health(checks, failures, token).routes(lambda _: refuse)
 
 
 def _form(

@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 import click
 
 from valetkey.cli import options
-from valetkey.cli.serving.plan import METRICS, Answering, Plan, Scraping, metrics_token
+from valetkey.cli.serving.plan import METRICS, Answering, Plan, Scraping
 from valetkey.config.agreement import Problem, missing_files, servers
 from valetkey.config.load import Mistakes
+from valetkey.config.paths import monitoring_token
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
 from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
@@ -112,7 +113,7 @@ def _scraped(settings: Settings) -> socket.socket | None:
     """The socket at which metrics are scraped; None where nobody wants them."""
     if not settings.metrics.listen:
         return None
-    metrics_token(settings)
+    monitoring_token(settings)
     host, _, port = settings.metrics.listen.rpartition(":")
     try:
         return bind(host.strip("[]"), int(port))

@@ -10,8 +10,6 @@ from typing import NoReturn
 
 from valetkey.cli.serving.supervise import STOPS
 from valetkey.config.environment import environment
-from valetkey.config.settings import Settings
-from valetkey.kernel.refusal import Mistake
 
 METRICS = "VALETKEY_METRICS"
 """The environment variable by which a worker is told of a `Scraping`."""
@@ -86,21 +84,3 @@ class Scraping:
     def read(text: str) -> "Scraping":
         """The same from that text."""
         return Scraping(**json.loads(text))
-
-
-def metrics_token(settings: Settings) -> str:
-    """The bearer token of scrapes; "" where none is needed. Raises Mistake."""
-    wanted = settings.metrics
-    if wanted.bearer_token is not None:
-        return wanted.bearer_token.reveal()
-    if not wanted.bearer_token_file:
-        return ""
-    try:
-        file = settings.source.directory / wanted.bearer_token_file
-        token = file.read_text(encoding="ascii").strip()
-    except (OSError, ValueError) as error:
-        message = f"cannot read {wanted.bearer_token_file}: {type(error).__name__}"
-        raise Mistake(message, "metrics.bearer_token_file") from error
-    if not token:
-        raise Mistake(f"{wanted.bearer_token_file} is empty", "metrics.bearer_token_file")
-    return token

@@ -18,10 +18,10 @@ from resource import RLIMIT_CORE, setrlimit
 from valetkey.cli import say
 from valetkey.cli.say import Exit
 from valetkey.cli.serving import scrape
-from valetkey.cli.serving.plan import METRICS, metrics_token
+from valetkey.cli.serving.plan import METRICS
 from valetkey.config.environment import environment
 from valetkey.config.load import load
-from valetkey.config.paths import certificate_files
+from valetkey.config.paths import certificate_files, monitoring_token
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake
@@ -59,7 +59,7 @@ def work(
 
         scraping = environment().get(METRICS)
         if scraping:
-            scrape.begin(scraping, name, worker, metrics_token(settings))
+            scrape.begin(scraping, name, worker, monitoring_token(settings))
 
         def ready() -> None:
             log.info("worker.ready", server=name, worker=worker)

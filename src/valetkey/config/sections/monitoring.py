@@ -51,8 +51,9 @@ class MetricsSettings:
     numbers show how a service is used, so an address that other machines reach needs a token."""
 
     bearer_token: Annotated[Secret | None, rules.SECRET] = None
-    """The bearer token that a scrape has to show. It travels in clear: put a proxy that speaks TLS
-    in front where the network is not yours."""
+    """The bearer token that a scrape has to show; whoever shows it to /health/ready is told what
+    failed. It travels in clear: put a proxy that speaks TLS in front where the network is not
+    yours."""
 
     bearer_token_file: Annotated[str, rules.PATH] = ""
     """File with that token, for places where secrets come as files."""

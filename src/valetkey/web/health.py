@@ -1,0 +1,88 @@
+"""Health endpoints: live, started, ready. Each answers within a second, whatever hangs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import same
+from valetkey.web.exchange import Endpoint, Refuse, Request, Response, json_response
+from valetkey.web.router import Route
+
+Check = Callable[[Instant], Awaitable[object]]
+"""Returns if this part of the server works, raises if it does not."""
+
+_WITHIN = 0.8  # seconds for all checks together
+_NOT_READY = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "the server is not ready; try again in a moment",
+    "http.unavailable",
+    retry_after=1,
+)
+
+
+@dataclass(slots=True)
+class Health:
+    """The checks of one server by name; `failures` are the exceptions that mean a check failed.
+
+    A caller that shows `token` is told which failed, and why; without a token nobody is.
+    """
+
+    checks: Mapping[str, Check]
+    failures: tuple[type[Exception], ...]
+    token: str
+    _started: bool = field(default=False, init=False)
+
+    def routes(self, refuse_at: Callable[[str], Refuse]) -> tuple[Route, ...]:
+        """`/health/live`, `/health/started` and `/health/ready`, for GET and HEAD."""
+        endpoints: Mapping[str, Endpoint] = {
+            "/health/live": self._live,
+            "/health/started": self._begun,
+            "/health/ready": self._ready,
+        }
+        return tuple(
+            Route(path, {"GET": answer, "HEAD": answer}, refuse_at(path), quiet=True)
+            for path, answer in endpoints.items()
+        )
+
+    async def _live(self, request: Request) -> Response:
+        return json_response({"status": "live"})
+
+    async def _begun(self, request: Request) -> Response:
+        # Once started is started: what fails later is for `ready` to say.
+        return json_response({"status": "started"}) if self._started else await self._ready(request)
+
+    async def _ready(self, request: Request) -> Response:
+        found = await self._look(request.at)
+        well = not any(found.values())
+        self._started |= well
+        if not well and not self._trusts(request):
+            raise Refused(_NOT_READY)
+        answer: dict[str, object] = {"status": "ready" if well else "not ready"}
+        if self._trusts(request):
+            answer["checks"] = {name: why or "ok" for name, why in found.items()}
+        return json_response(answer, 200 if well else 503)
+
+    async def _look(self, now: Instant) -> Mapping[str, str]:
+        """What is wrong with each part, "" for nothing."""
+        tasks = {name: asyncio.ensure_future(check(now)) for name, check in self.checks.items()}
+        _, late = await asyncio.wait(tasks.values(), timeout=_WITHIN)
+        for task in late:
+            task.cancel()
+        return {
+            name: "no answer in time" if task in late else self._wrong(task)
+            for name, task in tasks.items()
+        }
+
+    def _wrong(self, task: "asyncio.Future[object]") -> str:
+        failure = task.exception()
+        if failure is None:
+            return ""
+        if not isinstance(failure, self.failures):
+            raise failure
+        return f"{type(failure).__name__}: {failure}"
+
+    def _trusts(self, request: Request) -> bool:
+        scheme, _, shown = (request.headers.get("authorization") or "").partition(" ")
+        return bool(self.token) and scheme.lower() == "bearer" and same(shown.strip(), self.token)

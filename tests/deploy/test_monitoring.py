@@ -1,0 +1,72 @@
+"""Alerts, their pages and the dashboard name what exists; alerts fire when they should."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from tests.architecture.tree import ROOT
+from valetkey.kernel.metrics import CATALOGUE, PREFIX, Histogram
+
+RULES = ROOT / "deploy/prometheus/alerts.yml"
+CASES = ROOT / "deploy/prometheus/alerts.test.yml"
+DASHBOARD = ROOT / "deploy/grafana/valetkey.json"
+PAGES = ROOT / "docs/how-to/operate/alerts"
+LABELS = {"server", "worker", "instance", "le"}
+
+
+def _series() -> dict[str, set[str]]:
+    """Every series there can be, with its labels."""
+    found: dict[str, set[str]] = {}
+    for metric in CATALOGUE.values():
+        ends = {"counter": ("_total",), "gauge": ("",)}.get(metric.kind)
+        for end in ends or ("_bucket", "_count", "_sum"):
+            found[f"{PREFIX}{metric.name}{end}"] = {*metric.labels, *LABELS}
+        assert (metric.kind == "histogram") is isinstance(metric, Histogram)
+    return found
+
+
+def _expressions() -> list[str]:
+    board = json.loads(DASHBOARD.read_text())
+    shown = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    alerts = re.findall(r"expr: >-\n +(.*)", RULES.read_text())
+    assert len(shown) > 20
+    assert len(alerts) > 10
+    return [*shown, *alerts]
+
+
+def test_every_metric_and_label_that_is_asked_for_exists() -> None:
+    known = _series()
+    for expression in _expressions():
+        names = set(re.findall(rf"\b{PREFIX}\w+", expression))
+        assert names <= known.keys(), expression
+        labels = set(re.findall(r"[{,] *(\w+)(?:=|!=|=~)\"", expression))
+        for listed in re.findall(r"\bby \(([^)]*)\)", expression):
+            labels |= {label.strip() for label in listed.split(",")}
+        allowed = {"job"}.union(*(known[name] for name in names))
+        assert labels <= allowed, expression
+
+
+def test_pages_name_metrics_that_exist() -> None:
+    families = {PREFIX + name for name in CATALOGUE} | _series().keys()
+    for page in PAGES.iterdir():
+        assert set(re.findall(rf"\b{PREFIX}\w+", page.read_text())) <= families, page.name
+
+
+def test_every_alert_has_its_page_and_every_page_its_alert() -> None:
+    rules = RULES.read_text()
+    named = re.findall(r"- alert: (\w+)(?:.*\n)*?.*runbook: (\S+)", rules)
+    assert len(named) == rules.count("- alert: ")
+    assert {ROOT / page for _, page in named} == set(PAGES.iterdir())
+    for alert, page in named:
+        assert (ROOT / page).read_text().startswith(f"# {alert}\n")
+        assert CASES.read_text().count(f"alertname: {alert}\n") == 2
+
+
+@pytest.mark.parametrize("said", [("check", "rules", RULES), ("test", "rules", CASES)])
+def test_prometheus_takes_the_rules_and_they_fire_when_they_should(said: tuple[object]) -> None:
+    done = subprocess.run(
+        ["promtool", *map(str, said)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
