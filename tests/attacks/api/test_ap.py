@@ -19,6 +19,7 @@ _OPEN = {
     "/.well-known/oauth-protected-resource",
     "/health/live",
     "/health/ready",
+    "/health/started",
     "/v2/",
     "/v2/openapi.json",
 }

@@ -78,11 +78,11 @@ def test_database_that_is_deleted_or_replaced_while_running_is_refused(tmp_path:
             database.rename(aside)
             assert get(f"{url}/health/ready")[0] == 503
             assert get(f"{url}/health/live")[0] == 200
-            said(site.log, f"{name}.db is gone")
+            said(site.log, f'"problem":"{database} is gone"')
             assert not database.exists()
             shutil.copy(aside, database)
             assert get(f"{url}/health/ready")[0] == 503
-            said(site.log, f"{name}.db was replaced by another file")
+            said(site.log, f'"problem":"{database} was replaced by another file"')
             database.unlink()
             aside.rename(database)
             assert get(f"{url}/health/ready")[0] == 200
