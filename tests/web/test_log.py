@@ -194,3 +194,21 @@ def test_a_cause_is_told_once_a_minute_with_how_often_it_came(
         ("Busy", 0),
         ("Data", 4),
     ]
+
+
+def test_ecs_names_are_those_of_the_schema() -> None:
+    told = told_at("info", "ecs")
+    app = small_app([Route("/echo", {"GET": echo}, refuse)])
+    ask(app, "GET", "/echo")
+    app._access_log.flush()
+    log.error("delivery.failed", KeyError("a secret"), reference="VK-1")
+    request, failure = lines(told)
+    assert request["event.action"] == "request"
+    assert request["http.request.method"] == "GET"
+    assert request["url.path"] == "/echo"
+    assert request["http.response.status_code"] == 200
+    assert isinstance(request["event.duration"], int)
+    assert (failure["log.level"], failure["error.type"]) == ("error", "KeyError")
+    assert failure["valetkey.reference"] == "VK-1"
+    assert all("ecs.version" in line and "@timestamp" in line for line in (request, failure))
+    assert "a secret" not in told.getvalue()

@@ -6,6 +6,7 @@ No label holds anything that a caller chose: routes as they are written, names o
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import add
 from threading import Lock
 from types import MappingProxyType
 
@@ -141,6 +142,35 @@ class Histogram(Metric):
             return self._counts.setdefault(labels, [0.0] * (len(self.bounds) + 2))
 
 
+class RequestSeconds(Histogram):
+    """Times of requests, counted once by route, method and status, told by route."""
+
+    def samples(self) -> Iterator[Sample]:
+        """Return the buckets and the sum of each route."""
+        routes: dict[Labels, list[float]] = {}
+        for labels, counts in self._counts.copy().items():
+            routes[labels[:1]] = [*map(add, routes.get(labels[:1], [0.0] * len(counts)), counts)]
+        return ((_shown(labels), counts) for labels, counts in routes.items())
+
+    def requests(self) -> Iterator[Sample]:
+        """Return how many there were by route, method and status."""
+        counted = self._counts.copy()
+        return ((_shown(labels), (sum(counts[:-1]),)) for labels, counts in counted.items())
+
+
+class Requests(Counter):
+    """The number of requests, read from their times: a request is counted once for both."""
+
+    def __init__(self, name: str, help_: str, *labels: str, of: RequestSeconds) -> None:
+        """Read from `of`."""
+        super().__init__(name, help_, *labels)
+        self._of = of
+
+    def samples(self) -> Iterator[Sample]:
+        """Return the number for each set of label values."""
+        return self._of.requests()
+
+
 def _shown(labels: Labels) -> tuple[str, ...]:
     return tuple(map(str, labels))
 
@@ -156,14 +186,20 @@ CATALOGUE: Mapping[str, Metric] = MappingProxyType(_catalogue)
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-HTTP_REQUESTS = Counter(
-    "http_requests", "Requests answered, by route, method and status.", "route", "method", "status"
-)
-HTTP_SECONDS = Histogram(
+HTTP_SECONDS = RequestSeconds(
     "http_request_duration_seconds",
-    "Time the server took to answer, without the time a client took to send a body.",
+    "Time the server took to answer, without the time a client took to send a body; of streams,"
+    " until they began.",
     "route",
     bounds=_FAST,
+)
+HTTP_REQUESTS = Requests(
+    "http_requests",
+    "Requests answered, by route, method and status.",
+    "route",
+    "method",
+    "status",
+    of=HTTP_SECONDS,
 )
 HTTP_ACTIVE = Gauge("http_requests_active", "Requests that wait for their answers.")
 HTTP_CONNECTIONS = Gauge("http_connections", "Open connections.")

@@ -53,6 +53,7 @@ class _Output:
         self.threshold = _NUMBER[level]
         self._stream = stream
         self._render: _Render = _json
+        self._ecs = style == "ecs"
         if style == "text" or (style == "auto" and self.stream.isatty()):
             self._render = structlog.dev.ConsoleRenderer(colors=self.stream.isatty())
 
@@ -62,11 +63,11 @@ class _Output:
         return sys.stderr if self._stream is None else self._stream
 
     def line(self, level: str, fields: _Fields) -> str:
-        return self._render(None, level, fields)
+        return self._render(None, level, _in_ecs(fields) if self._ecs else fields)
 
     def rows(self, rows: Sequence["_Row"]) -> str:
         """The lines of many requests, in one go where nobody wants them in colour."""
-        if self._render is _json:
+        if self._render is _json and not self._ecs:
             return _encoder.encode_lines(rows).decode()
         told = [{name: getattr(row, name) for name in _FIELDS} for row in rows]
         return "".join(self.line("info", each) + "\n" for each in told)
@@ -93,7 +94,8 @@ class _Bridge(logging.Handler):
 def set_up(level: str = "info", style: str = "auto", stream: TextIO | None = None) -> None:
     """From now on, tell events of `level` and above to `stream` (standard error by default).
 
-    `style` is `json`, `text`, or `auto`: text on a terminal. Libraries are heard from warning on.
+    `style` is `json`, `ecs`, `text`, or `auto`: text on a terminal. Libraries are heard from
+    warning on.
     """
     global _output  # noqa: PLW0603 - one process has one standard error
     _output = _Output(level, style, stream)
@@ -216,6 +218,31 @@ class _Row(msgspec.Struct):
 
 
 _FIELDS = _Row.__struct_fields__
+
+
+_ECS = {
+    "timestamp": "@timestamp",
+    "level": "log.level",
+    "event": "event.action",
+    "method": "http.request.method",
+    "path": "url.path",
+    "status": "http.response.status_code",
+    "address": "client.address",
+    "failure": "error.type",
+    "cause": "error.message",
+    "where": "error.stack_trace",
+}
+
+
+def _in_ecs(fields: _Fields) -> _Fields:
+    """The same in the names of the Elastic Common Schema; what has none there is ours."""
+    told: _Fields = {"ecs.version": "8.11.0", "service.name": "valetkey"}
+    for name, value in fields.items():
+        if name == "milliseconds" and isinstance(value, float):
+            told["event.duration"] = round(value * 1_000_000)
+        else:
+            told[_ECS.get(name, f"valetkey.{name}")] = value
+    return told
 
 
 def _row(line: Line) -> _Row:

@@ -227,15 +227,13 @@ class App:
         self, route: Route | None, request: Request, response: Response, took: float
     ) -> None:
         if route is None:
-            metrics.HTTP_REQUESTS.add(log.UNKNOWN, metrics.OTHER, response.status)
+            metrics.HTTP_SECONDS.observe(took, log.UNKNOWN, metrics.OTHER, response.status)
             return
         # A method that the route does not know is a word of the caller's own.
         method = request.method if request.method in route.methods else metrics.OTHER
-        metrics.HTTP_REQUESTS.add(route.path, method, response.status)
-        if response.stream is None:
-            metrics.HTTP_SECONDS.observe(took, route.path)
-            if self._observe is not None and not route.quiet:
-                self._observe(request.at, response.status, took)
+        metrics.HTTP_SECONDS.observe(took, route.path, method, response.status)
+        if self._observe is not None and not route.quiet and response.stream is None:
+            self._observe(request.at, response.status, took)
 
     def _tell(self, route: Route | None, request: Request, status: int, duration: float) -> None:
         # What asks every second is worth a line only when it fails.

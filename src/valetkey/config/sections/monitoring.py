@@ -25,6 +25,7 @@ class LogFormat(StrEnum):
 
     AUTO = "auto"
     JSON = "json"
+    ECS = "ecs"
     TEXT = "text"
 
 
@@ -39,7 +40,8 @@ class LogSettings:
     """How long the audit log in the database is kept: who was given what, and when it ended."""
 
     format: Annotated[LogFormat, rules.choice(LogFormat)] = LogFormat.AUTO
-    """`json` for machines, `text` for people; `auto` is text on a terminal."""
+    """`json` for machines, `ecs` the same in the field names of the Elastic Common Schema, `text`
+    for people; `auto` is text on a terminal, and else `json`."""
 
 
 @dataclass(frozen=True, slots=True)
