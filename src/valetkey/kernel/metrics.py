@@ -209,7 +209,7 @@ HTTP_CONNECTIONS_LIMIT = Gauge(
 HTTP_REFUSED = Counter(
     "http_refused",
     "Connections and requests turned away before a route was asked: full, address, busy,"
-    " malformed, or late.",
+    " malformed, late, failed.",
     "reason",
 )
 UNAVAILABLE = Counter(

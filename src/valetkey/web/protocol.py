@@ -11,7 +11,6 @@ from typing import cast
 
 from uvicorn.server import ServerState
 
-from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.kernel.waiting import HALF_CLOSED
 from valetkey.web import log
@@ -367,7 +366,6 @@ class HttpProtocol(asyncio.Protocol):
 
     def _break(self, code: ErrorCode, description: str) -> None:
         # Answers the complete requests, then refuses the rest and closes.
-        metrics.HTTP_REFUSED.add("late" if code is ErrorCode.REQUEST_TIMEOUT else "malformed")
         said = refusal(code, description)
         log.info("connection.refused", status=said.status, reason=description, address=self.address)
         top = head(said.status, said.headers, hsts=self.tls)

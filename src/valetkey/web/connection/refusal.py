@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from valetkey.kernel import metrics
 from valetkey.kernel.refusal import STATUS, ErrorCode
 from valetkey.web.exchange import Response, json_response
 from valetkey.web.security_headers import head
@@ -19,8 +20,13 @@ class Unreadable(Exception):
         self.code = code
 
 
+_REASONS = {ErrorCode.REQUEST_TIMEOUT: "late", ErrorCode.SERVER_ERROR: "failed"}
+
+
 def refusal(code: ErrorCode, description: str) -> Response:
-    """A no in JSON."""
+    """Return a refusal in JSON, and count it."""
+    if code is not ErrorCode.TEMPORARILY_UNAVAILABLE:  # those are counted at the gate
+        metrics.HTTP_REFUSED.add(_REASONS.get(code, "malformed"))
     return json_response({"error": code, "error_description": description}, STATUS[code])
 
 
