@@ -277,9 +277,6 @@ SIGNING_KEY_AGE = Gauge(
 SIGNING_KEY_LIFETIME = Gauge(
     "signing_key_lifetime_seconds", "How long a key signs: tokens.signing_key_lifetime."
 )
-CERTIFICATE = Gauge(
-    "certificate_expiry_timestamp_seconds", "When the certificate of this server expires."
-)
 JOB_FAILURES = Counter("job_failures", "Background jobs that failed and were run again.", "task")
 LOG_LINES = Counter("log_messages", "Messages of the log, by level, requests aside.", "level")
 LOOP_LAG = Histogram(
