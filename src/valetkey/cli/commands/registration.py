@@ -4,22 +4,27 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds import registrations
+from valetkey.authorization.deeds.admin import registration
+from valetkey.authorization.deeds.admin.registration import (
+    MOST_USES,
+    FreshInvitation,
+    WantedInvitation,
+)
 from valetkey.authorization.operations.clients import ADOPT
 from valetkey.authorization.operations.roles import ADMIT_DEVELOPER, DISMISS_DEVELOPER
 from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import operations
+from valetkey.cli.register.keeper import done
 from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.sections.portal import Registrants
 from valetkey.config.settings import RegistrationMode, Settings
-from valetkey.kernel.moment import days, later
+from valetkey.kernel.moment import days
 from valetkey.kernel.refusal import Mistake
-from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
+from valetkey.kernel.secret import Secret
 
-_LONGEST_NOTE = 200
-_MOST_USES = 1_000_000
 _MOST_DAYS = 3_650
 
 
@@ -36,7 +41,7 @@ def command() -> None:
 @command.command()
 @click.option(
     "--uses",
-    type=click.IntRange(1, _MOST_USES),
+    type=click.IntRange(1, MOST_USES),
     default=1,
     show_default=True,
     help="How many applications it registers.",
@@ -57,17 +62,16 @@ def invite(uses: int, lasts: int, note: str, config: Path | None, as_json: bool)
 
     Example: valetkey registration invite --uses 20 --days 30 --note "The printing team"
     """
-    if len(note) > _LONGEST_NOTE or not note.isprintable():
-        raise Mistake(f"--note: at most {_LONGEST_NOTE} printable characters")
     settings = options.settings_of(config)
 
     async def work(opened: Opened) -> tuple[Invitation, Secret]:
-        random, now = opened.runtime.random, opened.now
-        token = fresh_secret(Prefix.INVITATION, random)
-        made = Invitation(fresh_id("in", random), note, uses, now, later(now, days(lasts)))
-        key = opened.keyring.fingerprint_key
-        await opened.store.write(lambda tx: registrations.invite(tx, key, token, made, now))
-        return made, token
+        fresh, key = FreshInvitation.draw(opened.runtime.random), opened.keyring.fingerprint_key
+        wanted = WantedInvitation(note, uses, days(lasts))
+
+        def issue(tx: Transaction) -> Invitation:
+            return done(registration.invite(tx, opened.operator, key, wanted, fresh, opened.now))
+
+        return await opened.store.write(issue), fresh.token
 
     made, token = with_store(settings, work)
     _warn(settings)
@@ -112,7 +116,7 @@ def withdraw(invitation_id: str, config: Path | None) -> None:
 
     async def work(opened: Opened) -> bool:
         return await opened.store.write(
-            lambda tx: registrations.withdraw(tx, invitation_id, opened.now)
+            lambda tx: registration.withdraw(tx, opened.operator, invitation_id, opened.now)
         )
 
     if not with_store(options.settings_of(config), work):
