@@ -1,13 +1,19 @@
 """The examples as a browser gets them: one after the other, at addresses of their names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 from playwright.sync_api import Route
 
 from tests.authorization.pages.examples.every import EXAMPLES
+from valetkey.authorization.deeds.account.password_change import PasswordChange
+from valetkey.authorization.deeds.developer.portal import Portal
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language
+from valetkey.authorization.layout.navigation import Navigation
 from valetkey.authorization.layout.render import (
     PageContext,
     content_security_policy,
@@ -15,6 +21,20 @@ from valetkey.authorization.layout.render import (
     scripts_of,
 )
 from valetkey.authorization.layout.viewer import Viewer
+from valetkey.authorization.site.account.pages import account_pages
+from valetkey.authorization.site.developer.pages import developer_pages
+from valetkey.authorization.site.page import AnyPage, navigation_of
+from valetkey.authorization.site.site import Site
+
+# Declaring pages uses none of what their handlers use.
+_SITE = cast("Site", SimpleNamespace(keyring=SimpleNamespace(fingerprint_key=b""), issuer=""))
+_PORTAL = cast("Portal", SimpleNamespace(registrar=None))
+_CHANGE = cast("PasswordChange", SimpleNamespace(passwords=None))
+_UNUSED = cast("Any", None)
+_AREAS: Mapping[str, Sequence[AnyPage]] = {
+    "account": account_pages(_SITE, _UNUSED, _CHANGE, _UNUSED),
+    "developer": developer_pages(_SITE, _PORTAL, _UNUSED, _UNUSED, _UNUSED),
+}
 
 SERVER = "https://auth.example"
 
@@ -45,6 +65,16 @@ def viewer_of(page: PageContext, language: Language = ENGLISH) -> Viewer:
     )
 
 
+def navigation_for(page: PageContext) -> Navigation:
+    """The navigation of its area; the page of the template's name is the current one."""
+    area, _, template = page.template.partition("/")
+    pages: Sequence[AnyPage] = _AREAS.get(area, ())
+    name = template.removesuffix(".html").rpartition("/")[2]
+    named = [each for each in pages if each.path.rpartition("/")[2] == name]
+    navigation = navigation_of(pages, named[0] if named else None)
+    return replace(navigation, title=navigation.title or "A page")
+
+
 def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], None]:
     """Answer a browser at `https://auth.example/…` with the example of that name."""
 
@@ -60,7 +90,12 @@ def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], N
             return
         policy = content_security_policy(scripts=bool(scripts_of(page)))
         route.fulfill(
-            body=render(page, brand=brand, viewer=viewer_of(page, language)),
+            body=render(
+                page,
+                brand=brand,
+                viewer=viewer_of(page, language),
+                navigation=navigation_for(page),
+            ),
             content_type="text/html; charset=utf-8",
             headers={"Content-Security-Policy": policy},
         )

@@ -10,6 +10,7 @@ from jinja2 import meta, nodes
 
 from tests.authorization.pages.examples.every import EXAMPLES, HOSTILE
 from tests.authorization.pages.reading import Reading
+from tests.authorization.pages.shown import navigation_for
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH
@@ -32,6 +33,8 @@ GIVEN_TOO = {
     "factors",
     "mailed",
     "viewer",
+    "menu",
+    "page_title",
     "scripts",
     "area",
     "here",
@@ -56,7 +59,7 @@ def _templates() -> list[str]:
 
 @every_page
 def test_is_well_formed_and_says_where_one_is(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND))
+    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
 
     (title,) = [each.text for each in reading.inside(reading.the("head"), "title")]
     heading = reading.the("h1").text
@@ -69,7 +72,7 @@ def test_is_well_formed_and_says_where_one_is(page: PageContext) -> None:
 
 @every_page
 def test_holds_no_script_and_no_style_of_its_own(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND))
+    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
 
     ours = {script.path for script in assets(BRAND).scripts.values()}
     assert not list(reading.all("style", "iframe", "object", "base"))
@@ -83,7 +86,7 @@ def test_holds_no_script_and_no_style_of_its_own(page: PageContext) -> None:
 
 @every_page
 def test_recommends_no_paper_of_an_app_to_anybody(page: PageContext) -> None:
-    links = Reading(render(page, brand=BRAND)).all("a")
+    links = Reading(render(page, brand=BRAND, navigation=navigation_for(page))).all("a")
     papers = [a for a in links if "papers" in a.holders[-1].attributes.get("class", "")]
     theirs = [a for a in papers if a.attributes["href"].startswith("https://")]
 
@@ -92,7 +95,7 @@ def test_recommends_no_paper_of_an_app_to_anybody(page: PageContext) -> None:
 
 @every_page
 def test_has_headings_in_order(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND))
+    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
 
     levels = [int(heading.name[1]) for heading in reading.all("h1", "h2", "h3", "h4")]
 
@@ -102,7 +105,7 @@ def test_has_headings_in_order(page: PageContext) -> None:
 
 @every_page
 def test_sends_every_form_here_by_post_with_the_csrf_value(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND))
+    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
 
     for form in reading.all("form"):
         hidden = [i for i in reading.inside(form, "input") if i.attributes["name"] == "csrf"]
@@ -119,7 +122,7 @@ def test_sends_every_form_here_by_post_with_the_csrf_value(page: PageContext) ->
 
 @every_page
 def test_labels_every_input_and_gives_each_id_once(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND))
+    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
     ids = [e.attributes["id"] for e in reading.elements if "id" in e.attributes]
     labelled = {label.attributes["for"]: label.text for label in reading.all("label")}
 
@@ -133,7 +136,7 @@ def test_labels_every_input_and_gives_each_id_once(page: PageContext) -> None:
 
 @every_page
 def test_gives_every_image_its_size_so_that_nothing_moves(page: PageContext) -> None:
-    for image in Reading(render(page, brand=BRAND)).all("img"):
+    for image in Reading(render(page, brand=BRAND, navigation=navigation_for(page))).all("img"):
         assert {"alt", "width", "height"} <= set(image.attributes)
 
 
@@ -143,7 +146,7 @@ def test_weighs_less_than_50_kilobytes_with_all_it_loads(page: PageContext) -> N
     scripts = [looks.scripts[name] for name in scripts_of(page)]
     loaded = sum(len(asset.body) for asset in (looks.style, looks.icon, *scripts))
 
-    assert len(render(page, brand=BRAND)) + loaded < 50_000
+    assert len(render(page, brand=BRAND, navigation=navigation_for(page))) + loaded < 50_000
 
 
 @pytest.mark.parametrize("name", [n for n in EXAMPLES if n.endswith("hostile")])

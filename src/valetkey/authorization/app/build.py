@@ -37,6 +37,7 @@ from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.openid.routes import routes as openid_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.site.account.email import Email
 from valetkey.authorization.site.account.pages import account_pages
 from valetkey.authorization.site.admin.pages import admin_pages
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
@@ -47,9 +48,11 @@ from valetkey.authorization.site.errors.refuse import (
     RefuseWithPage,
     is_page,
 )
+from valetkey.authorization.site.federation.connections import Connections
 from valetkey.authorization.site.federation.routes import (
     routes as federation_routes,
 )
+from valetkey.authorization.site.page import navigation_of
 from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.site.routes import routes as visitor_routes
 from valetkey.authorization.storage.records import DecisionQueue
@@ -145,18 +148,26 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         refuse,
     )
     userinfo = userinfo_route(foundation, directory, reader, minter, refuse)
+    mailed = make_mailed(foundation, passwords)
+    account = (
+        *account_pages(site, sign_out, password_change, foundation.removal),
+        *Email(site, mailed.email).pages(),
+        *(Connections(federation).pages() if federation.providers.all else ()),
+    )
     routes = (
         *visitor_routes(
-            site, passwords, minter, sign_out, refuse_with_page, federation.sign_in_buttons
+            site,
+            passwords,
+            minter,
+            sign_out,
+            refuse_with_page,
+            federation.sign_in_buttons,
+            navigation_of(account),
         ),
         *federation_routes(federation, refuse_with_page),
-        *mailed_routes(site, make_mailed(foundation, passwords), refuse_with_page),
+        *mailed_routes(site, mailed, refuse_with_page),
         *openid_routes(site, refuse_with_page),
-        *page_routes(
-            site,
-            account_pages(site, sign_out, password_change, foundation.removal),
-            refuse_with_page,
-        ),
+        *page_routes(site, account, refuse_with_page),
         *page_routes(
             site,
             developer_pages(site, portal, foundation.outbox, clients[0], userinfo),

@@ -20,6 +20,7 @@ from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import Language, day, number
+from valetkey.authorization.layout.navigation import NOWHERE, Navigation
 from valetkey.authorization.layout.theme import TEMPLATES, Theme, words
 from valetkey.authorization.layout.viewer import ANYBODY, Viewer
 
@@ -61,7 +62,13 @@ class PageContext(Protocol):
     template: ClassVar[str]
 
 
-def render(page: PageContext, *, brand: Brand, viewer: Viewer = ANYBODY) -> bytes:
+def render(
+    page: PageContext,
+    *,
+    brand: Brand,
+    viewer: Viewer = ANYBODY,
+    navigation: Navigation = NOWHERE,
+) -> bytes:
     """Render the page as HTML in UTF-8, in the theme of `brand`, for `viewer`.
 
     Every value is escaped. Send it with `content_security_policy`. Raises UndefinedError if the
@@ -79,6 +86,8 @@ def render(page: PageContext, *, brand: Brand, viewer: Viewer = ANYBODY) -> byte
             assets=files,
             scripts=[files.scripts[name].path for name in scripts_of(page)],
             address=ADDRESSES,
+            page_title=navigation.title,
+            menu=navigation.menu,
         )
     )
     return html.encode()

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from valetkey.authorization.email.links import SIGN_UP
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
+from valetkey.authorization.layout.navigation import Navigation
 from valetkey.authorization.site.account.overview import Overview
 from valetkey.authorization.site.site import Site
 from valetkey.config.sections.accounts import SignUp
@@ -29,6 +30,8 @@ class HomeEndpoint:
     """The page at the root."""
 
     site: Site
+    #: The navigation of the account area.
+    navigation: Navigation
 
     async def lead(self, request: Request) -> Response:
         """Redirect to the page from another address."""
@@ -41,4 +44,4 @@ class HomeEndpoint:
             open_to_all = self.site.accounts.sign_up is SignUp.OPEN
             page = HomePage(SIGN_IN, SIGN_UP if open_to_all else "")
             return self.site.page(request, page)
-        return await Overview(self.site).show(request, signed_in)
+        return await Overview(self.site, self.navigation).show(request, signed_in)

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.layout.navigation import MenuItem, Navigation
 from valetkey.authorization.layout.render import PageContext as Context
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
@@ -183,7 +184,8 @@ class Page(Generic[R]):
     """A page for signed-in users. Without `show` its address answers forms only.
 
     `title` is marked as translatable. The pages with `nav` are the navigation of their area, in
-    their order. With `hides_query` the query of its address is kept out of logs and of redirects,
+    their order; for another page the nearest of them above it is current, unless `under` names the
+    path of one. With `hides_query` the query of its address is kept out of logs and of redirects,
     and read as `request.hidden_query`.
     """
 
@@ -193,11 +195,12 @@ class Page(Generic[R]):
     act: Act[R] | None = None
     title: str = ""
     nav: bool = False
+    under: str = ""
     hides_query: bool = False
 
-    def route(self, site: Site, refuse: Refuse) -> Route:
+    def route(self, site: Site, refuse: Refuse, navigation: Navigation) -> Route:
         """The route that answers for this page."""
-        return _route(site, self, refuse)
+        return _route(site, self, refuse, navigation)
 
 
 class AnyPage(Protocol):
@@ -218,7 +221,12 @@ class AnyPage(Protocol):
         """Whether the navigation of its area leads to it."""
         ...
 
-    def route(self, site: Site, refuse: Refuse) -> Route:
+    @property
+    def under(self) -> str:
+        """The path of the page that is current in the navigation; "" for the nearest above."""
+        ...
+
+    def route(self, site: Site, refuse: Refuse, navigation: Navigation) -> Route:
         """The route that answers for it."""
         ...
 
@@ -307,23 +315,35 @@ def nothing_there(what: str) -> Refused:
 
 
 def routes(site: Site, pages: Sequence[AnyPage], refuse: Refuse) -> tuple[Route, ...]:
-    """The routes of these pages."""
-    return tuple(page.route(site, refuse) for page in pages)
+    """The routes of the pages of an area."""
+    return tuple(page.route(site, refuse, navigation_of(pages, page)) for page in pages)
 
 
-def _route(site: Site, page: Page[R], refuse: Refuse) -> Route:
+def navigation_of(pages: Sequence[AnyPage], page: AnyPage | None = None) -> Navigation:
+    """The navigation of an area while this page of it is shown, None for its front page."""
+    listed = [each for each in pages if each.nav]
+    if page is None:
+        return Navigation("", tuple(MenuItem(each.path, each.title) for each in listed))
+    above = (each.path for each in listed if f"{page.path}/".startswith(f"{each.path}/"))
+    current = page.under or max(above, key=len, default="")
+    menu = tuple(MenuItem(each.path, each.title, each.path == current) for each in listed)
+    return Navigation(page.title, menu)
+
+
+def _route(site: Site, page: Page[R], refuse: Refuse, navigation: Navigation) -> Route:
     methods: dict[str, Endpoint] = {}
     show, act = page.show, page.act
     if show is not None:
 
         async def get(request: Request) -> Response:
-            return await _answer(site, request, None, page.requires, show)
+            return await _answer(site, request, navigation, None, page.requires, show)
 
         methods |= {"GET": get, "HEAD": get}
     if act is not None:
 
         async def post(request: Request) -> Response:
-            return await _answer(site, request, act, act.requires or page.requires, act.perform)
+            requires = act.requires or page.requires
+            return await _answer(site, request, navigation, act, requires, act.perform)
 
         methods["POST"] = post
     body = Body.NONE if act is None else Body.FORM
@@ -333,6 +353,7 @@ def _route(site: Site, page: Page[R], refuse: Refuse) -> Route:
 async def _answer(
     site: Site,
     request: Request,
+    navigation: Navigation,
     act: Act[R] | None,
     requires: Requirement[R],
     handle: Callable[[R], Awaitable[Outcome]],
@@ -349,14 +370,21 @@ async def _answer(
         outcome = await handle(met)
     except Interrupt as interrupt:
         return interrupt.response(site)
-    return _respond(site, met, outcome)
+    return _respond(site, met, outcome, navigation)
 
 
-def _respond(site: Site, visitor: Met, outcome: Outcome) -> Response:
+def _respond(site: Site, visitor: Met, outcome: Outcome, navigation: Navigation) -> Response:
     match outcome:
         case Show(context, status, headers):
             every = tuple(dict.fromkeys((*visitor.headers, *headers)))
-            return site.page(visitor.request, context, status, user=visitor.user, headers=every)
+            return site.page(
+                visitor.request,
+                context,
+                status,
+                user=visitor.user,
+                headers=every,
+                navigation=navigation,
+            )
         case SeeOther(to, headers):
             return site.goes_to(to, *headers)
         case Download(name, content_type, content, pieces):

@@ -14,6 +14,7 @@ from valetkey.authorization.layout.addresses import (
     SWITCH_ACCOUNT,
 )
 from valetkey.authorization.layout.language_choice import LanguageEndpoint
+from valetkey.authorization.layout.navigation import NOWHERE, Navigation
 from valetkey.authorization.site.assets import (
     ASSETS,
     LOGOS,
@@ -44,12 +45,13 @@ def routes(
     ending: SignOut,
     refuse: Refuse,
     buttons: Buttons = no_buttons,
+    navigation: Navigation = NOWHERE,
 ) -> tuple[Route, ...]:
-    """Every page for people and what pages refer to."""
+    """Every page for people and what pages refer to; `navigation` is that of the account area."""
     authorize, consent = Authorize(site, minter), ConsentEndpoint(site)
     sign_in = SignInEndpoint(site, password, buttons)
     second = SecondFactorEndpoint(site)
-    sign_out, home = SignOutEndpoint(site, ending), HomeEndpoint(site)
+    sign_out, home = SignOutEndpoint(site, ending), HomeEndpoint(site, navigation)
     logout = LogoutEndpoint(site, sign_out)
     errors = ErrorPages(site.brands, site.issuer, site.configuration)
 

@@ -11,6 +11,7 @@ from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.language_choice import kept_wish
+from valetkey.authorization.layout.navigation import NOWHERE, Navigation
 from valetkey.authorization.layout.render import (
     PageContext,
     content_security_policy,
@@ -57,6 +58,7 @@ class Site(Server):
         user: User | None = None,
         returns_to: str = "",
         headers: Pairs = (),
+        navigation: Navigation = NOWHERE,
     ) -> Response:
         """A page for who asked, `user` if it is theirs; its forms may end at `returns_to`."""
         policy = content_security_policy(returns_to=returns_to, scripts=bool(scripts_of(page)))
@@ -67,7 +69,7 @@ class Site(Server):
             languages=self.brand.languages,
             configuration=self.configuration,
         )
-        body = render(page, brand=self.brand, viewer=viewer)
+        body = render(page, brand=self.brand, viewer=viewer, navigation=navigation)
         wish = kept_wish(request, self.brand.languages, secure=self.cookies.secure)
         return html_response(body, status, policy, (*spoken(viewer), *wish, *headers))
 

@@ -43,6 +43,7 @@ from valetkey.authorization.site.admin.pages import admin_pages
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.developer.pages import developer_pages
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
+from valetkey.authorization.site.page import navigation_of
 from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.site.routes import routes
 from valetkey.authorization.site.site import Site
@@ -267,13 +268,14 @@ async def world(
         tuple(name for name in SCOPES if not name.startswith("client:")),
         (*RESERVED, "Valetkey"),
     )
+    account = account_pages(site, deed, change, Removal(outbox, days(7)))
     # Tokens are not given in this world.
     elsewhere = Route("/oauth/token", {}, refuse)
     app = App(
         (
-            *routes(site, password, minter, deed, refuse),
+            *routes(site, password, minter, deed, refuse, navigation=navigation_of(account)),
             *openid_routes(site, refuse),
-            *page_routes(site, account_pages(site, deed, change, Removal(outbox, days(7))), refuse),
+            *page_routes(site, account, refuse),
             *page_routes(
                 site, developer_pages(site, doorkeeper, outbox, elsewhere, elsewhere), refuse
             ),

@@ -12,7 +12,7 @@ from jinja2 import Environment
 from docs.translations import FOLDER, compiled, messages, missing, read, source_of, updated
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
-from tests.authorization.pages.shown import viewer_of
+from tests.authorization.pages.shown import navigation_for, viewer_of
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, GERMAN, LANGUAGES, translations
 from valetkey.authorization.layout.render import TREES, environment_of, render
@@ -81,7 +81,9 @@ def test_a_translation_has_the_places_and_the_tags_of_its_text(tag: str) -> None
 def test_every_page_can_be_shown_in_every_language(name: str) -> None:
     page = EXAMPLES[name]
     for language in LANGUAGES:
-        shown = render(page, brand=Brand(), viewer=viewer_of(page, language))
+        shown = render(
+            page, brand=Brand(), viewer=viewer_of(page, language), navigation=navigation_for(page)
+        )
         assert Reading(shown).the("html").attributes["lang"] == language.tag
 
 
@@ -100,7 +102,7 @@ def test_what_no_template_says_by_itself_is_in_the_catalogue(
     monkeypatch.setattr(words, "gettext", listening)
     environment_of.cache_clear()
     for page in EXAMPLES.values():
-        render(page, brand=Brand(), viewer=viewer_of(page, GERMAN))
+        render(page, brand=Brand(), viewer=viewer_of(page, GERMAN), navigation=navigation_for(page))
     environment_of.cache_clear()
     known = {text for text, _ in _pairs(english)} | {str(m.id) for m in english}
 

@@ -20,6 +20,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.words import translatable
 
 DATA = "/account/data"
 
@@ -46,7 +47,8 @@ class Data:
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""
-        return (Page(DATA, signed_in, self.show, Act(self.download, requires=confirmed)),)
+        act = Act(self.download, requires=confirmed)
+        return (Page(DATA, signed_in, self.show, act, title=translatable("Your data"), nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The page."""

@@ -11,7 +11,7 @@ from valetkey.authorization.email.links import (
     EMAIL_VERIFY,
     RESET,
 )
-from valetkey.authorization.layout.addresses import HOME
+from valetkey.authorization.layout.addresses import HOME, SECURITY
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
@@ -103,7 +103,8 @@ class Email:
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
-        return (Page(EMAIL, confirmed, self.show, Act(self.send), title=translatable("Email")),)
+        title = translatable("Email")
+        return (Page(EMAIL, confirmed, self.show, Act(self.send), title=title, under=SECURITY),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The address, and the form for another one."""

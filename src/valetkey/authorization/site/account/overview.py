@@ -10,6 +10,7 @@ from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.deeds.account.connected_apps import connected_apps
 from valetkey.authorization.layout.addresses import SIGN_OUT, START
 from valetkey.authorization.layout.contexts import SignedInPerson, When
+from valetkey.authorization.layout.navigation import Navigation
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.account.activity import ActivityLine, latest_activity
@@ -74,13 +75,16 @@ class Overview:
     """Show the overview at the root, where a visitor who is not signed in sees another page."""
 
     site: Site
+    navigation: Navigation
 
     async def show(self, request: Request, signed_in: SignedIn) -> Response:
         """The page for a signed-in user."""
         browser, headers = self.site.browser(request)
         csrf = csrf_to_sign_out(self.site, browser, signed_in)
         page = await self.site.store.scan(lambda tx: self._read(tx, signed_in, csrf, request.at))
-        return self.site.page(request, page, user=signed_in.user, headers=headers)
+        return self.site.page(
+            request, page, user=signed_in.user, headers=headers, navigation=self.navigation
+        )
 
     def _read(self, tx: Transaction, signed_in: SignedIn, csrf: str, now: Instant) -> OverviewPage:
         user, here = signed_in.user, signed_in.session

@@ -1,7 +1,5 @@
 """Every page of the account area."""
 
-from dataclasses import replace
-
 from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.logout import SignOut
@@ -36,7 +34,7 @@ def account_pages(
         *Passkeys(site).pages(),
         *AuthenticatorApp(site).pages(),
         *RecoveryCodes(site).pages(),
-        *Confirm(site, replace(change.passwords, door="confirm")).pages(),
+        *Confirm(site, change.passwords).pages(),
         *Activity(site).pages(),
         *Data(site).pages(),
         *RemoveAccount(site, removal).pages(),

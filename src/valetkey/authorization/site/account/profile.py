@@ -28,6 +28,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import minutes
+from valetkey.kernel.words import translatable
 
 PROFILE = "/account/profile"
 
@@ -69,7 +70,8 @@ class Profile:
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""
-        return (Page(PROFILE, signed_in, self.show, Act(self.save, opaque=_LINES)),)
+        save = Act(self.save, opaque=_LINES)
+        return (Page(PROFILE, signed_in, self.show, save, title=translatable("Profile"), nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The form. It says that it was saved only shortly after it was."""

@@ -9,6 +9,7 @@ from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.site.account.data import DATA
 from valetkey.authorization.site.page import (
     Act,
     Outcome,
@@ -78,7 +79,7 @@ class RemoveAccount:
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""
-        return (Page(REMOVAL, confirmed, self.show, Act(self.remove)),)
+        return (Page(REMOVAL, confirmed, self.show, Act(self.remove), under=DATA),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """What the deletion would end."""

@@ -22,6 +22,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import later
+from valetkey.kernel.words import translatable
 
 _SHOWN = 100
 
@@ -54,7 +55,8 @@ class Sessions:
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""
-        return (Page(SESSIONS, signed_in, self.show, Act(self.end)),)
+        title = translatable("Sessions")
+        return (Page(SESSIONS, signed_in, self.show, Act(self.end), title=title, nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The list. It says that a session ended only if it did, whatever the address claims."""

@@ -10,8 +10,7 @@ from valetkey.authorization.site.page import SignedInRequest, nothing_there, req
 from valetkey.authorization.site.site import Site, logo_of
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
-_APPS = f"{DEVELOPER}/apps/"
-APP = f"{_APPS}{{client_id}}"
+APP = f"{DEVELOPER}/apps/{{client_id}}"
 """The path of the overview of an app; its other pages are below."""
 
 
@@ -30,8 +29,12 @@ class AppHead:
 
     def at(self, section: str = "") -> str:
         """The path of one of its pages, such as `settings`; of the overview for ""."""
-        place = _APPS + quote(self.client_id, safe="")
+        place = self.path(APP)
         return f"{place}/{section}" if section else place
+
+    def path(self, pattern: str) -> str:
+        """The path of a page, given as the page declares it."""
+        return pattern.replace("{client_id}", quote(self.client_id, safe=""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

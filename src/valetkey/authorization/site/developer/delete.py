@@ -58,7 +58,8 @@ class DeleteApp:
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
         act, title = Act(self.delete), translatable("Delete this app")
-        return (Page(f"{APP}/delete", _may_delete, self.show, act, title=title),)
+        under = f"{APP}/settings"
+        return (Page(f"{APP}/delete", _may_delete, self.show, act, title=title, under=under),)
 
     async def show(self, request: AppRequest) -> Outcome:
         """How many people it would disconnect."""

@@ -16,9 +16,8 @@ from valetkey.authorization.email.links import (
     SIGN_UP_CONFIRM,
 )
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.site.account.email import Email, EmailLinkEndpoint
+from valetkey.authorization.site.account.email import EmailLinkEndpoint
 from valetkey.authorization.site.mailbox.mailbox import mailbox_routes
-from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.site.password_reset.password_reset import RecoveryEndpoint
 from valetkey.authorization.site.sign_up.sign_up import SignUpEndpoint
 from valetkey.authorization.site.site import Site
@@ -53,7 +52,6 @@ def mailed_routes(site: Site, deeds: Mailed, refuse: Refuse) -> tuple[Route, ...
         form(SIGN_UP_CONFIRM, sign_up.look, sign_up.finish),
         form(FORGOTTEN, recovery.get, recovery.post),
         form(RESET, recovery.look, recovery.choose),
-        *page_routes(site, Email(site, deeds.email).pages(), refuse),
         link(EMAIL_CONFIRM, VoucherKind.EMAIL_CHANGE),
         link(EMAIL_VERIFY, VoucherKind.EMAIL_VERIFY),
         link(EMAIL_UNDO, VoucherKind.EMAIL_UNDO),

@@ -11,6 +11,7 @@ from valetkey.authorization.deeds.account.identities import (
     has_other_way_in,
 )
 from valetkey.authorization.email.notices import WayIn
+from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.user import Uid
@@ -82,9 +83,8 @@ class Connections:
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
         act = Act(self.change, requires=confirmed_before(CONNECTIONS))
-        return (
-            Page(CONNECTIONS, signed_in, self.show, act, title=translatable("Linked accounts")),
-        )
+        title = translatable("Linked accounts")
+        return (Page(CONNECTIONS, signed_in, self.show, act, title=title, under=SECURITY),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The list, and an account that was authenticated just now."""

@@ -3,13 +3,11 @@
 from valetkey.authorization.site.federation.arrived import ArrivedEndpoint
 from valetkey.authorization.site.federation.begin import LeaveEndpoint
 from valetkey.authorization.site.federation.callback import ArriveEndpoint
-from valetkey.authorization.site.federation.connections import Connections
 from valetkey.authorization.site.federation.federation import (
     ARRIVED,
     WITH,
     Federation,
 )
-from valetkey.authorization.site.page import routes as page_routes
 from valetkey.web.exchange import Refuse
 from valetkey.web.router import Body, Route
 
@@ -30,5 +28,4 @@ def routes(federation: Federation, refuse: Refuse) -> tuple[Route, ...]:
             refuse,
             Body.FORM,
         ),
-        *page_routes(federation.site, Connections(federation).pages(), refuse),
     )

@@ -1,7 +1,7 @@
 """/account/confirm: users prove again who they are, before something that matters."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
@@ -67,7 +67,12 @@ class Confirm:
     """Ask for the proof and judge it."""
 
     site: Site
-    password: PasswordSignIn
+    passwords: PasswordSignIn
+
+    @property
+    def password(self) -> PasswordSignIn:
+        """How a password is judged here, with failures of its own."""
+        return replace(self.passwords, door="confirm")
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""

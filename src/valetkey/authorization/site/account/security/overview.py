@@ -22,6 +22,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.words import translatable
 
 DEVICES = "/account/security/devices"
 
@@ -98,7 +99,10 @@ class Security:
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The overview, and the form of its list of devices."""
         forget = Page(DEVICES, confirmed_before(SECURITY), act=Act(self.forget))
-        return (Page(SECURITY, signed_in, self.show), forget)
+        return (
+            Page(SECURITY, signed_in, self.show, title=translatable("Security"), nav=True),
+            forget,
+        )
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The overview; `done` in the address only repeats what the previous page did."""

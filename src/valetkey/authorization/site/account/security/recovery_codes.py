@@ -22,6 +22,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
+from valetkey.kernel.words import translatable
 
 RECOVERY_CODES = "/account/security/recovery-codes"
 DOWNLOAD = "/account/security/recovery-codes/download"
@@ -72,8 +73,9 @@ class RecoveryCodes:
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page, and the form that downloads a set just shown."""
+        title = translatable("Recovery codes")
         return (
-            Page(RECOVERY_CODES, confirmed, self.show, Act(self.issue)),
+            Page(RECOVERY_CODES, confirmed, self.show, Act(self.issue), title=title),
             Page(DOWNLOAD, signed_in, act=Act(self.download)),
         )
 

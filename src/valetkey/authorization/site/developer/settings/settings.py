@@ -97,9 +97,10 @@ class Settings:
     def pages(self) -> tuple[AnyPage, ...]:
         """The pages of this feature."""
         title, save, drop = translatable("Settings"), Act(self.save), Act(self.drop)
+        path, legacy = f"{APP}/settings", f"{APP}/legacy"
         return (
-            Page(f"{APP}/settings", member_of_app, self.show, save, title=title, nav=True),
-            Page(f"{APP}/legacy", member_of_app, self.ask_to_drop, drop, title=title),
+            Page(path, member_of_app, self.show, save, title=title, nav=True),
+            Page(legacy, member_of_app, self.ask_to_drop, drop, title=title, under=path),
         )
 
     @property

@@ -177,7 +177,7 @@ class TryIt:
             step("answer", Act(self.read_pasted, opaque=("landed",))),
             step("exchange", exchange),
             step("userinfo", Act(self.ask_userinfo)),
-            Page(CATCHER, _app_of_answer, self.catch, title=title),
+            Page(CATCHER, _app_of_answer, self.catch, title=title, under=path),
         )
 
     async def show(self, request: AppRequest) -> Outcome:
