@@ -31,6 +31,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.cli.register.operations import on_user
 from valetkey.config.explain import explain
+from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 
 SECRET = "x" * 43
@@ -67,6 +68,10 @@ with Servers(Path(sys.argv[1])) as servers:
     tv = ClientMetadata("TV", grant_types=grants, redirect_uris=back)
     servers.register_client(tv, "tv", SECRET)
     form = f"grant_type={DEVICE}&client_id=tv&client_secret={SECRET}"
+    servers.register_user("grace", "a good long password")
+    grace, account = Person(servers.auth_url), servers.auth_url + "/account"
+    grace.sign_in(grace.open(f"{account}/login-history"), "grace", "a good long password")
+    page, profile = (grace.open(f"{account}/{each}") for each in ("login-history", "profile"))
     metadata = json.loads(ask(servers.auth_url + "/.well-known/openid-configuration")[1])
     seen = {
         "grant types": metadata["grant_types_supported"],
@@ -76,6 +81,8 @@ with Servers(Path(sys.argv[1])) as servers:
         "object": ask(servers.api_url + "/v2/bookmarks")[0],
         "no object": ask(servers.api_url + "/v2/bookmark")[0],
         "operation": operation(servers),
+        "page": (page.status, page.text),
+        "profile": profile.body,
         "events": [event.name for event in EVENTS],
         "setting": [line.default for line in explain(servers.settings, "portal.drafts_per_person")],
     }
@@ -146,6 +153,12 @@ def test_new_operation_is_a_route_a_button_and_a_command(seen: dict[str, object]
     assert ["user.changed", "cli"] in operation["events"]
 
 
+def test_new_page_is_shown_and_in_the_navigation(seen: dict[str, object]) -> None:
+    assert str(seen["page"]).startswith("[200, ")
+    assert "Login history" in str(seen["page"])
+    assert 'href="/account/login-history"' in str(seen["profile"])
+
+
 def test_new_event_has_the_name_of_its_class(seen: dict[str, object]) -> None:
     assert "nickname.changed" in str(seen["events"])
 
@@ -156,6 +169,7 @@ def test_new_setting_is_explained_with_its_default(seen: dict[str, object]) -> N
 
 def test_each_thing_is_one_file_and_one_line_in_a_registry() -> None:
     for kind, blocks in _kinds():
-        touched = {block.title for block in blocks}
+        # A template belongs to the handler beside it.
+        touched = {block.title.removesuffix(".html").removesuffix(".py") for block in blocks}
         assert touched, kind
         assert len(touched) <= 2, (kind, touched)
