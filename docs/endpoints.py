@@ -125,7 +125,7 @@ SENTENCES = {
     "/forward-auth": "Who is calling, for a proxy that asks before it passes a request on.",
     "/forward-auth/{+rest}": "The same for proxies that append the path of the request.",
     "/health/live": "200 while the process answers.",
-    "/health/started": "200 once the server was ready, from then on whatever happens.",
+    "/health/started": "200 once the server has started, whatever happens later.",
     "/health/ready": "200 while a write transaction commits, else 503.",
     "/v2/": "This API for people: every object, with requests in curl, Python and JavaScript.",
     "/v2/openapi.json": "This API for programs (OpenAPI 3.1).",

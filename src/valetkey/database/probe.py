@@ -47,6 +47,8 @@ class Readiness:
             return
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._prove(now))
+            # All who asked may have gone by then.
+            self._running.add_done_callback(lambda task: task.cancelled() or task.exception())
         # Shielded: a caller that goes away must not end the proof that others wait for.
         await asyncio.shield(self._running)
 

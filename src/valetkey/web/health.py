@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -22,7 +22,7 @@ _NOT_READY = Refusal(
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Health:
     """The checks of one server by name; `failures` are the exceptions that mean a check failed.
 
@@ -32,7 +32,6 @@ class Health:
     checks: Mapping[str, Check]
     failures: tuple[type[Exception], ...]
     token: str
-    _started: bool = field(default=False, init=False)
 
     def routes(self, refuse_at: Callable[[str], Refuse]) -> tuple[Route, ...]:
         """`/health/live`, `/health/started` and `/health/ready`, for GET and HEAD."""
@@ -51,12 +50,12 @@ class Health:
 
     async def _begun(self, request: Request) -> Response:
         # Once started is started: what fails later is for `ready` to say.
-        return json_response({"status": "started"}) if self._started else await self._ready(request)
+        # A server listens once its database answered and its keys were read.
+        return json_response({"status": "started"})
 
     async def _ready(self, request: Request) -> Response:
         found = await self._look(request.at)
         well = not any(found.values())
-        self._started |= well
         if not well and not self._trusts(request):
             raise Refused(_NOT_READY)
         answer: dict[str, object] = {"status": "ready" if well else "not ready"}
