@@ -108,7 +108,8 @@ def tables(url: str) -> dict[str, bytes]:
     """Every table of a PostgreSQL database, as `COPY` writes it."""
     with psycopg.connect(url) as connection:
         names = connection.execute(
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+            "SELECT table_name FROM information_schema.tables"
+            " WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
         ).fetchall()
         dumped: dict[str, bytes] = {}
         for (name,) in names:
