@@ -11,6 +11,7 @@ from importlib import resources
 from itertools import pairwise
 
 from valetkey.database.engine import Connection, Engine, Row
+from valetkey.database.identity import is_missing
 from valetkey.database.statement import split
 from valetkey.kernel.refusal import Mistake
 
@@ -57,6 +58,25 @@ async def migrate(engine: Engine, package: str) -> None:
     await engine.change_schema(work)
 
 
+async def pending(engine: Engine, package: str) -> tuple[Migration, ...]:
+    """The migrations of `package` that this database lacks; nothing is changed.
+
+    Raises `Mistake` as `migrate` does, and `DatabaseUnavailable`.
+    """
+    migrations = find(package)
+    if await is_missing(engine):
+        return migrations
+
+    def work(db: Connection) -> set[int]:
+        found = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
+        for row in found:
+            _check(row, package, migrations)
+        return {row[0] for row in found}
+
+    applied = await engine.scan(work)
+    return tuple(each for each in migrations if each.number not in applied)
+
+
 def find(package: str) -> tuple[Migration, ...]:
     """The migrations of a package in their order. Raises `ValueError` about a wrong name."""
     found: list[Migration] = []
@@ -84,7 +104,11 @@ def _check(row: Row, package: str, migrations: tuple[Migration, ...]) -> None:
     known = next((migration for migration in migrations if migration.number == number), None)
     if known is None:
         if "_before_" not in name:
-            raise Mistake(f"this database was changed by newer software ({name}): upgrade first")
+            message = (
+                f"this database was changed by newer software ({name}): upgrade first, or restore "
+                "the backup from before that upgrade with `valetkey database restore`"
+            )
+            raise Mistake(message)
     elif known.hash != fingerprint:
         raise Mistake(f"{name} is not the file that made this database: restore it, add a new one")
 

@@ -99,3 +99,22 @@ def test_a_backup_is_taken_while_the_servers_run_and_serves_again(tmp_path: Path
     with serving(restored):
         listed = valetkey("client", "list", "--json", here=restored).json
     assert "robot" in [client["client_id"] for client in listed]
+
+
+def test_plan_shows_statements_and_locks_and_changes_nothing(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert database(tmp_path, "migrate").code == 0
+    assert "authorization: nothing to do" in database(tmp_path, "migrate", "--plan").out
+    file = tmp_path / "valetkey/resource.db"
+    with sqlite3.connect(file) as opened:
+        opened.execute("DELETE FROM migrations WHERE number > 1")
+    opened.close()
+    before = file.read_bytes()
+    planned = database(tmp_path, "migrate", "--plan")
+    assert planned.code == 0
+    assert "resource: " in planned.out
+    assert "    0002_lists.sql: CREATE TABLE " in planned.out
+    assert "        lock: the database: writes wait" in planned.out
+    told = database(tmp_path, "migrate", "--plan", "--json").json
+    assert [len(each["steps"]) > 0 for each in told] == [False, True]
+    assert file.read_bytes() == before

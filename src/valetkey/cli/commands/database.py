@@ -8,7 +8,7 @@ import click
 
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.health import healths, size
-from valetkey.cli.register import restoring
+from valetkey.cli.register import migration_plan, restoring
 from valetkey.cli.register.anew import begin_anew
 from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.moments import stamp
@@ -31,14 +31,21 @@ def command() -> None:
 
 
 @command.command("migrate")
+@click.option("--plan", is_flag=True, help="Show what would be done, with its locks; do nothing.")
 @options.new
 @options.config_file
-def migrate(new: bool, config: Path | None) -> int:
+@options.as_json
+def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
     """Bring the tables of both servers up to this version; `valetkey serve` does it too.
 
-    Example: valetkey database migrate
+    Each server's migrations are one transaction: all of them or nothing. A database of a newer
+    version is refused.
+
+    Example: valetkey database migrate --plan
     """
     settings = options.settings_of(config)
+    if plan:
+        return _show_plans(settings, as_json=as_json)
     if new:
         begin_anew(settings, ("authorization", "resource"))
     for name, server in servers(settings):
@@ -163,6 +170,30 @@ def restore(
             say.line(f"    disabled: user {uid}; next: valetkey user enable {uid}")
         for client in restored.clients:
             say.line(f"    disabled: client {client}; next: valetkey client enable {client}")
+    return Exit.OK
+
+
+def _show_plans(settings: Settings, *, as_json: bool) -> int:
+    plans = [
+        asyncio.run(migration_plan.plan(settings, name, server))
+        for name, server in servers(settings)
+        if is_begun(settings, server)
+    ]
+    if as_json:
+        say.as_json([asdict(each) for each in plans])
+        return Exit.OK
+    for each in plans:
+        if not each.steps:
+            say.line(f"{each.server}: nothing to do")
+            continue
+        mebibytes = each.bytes >> 20
+        say.line(
+            f"{each.server}: {len(each.steps)} statements in one transaction, at most about "
+            f"{max(1, each.seconds)} s ({mebibytes} MiB on a slow disk)"
+        )
+        for step in each.steps:
+            say.line(f"    {step.migration}: {step.statement}")
+            say.line(f"        lock: {step.lock}")
     return Exit.OK
 
 
