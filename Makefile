@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test check format coverage fuzz bench bench-quick docs translations screenshots lock
+KNOWN := words demo test reliability check format coverage fuzz bench bench-quick docs translations screenshots lock
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -28,6 +28,7 @@ words:
 	@echo 'make demo         both servers and an example app: the whole story once, then yours to try'
 	@echo 'make test         every test; make test token runs those with "token" in their name'
 	@echo 'make races        100 rounds of all that is issued against all that ends it; ROUNDS=10 for fewer'
+	@echo 'make reliability  faults and changes under load, at full count; writes docs/explanation/reliability.md'
 	@echo 'make check        style, types, import contracts, spelling; under 20 seconds'
 	@echo 'make format       let the formatter have its way'
 	@echo 'make coverage     every test, and which lines none of them reached'
@@ -48,6 +49,9 @@ test: .venv/.dev tests/clients/node_modules/.stamp
 
 races: .venv/.dev
 	@VALETKEY_RACES=$(or $(ROUNDS),100) $(BIN)/python -m pytest -s tests/stories/processes/test_races.py
+
+reliability: .venv/.dev
+	@$(BIN)/python -m tests.reliability $(if $(ONLY),--only $(ONLY)) $(if $(TIMES),--times $(TIMES))
 
 check: .venv/.dev
 	@.ci/check

@@ -70,8 +70,12 @@ def valetkey_from_the_shell(*arguments: str, here: Path) -> Ran:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without settings that would change what a test sees."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("VALETKEY")}
+    """This process's environment without settings that would change what a test sees.
+
+    Servers stop without draining: no test waits for load balancers.
+    """
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("VALETKEY")}
+    return {**ours, "VALETKEY__SERVING__DRAIN": "0"}
 
 
 @cache

@@ -1,17 +1,15 @@
 """Every wait for a database ends in time, and nothing that was refused is done later."""
 
 import asyncio
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.reliability.experiments import frozen
 from tests.support import postgres
 from tests.support.wait import until, until_found
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Timeouts
@@ -48,21 +46,6 @@ def _insert_nothing(db: Connection) -> int:
     return len(db.rows("SELECT id FROM a WHERE id = -1"))
 
 
-@contextmanager
-def _frozen(data: Path) -> Generator[None]:
-    """Every process of the server stands still for as long as this lasts."""
-    postmaster = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    everything = [postmaster, *map(int, children)]
-    for pid in everything:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in reversed(everything):
-            os.kill(pid, signal.SIGCONT)
-
-
 @pytest.fixture(scope="module")
 def server() -> Generator[Path]:
     """A PostgreSQL that these tests freeze and reconfigure."""
@@ -89,7 +72,7 @@ def test_frozen_server_is_refused_in_time_and_used_again(server: Path) -> None:
         engine = await _table(server, size=4)
         await until(lambda: engine.changed() == engine.changed())
         assert await engine.write(_insert(1)) == 1
-        with _frozen(server / "data"):
+        with frozen(server / "data"):
             assert await _refused(engine, range(100, 140)) < _SOON
             assert await _refused(engine, range(200, 203)) < _SOON
             # A change by another process cannot be seen, so nothing that is cached counts.

@@ -36,6 +36,7 @@ class Listed:
 COMMANDS = (
     Listed("demo", "see it work: both servers and an example app", "Run"),
     Listed("serve", "run both servers, or one of them", "Run"),
+    Listed("reload", "have running servers read the configuration again", "Run"),
     Listed("apply", "make users and clients what a file says", "Run"),
     Listed("client", "register, show, change and switch off applications", "Every day"),
     Listed("registration", "let applications register themselves", "Every day"),

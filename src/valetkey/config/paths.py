@@ -34,6 +34,11 @@ def last_seen_path(settings: Settings, server: ServerSettings) -> Path:
     return credential_path(settings).with_name("resource.last-seen")
 
 
+def process_path(settings: Settings, server: ServerSettings) -> Path:
+    """The file with the number of the process that supervises this server, while it runs."""
+    return last_seen_path(settings, server).with_suffix(".pid")
+
+
 def endings_path(settings: Settings) -> Path:
     """The file in which the authorization server notes who was disabled, beside the keyring."""
     return keyring_path(settings).with_name("authorization.endings")

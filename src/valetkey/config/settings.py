@@ -21,6 +21,7 @@ from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.monitoring import LogSettings, MetricsSettings
 from valetkey.config.sections.portal import PortalSettings
+from valetkey.config.sections.serving import ServingSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret
@@ -332,6 +333,7 @@ class Settings:
     factors: FactorSettings = FactorSettings()
     limits: LimitSettings = LimitSettings()
     database: DatabaseSettings = DatabaseSettings()
+    serving: ServingSettings = ServingSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
     federation: FederationSettings = FederationSettings()

@@ -9,13 +9,14 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self, cast
 
 import uvicorn
 import uvloop
 
 from valetkey.kernel.refusal import Mistake
+from valetkey.web import log
 from valetkey.web.connection.bind import BACKLOG, bind
 from valetkey.web.connection.gate import Gate, Limits
 from valetkey.web.connection.tls_listener import TlsListener
@@ -23,6 +24,11 @@ from valetkey.web.protocol import HttpProtocol
 from valetkey.web.router import App
 
 _GRACE_SECONDS = 10
+_LATECOMERS = 1.0  # seconds in which connections without a request may still send one
+_RENEWED_WITHIN = 2.0  # seconds between two looks at the files of the certificate
+HAND_OVER = signal.SIGUSR1
+"""Has a process end whose place another one has taken."""
+
 # Authenticated encryption with forward secrecy only; TLS 1.3 has nothing else (RFC 9325).
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _DEFAULTS = Limits()
@@ -50,33 +56,70 @@ async def serve(
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
     limits: Limits = _DEFAULTS,
+    drain: float = 0.0,
     on_ready: Callable[[], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Answer on `sockets` until SIGINT, SIGTERM or `stop`; then finish what was asked, and close.
 
-    `on_ready` is called once connections are answered. What is not finished after 10 seconds is
+    `on_ready` is called once connections are answered. After SIGTERM everything is answered for
+    `drain` seconds more, each answer the last on its connection. The certificate is read again
+    when its files change. What is not finished after 10 seconds is
     cut off. Connections from proxies that `app` trusts are not counted by address. Raises Mistake
     for a certificate that does not serve.
     """
     tls = None
     if tls_certificate is not None and tls_key is not None:
         tls = tls_context(tls_certificate, tls_key)
-    server = _Server(app, Gate(limits, app.proxies), tls, on_ready)
-    if stop is None:
-        await server.serve(sockets=list(sockets))
-        return
-    waiting = asyncio.create_task(_stop(server, stop))
+    server = _Server(app, Gate(limits, app.proxies), tls, drain, on_ready)
+    beside: list[asyncio.Task[None]] = []
+    if tls is not None and tls_certificate is not None and tls_key is not None:
+        beside.append(asyncio.create_task(_renew(tls, tls_certificate, tls_key)))
+    if stop is not None:
+        beside.append(asyncio.create_task(_stop(server, stop)))
     try:
         await server.serve(sockets=list(sockets))
     finally:
-        waiting.cancel()
+        for task in beside:
+            task.cancel()
 
 
 def run(main: Coroutine[object, object, None]) -> None:
     """Run `main` to its end on the fast event loop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)
+
+
+async def _renew(tls: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """Take a certificate that was renewed into use; one that does not serve changes nothing."""
+    files = (certificate, key)
+    known = _looks(files)
+    while True:
+        await asyncio.sleep(_RENEWED_WITHIN)
+        now = _looks(files)
+        if now == known or None in now:
+            continue
+        known = now
+        try:
+            # Another context first: of a pair that does not fit, half would be taken.
+            tls_context(certificate, key)
+            tls.load_cert_chain(certificate, key)
+        except (Mistake, OSError) as problem:
+            log.error("certificate.refused", file=str(certificate), reason=str(problem))
+        else:
+            log.info("certificate.renewed", file=str(certificate))
+
+
+def _looks(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
+    """What differs once a file was written or replaced; None for one that is not there."""
+    found: list[tuple[int, int, int] | None] = []
+    for file in files:
+        try:
+            stat = file.stat()
+            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        except OSError:
+            found.append(None)
+    return found
 
 
 async def _stop(server: uvicorn.Server, stop: asyncio.Event) -> None:
@@ -92,6 +135,7 @@ class _Server(uvicorn.Server):
         app: App,
         gate: Gate,
         tls: ssl.SSLContext | None,
+        drain: float,
         on_ready: Callable[[], None] | None,
     ) -> None:
         config = uvicorn.Config(
@@ -110,12 +154,13 @@ class _Server(uvicorn.Server):
         self._app = app
         self._gate = gate
         self._tls = tls
+        self._drain = drain
         self._on_ready = on_ready
         self._listeners: list[TlsListener] = []
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Stop at SIGINT and SIGTERM, and end as if nothing had happened."""
+        """Stop at SIGINT, SIGTERM and `HAND_OVER`, and end as if nothing had happened."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -123,11 +168,39 @@ class _Server(uvicorn.Server):
         signals = (signal.SIGINT, signal.SIGTERM)
         for number in signals:
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(HAND_OVER, self.hand_over)
         try:
             yield
         finally:
-            for number in signals:
+            for number in (*signals, HAND_OVER):
                 loop.remove_signal_handler(number)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain first after SIGTERM; SIGINT, or a second signal, does not wait for that."""
+        if sig != signal.SIGTERM or not self._drain or self._gate.draining or not self.started:
+            super().handle_exit(sig, frame)
+            return
+        log.info("worker.draining", seconds=self._drain)
+        self._gate.draining = self._gate.closing = True
+        asyncio.get_running_loop().call_later(self._drain, self._accept_no_more)
+
+    def hand_over(self) -> None:
+        """Leave new connections to another process, which listens on the same sockets already."""
+        self._gate.closing = True
+        self._stop_listening()
+        wait = max(self._drain, _LATECOMERS)
+        asyncio.get_running_loop().call_later(wait, setattr, self, "should_exit", True)
+
+    def _stop_listening(self) -> None:
+        for server in self.servers:
+            server.close()
+        for each in self._listeners:
+            each.accept_no_more()
+
+    def _accept_no_more(self) -> None:
+        self._stop_listening()
+        # A client that has just connected is about to ask; closed now, it would get no answer.
+        asyncio.get_running_loop().call_later(_LATECOMERS, setattr, self, "should_exit", True)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's, but with our protocol, and TLS connections counted before they agree."""

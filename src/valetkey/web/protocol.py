@@ -328,7 +328,8 @@ class HttpProtocol(asyncio.Protocol):
         self._go_on(exchange, not exchange.keep_alive)
 
     def _is_last(self, exchange: Exchange) -> bool:
-        stops = self._stopping and not (self._pending or self._last_words)
+        closes = self._stopping or self._gate.closing
+        stops = closes and not (self._pending or self._last_words)
         return exchange.more or not exchange.keep_alive or stops
 
     def _go_on(self, exchange: Exchange, last: bool) -> None:

@@ -9,6 +9,8 @@ import socket
 import sys
 from pathlib import Path
 
+from valetkey.cli.serving.fork_server import await_fork
+
 behaviour, log, listening, control = sys.argv[1:]
 
 
@@ -17,18 +19,24 @@ def tell(text: str) -> None:
         file.write(f"{behaviour} {os.getpid()} {text}\n")
 
 
+own = await_fork(int(control))
+if own is None:
+    sys.exit(0)
+before = Path(log).read_text(encoding="utf-8") if Path(log).exists() else ""
 tell("born")
 if behaviour == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-channel = socket.socket(fileno=int(control))
+channel = socket.socket(fileno=own)
+channel.sendall(b"born %d\n" % os.getpid())
 told = channel.recv(64).decode().strip()
 tell(told)
-if behaviour == "broken":
+if behaviour == "broken" or (behaviour == "frail" and "frail" in before):
     sys.exit(2)
 if "prepare" in told:
     channel.sendall(b"prepared\n")
 server = socket.socket(fileno=int(listening))
 server.listen()
+tell(f"port {server.getsockname()[1]}")
 tell("ready")
 channel.sendall(b"ready\n")
 while channel.recv(64):

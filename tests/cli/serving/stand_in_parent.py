@@ -4,7 +4,8 @@ import socket
 import sys
 from pathlib import Path
 
-from valetkey.cli.serving.supervise import Server, Supervisor
+from valetkey.cli.serving.places import Server, collect_orphans
+from valetkey.cli.serving.supervise import Supervisor
 
 CHILD = Path(__file__).with_name("stand_in_child.py")
 
@@ -23,6 +24,7 @@ def announce() -> None:
 
 
 if __name__ == "__main__":
+    collect_orphans()
     supervisor = Supervisor(
         [server(sys.argv[1], described) for described in sys.argv[2:]],
         announce,

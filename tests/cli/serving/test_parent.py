@@ -14,13 +14,14 @@ def loaded_by(program: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_it_loads_three_files_of_ours_and_nothing_of_others() -> None:
+def test_it_loads_four_files_of_ours_and_nothing_of_others() -> None:
     modules = loaded_by(LISTED)
     ours = {name for name in modules if name.startswith("valetkey.")}
     assert ours == {
         "valetkey.cli",
         "valetkey.cli.serving",
         "valetkey.cli.serving.parent",
+        "valetkey.cli.serving.places",
         "valetkey.cli.serving.supervise",
         "valetkey.config",
         "valetkey.config.environment",

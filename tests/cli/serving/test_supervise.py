@@ -2,10 +2,11 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.support.wait import wait_until
@@ -136,3 +137,27 @@ def test_no_child_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
         parent.kill()
         eventually(lambda: not any(alive(pid) for pid in pids(log, "born")), "orphans are alive")
     assert len(pids(log, "orphaned")) == 3
+
+
+def test_callers_are_told_to_come_again_while_no_worker_starts(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with supervising(log, "authorization=frail=1") as parent:
+        assert ready_line(parent) == "ready\n"
+        port = next(line[2].split()[1] for line in lines(log) if line[2].startswith("port"))
+        os.kill(pids(log, "ready")[-1], signal.SIGKILL)
+        answers: list[bytes] = []
+
+        def answered() -> bool:
+            with socket.create_connection(("127.0.0.1", int(port))) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                client.settimeout(1)
+                with suppress(OSError):
+                    answers.append(client.recv(4096))
+            return bool(answers)
+
+        eventually(answered, "silence")
+        assert answers[0].startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nRetry-After: 1\r\n" in answers[0]
+        # The supervisor starts it again and again, ever more slowly.
+        eventually(lambda: len(pids(log, "born")) > 4, "nobody is started again")
+        assert parent.poll() is None

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.cli.running import valetkey
 from tests.cli.site import configure_ports, serving
+from tests.support.wait import wait_until
 
 
 def certify(here: Path) -> None:
@@ -67,6 +68,21 @@ def test_both_servers_speak_tls_and_trust_each_other(tmp_path: Path) -> None:
         assert soon["resource key"] == "mind"
         # The resource server met the other one's certificate when it asked for keys.
         assert '"path":"/oauth/jwks","status":200' in site.log.read_text(encoding="utf-8")
+        _renew(tmp_path, site.authorization.rpartition(":")[2])
+
+
+def _renew(here: Path, port: str) -> None:
+    """A new pair is shown within seconds, and one that does not fit is not."""
+    address = ("127.0.0.1", int(port))
+    before = ssl.get_server_certificate(address)
+    key = (here / "k.pem").read_bytes()
+    certify(here)
+    after = (here / "c.pem").read_text()
+    wait_until(lambda: ssl.get_server_certificate(address) == after)
+    assert after != before
+    (here / "k.pem").write_bytes(key)
+    wait_until(lambda: "certificate.refused" in (here / "serve.log").read_text())
+    assert ssl.get_server_certificate(address) == after
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,16 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+
+from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.deploy.nginx import free_port
+from tests.reliability.nodes import Node, configure, stopped_in_the_end
+from tests.support import postgres
+from tests.support.wait import CEILING, wait_until
 
 LARGE = {
     "aiosmtplib",
@@ -25,3 +33,47 @@ def test_it_starts_without_what_many_servers_never_need(server: str, without: se
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
     )
     assert without.isdisjoint(name.partition(".")[0] for name in done.stdout.split())
+
+
+def test_server_waits_for_its_database_at_start(own_postgres: Path, tmp_path: Path) -> None:
+    url = postgres.url(own_postgres, "postgres")
+    postgres.stop(own_postgres / "data")
+    node = Node(tmp_path / "node")
+    address = f"127.0.0.1:{free_port()}"
+    configure(node.here, url=f"http://{address}", listen=address, database=url)
+    with stopped_in_the_end(node), ThreadPoolExecutor(1) as threads:
+        starting = threads.submit(node.start)
+        wait_until(lambda: "database.awaited" in _said(node.here / "log"))
+        postgres.start(own_postgres / "data", own_postgres)
+        starting.result(CEILING)
+    short = '[database]\nstart_timeout = "1s"\n'
+    configure(node.here, url=f"http://{address}", listen=address, database=url, more=short)
+    postgres.stop(own_postgres / "data")
+    ended = valetkey("serve", "authorization", here=node.here)
+    postgres.start(own_postgres / "data", own_postgres)
+    assert ended.code == 1
+    assert "the database cannot be used" in ended.err
+
+
+def _said(log: Path) -> str:
+    return log.read_text() if log.exists() else ""
+
+
+def test_open_file_limit_is_raised_and_connections_fitted_to_it(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    configure(tmp_path, url=f"http://{address}", listen=address, database="sqlite:///a/auth.db")
+    command = f"ulimit -S -n 256; ulimit -H -n 300; exec {PROGRAM} serve authorization"
+    with subprocess.Popen(
+        ["sh", "-c", command],
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("ready ")
+        process.terminate()
+        _, told = process.communicate(timeout=CEILING)
+    assert '"event":"limits.connections"' in told
+    assert '"used":172' in told

@@ -19,6 +19,7 @@ import requests
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.support.wait import CEILING
+from valetkey.cli.serving.worker import NAME
 from valetkey.testing.person import Person
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class Serving:
             text=True,
             check=False,
         )
-        return [int(line) for line in listed.stdout.split()]
+        return [pid for pid in map(int, listed.stdout.split()) if _comm(pid) == NAME]
 
     def code(self, client_id: str = "printer") -> str:
         """Ada signs in and allows; the code."""
@@ -186,6 +187,13 @@ def cpu_seconds(pids: Sequence[int]) -> list[float]:
     ticks = os.sysconf("SC_CLK_TCK")
     stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
     return [(int(stat[11]) + int(stat[12])) / ticks for stat in stats]
+
+
+def _comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _free_port() -> int:

@@ -1,10 +1,10 @@
 """`valetkey serve`: both servers, or one of them, supervised."""
 
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from stat import S_IWOTH
 from tempfile import mkdtemp
 from urllib.parse import urlsplit
 
@@ -12,16 +12,17 @@ import click
 
 from valetkey.cli import options
 from valetkey.cli.serving.plan import METRICS, Answering, Plan, Scraping
-from valetkey.config.agreement import Problem, missing_files, servers
+from valetkey.cli.serving.recheck import fixed, wrong_objects
+from valetkey.config.agreement import missing_files, servers
+from valetkey.config.environment import environment
 from valetkey.config.load import Mistakes
-from valetkey.config.paths import monitoring_token
+from valetkey.config.paths import monitoring_token, process_path
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
 from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
 from valetkey.web.connection.bind import bind, bind_named
 
 _ANEW = "valetkey.cli.register.anew"
-_DECLARED = "valetkey.resource.objects.declared.directory"
 _LEDGER = "ledger"
 _NOT_FOR_RESOURCE = "VALETKEY__AUTHORIZATION__KEYRING_TEXT"
 
@@ -36,7 +37,8 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     Databases, keys and the credential between the servers are made at the first start. A database
     that was there and is missing, was replaced, or is older than it was, stops the start. When
     everything answers, one line says so on standard output: ready, with the URLs. A process that
-    ends unasked is started again. Everything else is told on standard error.
+    ends unasked is started again. SIGTERM drains: see `serving.drain`; SIGHUP does what `valetkey
+    reload` does. Sockets that systemd opened are used. Everything else is told on standard error.
 
     Exit code 0 after a stop, 1 if a server did not start, 2 if something is to be mended first.
 
@@ -44,12 +46,13 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     """
     settings = options.settings_of(config)
     names = (server,) if server else ("authorization", "resource")
-    if problems := (*missing_files(settings, names), *_wrong_objects(settings)):
+    if problems := (*missing_files(settings, names), *wrong_objects(settings)):
         raise Mistakes(str(settings.source.file or "the configuration"), problems)
     if new:
         import_module(_ANEW).begin_anew(settings, names)
     chosen = [(name, part) for name, part in servers(settings) if name in names]
-    sockets = {name: _bound(name, part) for name, part in chosen}
+    given = _activated()
+    sockets = {name: _bound(name, part, given) for name, part in chosen}
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     folder = Path(mkdtemp(prefix="valetkey-"))
     SharedLedger.begin(folder / _LEDGER)
@@ -67,6 +70,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
                 part.workers,
                 *_words(name, urls, sockets, folder, scraping),
                 (scraped.fileno(),) if scraped is not None else (),
+                tls=bool(part.tls_certificate),
             )
             for name, part in chosen
         ),
@@ -78,18 +82,10 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
         folder=str(folder),
         level=settings.log.level,
         style=settings.log.format,
+        drain=settings.serving.drain,
+        fixed=fixed(settings, names),
+        notes=tuple(str(process_path(settings, part)) for _, part in chosen),
     ).take_over()
-
-
-def _wrong_objects(settings: Settings) -> Sequence[Problem]:
-    """What is wrong with the objects that are declared; what reads them is loaded if any are."""
-    if not settings.resource.objects:
-        return ()
-    folder = settings.source.directory / settings.resource.objects
-    if folder.is_dir() and not folder.stat().st_mode & S_IWOTH and not any(folder.iterdir()):
-        return ()
-    problems: Sequence[Problem] = import_module(_DECLARED).read_directory(settings)[1]
-    return problems
 
 
 def _words(
@@ -122,8 +118,21 @@ def _scraped(settings: Settings) -> socket.socket | None:
         raise Mistake(f"{mistake.message}; {advice}", "metrics.listen") from None
 
 
-def _bound(name: str, server: ServerSettings) -> tuple[socket.socket, ...]:
+def _activated() -> Sequence[socket.socket]:
+    """The sockets that a service manager opened for us (sd_listen_fds(3))."""
+    told = environment()
+    if told.get("LISTEN_PID") != str(os.getpid()):
+        return ()
+    first = 3
+    return [socket.socket(fileno=first + each) for each in range(int(told["LISTEN_FDS"]))]
+
+
+def _bound(
+    name: str, server: ServerSettings, given: Sequence[socket.socket]
+) -> tuple[socket.socket, ...]:
     host, _, port = server.listen.rpartition(":")
+    if ours := tuple(sock for sock in given if _port(sock) == int(port)):
+        return ours
     try:
         named = urlsplit(server.url).hostname or ""
         return bind_named(named, host.strip("[]"), int(port))

@@ -19,7 +19,8 @@ from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.site import PRINTER, Site, furnish, known_secrets
 from valetkey.cli.demo.wire import Unanswered
 from valetkey.cli.say import Exit
-from valetkey.cli.serving.supervise import Server, Supervisor
+from valetkey.cli.serving.places import Server, collect_orphans
+from valetkey.cli.serving.supervise import Supervisor
 from valetkey.config.environment import environment
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
@@ -97,7 +98,7 @@ def _supervised(site: Site, servers: list[Server], work: Work) -> int:
     def stop(*_: object) -> None:
         # Told first, so that nobody wonders why the servers no longer answer.
         running.stopping.set()
-        supervisor.stop()
+        supervisor.stop(signal.SIGINT)
 
     working = threading.Thread(target=do, name="demo")
 
@@ -107,7 +108,8 @@ def _supervised(site: Site, servers: list[Server], work: Work) -> int:
         working.start()
 
     supervisor = Supervisor(servers, announce=begin, level="error")
-    signal.signal(signal.SIGHUP, supervisor.stop)
+    signal.signal(signal.SIGHUP, stop)
+    collect_orphans()
     code = supervisor.run()
     if working.ident is not None:
         working.join()
@@ -120,7 +122,7 @@ def _server(name: str, site: Site, listening: Sequence[socket.socket]) -> Server
     module = f"valetkey.cli.serving.{name}"
     given = {key: value for key, value in environment().items() if not key.startswith(_OURS)}
     command = (sys.executable, "-P", "-m", module, str(site.configuration.absolute()))
-    return Server(name, command, [each.fileno() for each in listening], 1, given)
+    return Server(name, command, [each.detach() for each in listening], 1, given)
 
 
 @contextlib.contextmanager

@@ -7,11 +7,16 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
-from valetkey.cli.serving.supervise import Server, Supervisor
+from valetkey.cli.serving.places import Server
+from valetkey.cli.serving.supervise import Supervisor
 from valetkey.config.environment import environment
+
+_GRACE = 15.0  # seconds for requests under way, beyond the drain
 
 
 def main(descriptor: int) -> int:
@@ -21,18 +26,37 @@ def main(descriptor: int) -> int:
         plan: dict[str, Any] = json.load(pipe)
 
     def announce() -> None:
+        for note in plan["notes"]:
+            with suppress(OSError):
+                file = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                with os.fdopen(file, "w") as written:
+                    written.write(f"{os.getpid()}\n")
         sys.stdout.write(f"{plan['ready']}\n")
         sys.stdout.flush()
+
+    def recheck() -> Popen[bytes]:
+        command = [sys.executable, "-P", "-m", "valetkey.cli.serving.recheck", plan["file"]]
+        process = Popen(command, stdin=PIPE, process_group=0)
+        if process.stdin is not None:
+            # A few hundred bytes: less than any pipe holds before somebody reads.
+            with process.stdin as pipe, suppress(OSError):
+                pipe.write(json.dumps(plan["fixed"]).encode())
+        return process
 
     supervisor = Supervisor(
         [_server(plan["file"], told) for told in plan["servers"]],
         announce,
+        grace=plan["drain"] + _GRACE,
         level=plan["level"],
         style=plan["style"],
+        recheck=recheck,
     )
     try:
         return supervisor.run()
     finally:
+        for note in plan["notes"]:
+            with suppress(OSError):
+                Path(note).unlink()
         folder = Path(plan["folder"])
         for file in folder.iterdir():
             file.unlink()
@@ -52,7 +76,7 @@ def _server(file: str, told: Mapping[str, Any]) -> Server:
         os.set_inheritable(descriptor, False)
     # -P: what lies in the working directory is nobody's module.
     command = (sys.executable, "-P", "-m", f"valetkey.cli.serving.{name}", file)
-    return Server(name, command, listening, told["workers"], given, passed)
+    return Server(name, command, listening, told["workers"], given, passed=passed, tls=told["tls"])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import NoReturn
 
+from valetkey.cli.serving.places import collect_orphans
 from valetkey.cli.serving.supervise import STOPS
 from valetkey.config.environment import environment
 
@@ -19,6 +20,7 @@ METRICS = "VALETKEY_METRICS"
 class Answering:
     """One server: its name, the descriptors of its sockets, and its number of workers.
 
+    With `tls` the sockets speak TLS.
     They are given the variables in `given`, and none of those that `withheld` names.
     """
 
@@ -29,6 +31,7 @@ class Answering:
     withheld: tuple[str, ...] = ()
     passed: tuple[int, ...] = ()
     """Other descriptors that are theirs."""
+    tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class Plan:
     """The servers, in the order in which they start, and what all of them have in common.
 
     `ready` is the line that says that they are, `file` the configuration or "", `folder` what is to
-    be gone when they are; `level` and `style` are those of the log.
+    be gone when they are; `level` and `style` are those of the log. `drain` is in seconds, `fixed`
+    is what a reload cannot change (see `recheck`), `notes` are the files that name the process.
     """
 
     servers: tuple[Answering, ...]
@@ -45,6 +49,9 @@ class Plan:
     folder: str
     level: str
     style: str
+    drain: int
+    fixed: Mapping[str, str]
+    notes: tuple[str, ...]
 
     def take_over(self) -> NoReturn:
         """Have another program take the place of this one, with this plan; its sockets stay open.
@@ -60,6 +67,8 @@ class Plan:
             os.set_inheritable(descriptor, True)
         # Held back until the other program can hear them.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        collect_orphans()
         # -P: what lies in the working directory is nobody's module.
         program = [sys.executable, "-P", "-m", "valetkey.cli.serving.parent", str(reading)]
         os.execve(sys.executable, program, environment())

@@ -1,7 +1,9 @@
 """Supervision: the processes that answer, started in order, started again, stopped together.
 
-Each child has one end of a socket pair. It waits there for `go`, says `prepared` and `ready`,
-and ends when the other end closes: that is how no child outlives its parent, however that dies.
+Each server has a fork server, from which its workers are forked (see `fork_server`). Each worker
+has one end of a socket pair. It says there which process it is, waits for `go`, says `prepared` and
+`ready`, and ends when the other end closes: that is how no worker outlives its parent, however that
+dies.
 
 This module is the whole of the process that supervises, which does nothing for as long as all is
 well. So it imports next to nothing: what it would need to speak is loaded when it has to.
@@ -10,67 +12,27 @@ well. So it imports next to nothing: what it would need to speak is loaded when 
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from selectors import EVENT_READ, DefaultSelector
-from subprocess import DEVNULL, Popen
+from subprocess import Popen
 from time import monotonic
 
-_GRACE = 15.0  # seconds for requests under way, before a child is killed
+from valetkey.cli.serving.places import Place, Server, Worker, received
+
+_GRACE = 15.0  # seconds for requests under way, before a worker is killed
 _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 30.0
-_STEADY = 60.0  # seconds after which an earlier crash is forgotten
-_LAST_WORD = 1.0  # seconds for what a child said before it ended
+_TOO_SHORT = 0.2  # seconds: a worker that ends so soon after it was ready may do so each time
+_TOO_OFTEN = 5  # such ends in a row, after which a worker has to wait before it starts again
+_LAST_WORD = 1.0  # seconds for what a worker said before it ended
+_UNAVAILABLE_AFTER = 1.0  # seconds without a worker, in which connections wait for the next one
+_UNAVAILABLE_AT_START = 10.0  # the same before the first one
+_SWEEP = 0.2  # seconds between two looks at connections that were told so
 _FAILED = 1
 STOPS = (signal.SIGTERM, signal.SIGINT)
 """The signals that end a supervisor; whoever starts one may hold them back until it runs."""
-
-
-class Server:
-    """One server: the command of a child, the sockets that all of them answer, how many.
-
-    Two arguments are added to `command`: the numbers of the sockets' descriptors, joined by
-    commas, and that of the control channel's. The first child of each server is told to prepare,
-    after those of earlier servers.
-    """
-
-    __slots__ = ("command", "environment", "listening", "name", "passed", "prepared", "workers")
-
-    def __init__(
-        self,
-        name: str,
-        command: Sequence[str],
-        listening: Sequence[int],
-        workers: int,
-        environment: Mapping[str, str],
-        passed: Sequence[int] = (),
-    ) -> None:
-        """`listening` are the numbers of the sockets' descriptors, `passed` those of others."""
-        self.name = name
-        self.command = command
-        self.listening = listening
-        self.workers = workers
-        self.environment = environment
-        self.passed = passed
-        self.prepared = False
-
-
-class _Place:
-    """Where one child stands at all times: the `worker`th of its server."""
-
-    __slots__ = ("began", "channel", "child", "delay", "due", "heard", "server", "told", "worker")
-
-    def __init__(self, server: Server, worker: int, delay: float) -> None:
-        self.server = server
-        self.worker = worker
-        self.delay = delay
-        self.due = 0.0
-        self.began = 0.0
-        self.told = False
-        self.heard = b""
-        self.child: Popen[bytes] | None = None
-        self.channel: socket.socket | None = None
 
 
 class Supervisor:
@@ -85,10 +47,12 @@ class Supervisor:
         first_delay: float = _FIRST_DELAY,
         level: str = "info",
         style: str = "auto",
+        recheck: Callable[[], "Popen[bytes]"] | None = None,
     ) -> None:
         """Start nothing yet; `grace` and `first_delay` are in seconds.
 
-        Of `level` and in `style` is what the log says of children that ended.
+        Of `level` and in `style` is what the log says of workers that ended. `recheck` starts the
+        process that decides whether a changed configuration can be used: its exit code is 0.
         """
         self._servers = servers
         self._announce = announce
@@ -96,43 +60,61 @@ class Supervisor:
         self._first_delay = first_delay
         self._level = level
         self._style = style
+        self._recheck = recheck
         # On one core two take as long together as one after the other, and the first is there in
         # half the time.
         self._in_turn = _cores() == 1
-        self._places = [_Place(s, n, first_delay) for s in servers for n in range(s.workers)]
-        self._were_ready: set[_Place] = set()
+        self._places = [Place(s, n) for s in servers for n in range(s.workers)]
+        self._were_ready: set[tuple[Server, int]] = set()
+        self._to_replace: list[Place] = []
+        self._checking: Popen[bytes] | None = None
+        self._reload_asked = False
+        self._announced = False
         self._stopping = False
-        self._kill_at: float | None = None
         self._code = 0
         self._selector = DefaultSelector()
         self._asked = 0
+        self._stop_signal = int(signal.SIGTERM)
         self._woken, self._wakes = socket.socketpair()
         self._woken.setblocking(False)
         self._wakes.setblocking(False)
 
     def run(self) -> int:
-        """What the shell is to learn: 0 after a stop, a child's code if the start failed."""
+        """What the shell is to learn: 0 after a stop, a worker's code if the start failed."""
         signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
         for number in STOPS:
             signal.signal(number, self.stop)
+        if self._recheck is not None:
+            signal.signal(signal.SIGHUP, self.reload)
         signal.signal(signal.SIGCHLD, _woken)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
         self._selector.register(self._woken, EVENT_READ)
         try:
-            while not self._stopping or any(self._alive()):
+            while not self._stopping or any(self._running()):
                 self._turn()
         finally:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
             self._selector.close()
+        for server in self._servers:
+            server.join()
         return self._code
 
-    def stop(self, *_: object) -> None:
-        """Have `run` end; a second call does not wait for requests under way.
+    def stop(self, number: int = signal.SIGTERM, *_: object) -> None:
+        """Have `run` end; SIGINT means without draining, a second call without waiting at all.
 
         Any thread may call it, and so may a signal.
         """
         self._asked += 1
+        self._stop_signal = number
+        self._wake()
+
+    def reload(self, *_: object) -> None:
+        """Replace every worker by one that has read the configuration again, if that is right."""
+        self._reload_asked = True
+        self._wake()
+
+    def _wake(self) -> None:
         # Where there is no room for another byte, one is on its way.
         with suppress(BlockingIOError):
             self._wakes.send(b"!")
@@ -142,35 +124,58 @@ class Supervisor:
         self._start_what_is_due()
         self._tell_whose_turn_it_is()
         for key, _ in self._selector.select(self._patience()):
-            if isinstance(key.data, _Place):
+            if isinstance(key.data, Place):
                 self._listen(key.data)
-            else:
-                _received(self._woken)
+            elif not isinstance(key.data, Server):
+                received(self._woken)
         if self._asked:
             self._stop()
-        for place in self._places:
+        for place in list(self._places):
             self._look_after(place)
         if self._asked > 1:
             # Asked twice: whoever asks does not want to wait.
-            for child in self._alive():
-                child.kill()
+            for place in self._running():
+                self._send(place, signal.SIGKILL)
+        self._go_on_reloading()
+        self._answer_for_the_absent()
         self._kill_who_is_late()
 
     def _stop(self) -> None:
-        if not self._stopping:
-            self._stopping = True
-            self._kill_at = monotonic() + self._grace
-            for child in self._alive():
-                child.terminate()
+        if self._stopping:
+            return
+        self._stopping = True
+        for place in self._running():
+            self._end(place, self._stop_signal)
+        for server in self._servers:
+            # Workers alone decide when the sockets close: nobody may wait in a queue of ours.
+            self._take_back(server)
+            server.close()
 
-    def _alive(self) -> Iterator[Popen[bytes]]:
-        return (place.child for place in self._places if place.child is not None)
+    def _end(self, place: Place, number: int) -> None:
+        place.leaving = True
+        place.kill_at = monotonic() + self._grace
+        if place.worker is not None:
+            place.worker.send(number)
+        elif place.channel is not None:
+            # It is being forked: it ends when it finds its channel closed.
+            self._hang_up(place)
+
+    def _send(self, place: Place, number: int) -> None:
+        if place.worker is not None:
+            place.worker.send(number)
+
+    def _running(self) -> Iterator[Place]:
+        return (place for place in self._places if place.ordered)
 
     def _patience(self) -> float | None:
         """Seconds until something is due; None while there is nothing to wait for but news."""
-        due = [p.due for p in self._places if self._may_start(p)]
-        if self._kill_at is not None:
-            due.append(self._kill_at)
+        due = [place.due for place in self._places if self._may_start(place)]
+        due += [place.kill_at for place in self._places if place.kill_at is not None]
+        for server in self._servers:
+            if server.unavailable is not None:
+                due.append(monotonic() + _SWEEP)
+            elif not self._stopping and not self._has_worker(server):
+                due.append(self._unavailable_at(server))
         return max(0.0, min(due) - monotonic()) if due else None
 
     def _start_what_is_due(self) -> None:
@@ -178,76 +183,86 @@ class Supervisor:
             if self._may_start(place) and place.due <= monotonic():
                 self._start(place)
 
-    def _may_start(self, place: _Place) -> bool:
-        if place.child is not None or self._stopping:
+    def _may_start(self, place: Place) -> bool:
+        if place.ordered or place.leaving or self._stopping:
             return False
         before = self._servers[: self._servers.index(place.server)] if self._in_turn else ()
-        return all(p in self._were_ready for p in self._places if p.server in before)
+        return all((s, n) in self._were_ready for s in before for n in range(s.workers))
 
-    def _start(self, place: _Place) -> None:
-        server = place.server
+    def _start(self, place: Place) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
-            place.child = Popen(
-                [*server.command, ",".join(map(str, server.listening)), str(theirs.fileno())],
-                pass_fds=(*server.listening, *server.passed, theirs.fileno()),
-                stdin=DEVNULL,
-                env=server.environment,
-                # Ctrl-C reaches a terminal's whole group; the parent alone decides what it means.
-                process_group=0,
-            )
-        place.channel, place.told, place.heard = ours, False, b""
-        place.began = monotonic()
+            place.server.order(theirs)
+        place.ordered = True
+        place.channel = ours
         self._selector.register(ours, EVENT_READ, place)
 
-    def _listen(self, place: _Place) -> bool:
-        """Take in what the child there says; whether more may come."""
+    def _listen(self, place: Place) -> bool:
+        """Take in what the worker there says; whether more may come."""
         if place.channel is None:
             return False
-        said = _received(place.channel)
+        said = received(place.channel)
         if said == b"":
-            self._selector.unregister(place.channel)
-            place.channel.close()
-            place.channel = None
+            self._hang_up(place)
             return False
-        *words, place.heard = (place.heard + (said or b"")).split(b"\n")
-        for word in words:
-            if word == b"prepared":
+        *lines, place.heard = (place.heard + (said or b"")).split(b"\n")
+        for line in lines:
+            word, _, number = line.partition(b" ")
+            if word == b"born":
+                place.worker = Worker(int(number))
+                if place.leaving:
+                    place.worker.send(self._stop_signal)
+            elif word == b"prepared":
                 place.server.prepared = True
             elif word == b"ready":
                 self._arrived(place)
         return True
 
-    def _arrived(self, place: _Place) -> None:
-        news = place not in self._were_ready
-        self._were_ready.add(place)
-        if news and len(self._were_ready) == len(self._places) and not self._stopping:
+    def _hang_up(self, place: Place) -> None:
+        if place.channel is not None:
+            self._selector.unregister(place.channel)
+            place.channel.close()
+            place.channel = None
+
+    def _arrived(self, place: Place) -> None:
+        place.ready_at = monotonic()
+        self._were_ready.add((place.server, place.number))
+        if place.replaces is not None:
+            self._end(place.replaces, signal.SIGUSR1)
+            place.replaces = None
+        everyone = sum(server.workers for server in self._servers)
+        if not self._announced and len(self._were_ready) == everyone and not self._stopping:
+            self._announced = True
             self._announce()
 
     def _tell_whose_turn_it_is(self) -> None:
         for place in self._places:
             if place.channel is not None and not place.told and self._is_turn_of(place):
                 place.told = True
-                prepares = " prepare" if place.worker == 0 else ""
+                prepares = " prepare" if place.number == 0 else ""
                 try:
-                    place.channel.sendall(f"go {place.worker}{prepares}\n".encode())
+                    place.channel.sendall(f"go {place.number}{prepares}\n".encode())
                 except OSError:
                     continue  # it has ended, and that is noticed by itself
 
-    def _is_turn_of(self, place: _Place) -> bool:
+    def _is_turn_of(self, place: Place) -> bool:
         # The resource server's credential is made when the authorization server prepares.
         for earlier in self._servers:
             if earlier is place.server:
-                return place.worker == 0 or earlier.prepared
+                return place.number == 0 or earlier.prepared
             if not earlier.prepared:
                 return False
         return False
 
-    def _look_after(self, place: _Place) -> None:
-        """Notice a child that has ended, and decide what that means."""
-        child = place.child
-        code = None if child is None else child.poll()
+    def _look_after(self, place: Place) -> None:
+        """Notice a worker that has ended, and decide what that means."""
+        if not place.ordered:
+            return
+        if place.worker is not None:
+            code = place.worker.poll(hung_up=place.channel is None)
+        else:
+            code = _FAILED if place.channel is None else None
         if code is None:
             return
         # What it said last may still be on its way; its end of the channel is closed by now.
@@ -255,33 +270,95 @@ class Supervisor:
             place.channel.settimeout(_LAST_WORD)
         while self._listen(place):
             pass
-        place.child = None
-        if place not in self._were_ready and not self._stopping:
+        was_ready_at = place.ready_at
+        place.forget()
+        self._ended(place, code, was_ready_at)
+
+    def _ended(self, place: Place, code: int, was_ready_at: float | None) -> None:
+        if place.replaces is not None:
+            self._to_replace.clear()
+            self._places.remove(place)
+            self._log("reload.failed", server=place.server.name, worker=place.number)
+        elif place.leaving and not self._stopping:
+            self._places.remove(place)
+        elif self._stopping:
+            # What failed first may have failed because of this one, whose code then says more.
+            if was_ready_at is None and (place.server, place.number) not in self._were_ready:
+                self._code = max(self._code, code)
+        elif (place.server, place.number) not in self._were_ready:
             import_module("valetkey.cli.say").error(f"the {place.server.name} server did not start")
             self._code = code if code > 0 else _FAILED
             self._stop()
-        elif place not in self._were_ready:
-            # What failed first may have failed because of this one, whose code then says more.
-            self._code = max(self._code, code)
-        elif not self._stopping:
-            self._plan_restart(place)
+        else:
+            self._plan_restart(place, was_ready_at)
 
-    def _plan_restart(self, place: _Place) -> None:
+    def _plan_restart(self, place: Place, was_ready_at: float | None) -> None:
+        """At once, unless it fails again and again."""
         now = monotonic()
-        if now - place.began > _STEADY:
-            place.delay = self._first_delay
-        place.due = now + place.delay
-        name, number = place.server.name, place.worker
-        self._log("worker.restarting", server=name, worker=number, delay_seconds=place.delay)
-        place.delay = min(place.delay * 2, _LONGEST_DELAY)
+        steady = was_ready_at is not None and now - was_ready_at > _TOO_SHORT
+        place.failures = 0 if steady else place.failures + 1
+        too_many = place.failures - (0 if was_ready_at is None else _TOO_OFTEN)
+        delay = self._first_delay * 2 ** min(too_many - 1, 30) if too_many > 0 else 0.0
+        delay = min(delay, _LONGEST_DELAY)
+        place.due = now + delay
+        if not self._has_worker(place.server):
+            place.server.absent_since = now
+        name, number = place.server.name, place.number
+        self._log("worker.restarting", server=name, worker=number, delay_seconds=delay)
+
+    def _go_on_reloading(self) -> None:
+        if self._checking is not None and (code := self._checking.poll()) is not None:
+            self._checking = None
+            if code == 0:
+                self._to_replace = [place for place in self._places if not place.leaving]
+        if self._stopping:
+            return
+        if self._reload_asked and self._checking is None and self._recheck is not None:
+            self._reload_asked = False
+            self._checking = self._recheck()
+        # One after the other, so that there is never much more than one worker too many.
+        while self._to_replace and not any(place.replaces for place in self._places):
+            old = self._to_replace.pop(0)
+            # One that is not ready reads the configuration when it starts, or has just done so.
+            if old.ready_at is not None and not old.leaving:
+                self._places.append(Place(old.server, old.number, old))
+                self._wake()
+
+    def _has_worker(self, server: Server) -> bool:
+        return any(p.server is server and p.ready_at and not p.leaving for p in self._places)
+
+    def _answer_for_the_absent(self) -> None:
+        """Tell callers to come again where no worker is there to take their connections."""
+        for server in self._servers:
+            if self._stopping or self._has_worker(server):
+                self._take_back(server)
+            elif server.unavailable is not None:
+                server.unavailable.answer()
+            elif monotonic() >= self._unavailable_at(server):
+                module = import_module("valetkey.cli.serving.unavailable")
+                server.unavailable = module.Unavailable(server.listening, tls=server.tls)
+                for number in server.listening:
+                    self._selector.register(number, EVENT_READ, server)
+
+    def _unavailable_at(self, server: Server) -> float:
+        patience = _UNAVAILABLE_AFTER if self._announced else _UNAVAILABLE_AT_START
+        return server.absent_since + patience
+
+    def _take_back(self, server: Server) -> None:
+        if server.unavailable is not None:
+            for number in server.listening:
+                self._selector.unregister(number)
+            server.unavailable.close()
+            server.unavailable = None
 
     def _kill_who_is_late(self) -> None:
-        late = list(self._alive())
-        if self._kill_at is not None and late and monotonic() >= self._kill_at:
-            self._kill_at = None
+        now = monotonic()
+        late = [p for p in self._running() if p.kill_at is not None and now >= p.kill_at]
+        if late:
             self._log("worker.killed", workers=len(late))
-            for child in late:
-                child.kill()
+        for place in late:
+            place.kill_at = None
+            self._send(place, signal.SIGKILL)
 
     def _log(self, event: str, **fields: str | float) -> None:
         log = import_module("valetkey.web.log")
@@ -296,13 +373,3 @@ def _cores() -> int:
 
 def _woken(*_: object) -> None:
     """What a signal without a meaning of its own does: the wait ends, and we look around."""
-
-
-def _received(channel: socket.socket) -> bytes | None:
-    """What there is: b"" at the end, None for nothing yet."""
-    try:
-        return channel.recv(4096)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""

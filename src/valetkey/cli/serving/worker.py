@@ -11,13 +11,17 @@ import signal
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from resource import RLIMIT_CORE, setrlimit
+from resource import RLIM_INFINITY, RLIMIT_CORE, RLIMIT_NOFILE, getrlimit, setrlimit
+from time import monotonic
+from typing import TypeVar
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
 from valetkey.cli.serving import scrape
+from valetkey.cli.serving.fork_server import await_fork
 from valetkey.cli.serving.plan import METRICS
 from valetkey.config.environment import environment
 from valetkey.config.load import load
@@ -29,8 +33,16 @@ from valetkey.web import listen, log
 from valetkey.web.connection.gate import Limits
 from valetkey.web.router import App
 
+NAME = "valetkey-worker"
+"""The name of a worker's process."""
+
 _OBJECTS = 20_000  # made and not yet gone, before the youngest are looked through: a few MB
+_ATTEMPT_EVERY = 1.0  # seconds
+_DESCRIPTORS = 128  # open files beside those of connections: databases, logs, outgoing requests
+_FEWEST = 16
 _LAST_RESORT = 20.0  # seconds a child may take to end after its parent did
+
+T = TypeVar("T")
 
 
 def work(
@@ -39,22 +51,31 @@ def work(
     prepare: Callable[[Settings], Awaitable[None]],
     build: Callable[[Settings], Awaitable[App]],
 ) -> int:
-    """Prepare if told so, then answer until SIGTERM or until the parent is gone.
+    """Fork for each worker; in it prepare if told so, then answer until SIGTERM.
 
     `name` is the server's section. Arguments: configuration file or "", descriptors of its
-    sockets, joined by commas, and of the channel. The number is for the shell.
+    sockets, joined by commas, and of the channel on which forks are ordered. The number is for the
+    shell.
     """
     file, listening, control = arguments
-    signal.signal(signal.SIGTERM, _end)
     _keep_to_itself()
-    channel = Channel(socket.socket(fileno=int(control)))
+    own = await_fork(int(control))
+    if own is None:
+        return Exit.OK
+    for number in (signal.SIGTERM, signal.SIGINT, listen.HAND_OVER):
+        signal.signal(number, _end)
+    # What `ps` and `top` show, to tell it from the process that it was forked from.
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(NAME, encoding="ascii")
+    channel = Channel(socket.socket(fileno=own))
+    channel.say(b"born %d\n" % os.getpid())
     channel.watch()
     try:
         settings = load(Path(file) if file else None, environment())
         log.set_up(settings.log.level, settings.log.format)
         worker, prepares = channel.wait_to_go()
         if prepares:
-            listen.run(_prepare(settings, channel, prepare))
+            listen.run(_patiently(settings, lambda: _prepare(settings, channel, prepare)))
         server = settings.authorization if name == "authorization" else settings.resource
 
         scraping = environment().get(METRICS)
@@ -95,6 +116,44 @@ async def _prepare(
     channel.say(b"prepared\n")
 
 
+async def _patiently(settings: Settings, start: Callable[[], Awaitable[T]]) -> T:
+    """Do what needs the database; again each second while that does not answer, and say so once.
+
+    Raises DatabaseUnavailable after `database.start_timeout`.
+    """
+    longest = settings.database.start_timeout
+    until = monotonic() + longest
+    told = False
+    while True:
+        try:
+            return await start()
+        except DatabaseUnavailable as reason:
+            if monotonic() >= until:
+                raise
+            if not told:
+                told = True
+                log.warning("database.awaited", reason=str(reason), longest_seconds=longest)
+        await asyncio.sleep(_ATTEMPT_EVERY)
+
+
+def _limits(settings: Settings) -> Limits:
+    """The limits of a worker, whose connections fit the descriptors that it may open."""
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    if soft != hard:
+        # The lower one is for programs that use select().
+        setrlimit(RLIMIT_NOFILE, (hard, hard))
+    wanted = settings.limits.connections
+    room = wanted if hard == RLIM_INFINITY else max(_FEWEST, hard - _DESCRIPTORS)
+    if room < wanted:
+        log.warning("limits.connections", set=wanted, used=room, open_files=hard)
+    return Limits(
+        connections=min(wanted, room),
+        connections_per_address=settings.limits.connections_per_address,
+        requests=settings.limits.requests,
+        patience=settings.limits.patience,
+    )
+
+
 async def _answer(
     settings: Settings,
     server: ServerSettings,
@@ -103,7 +162,7 @@ async def _answer(
     build: Callable[[Settings], Awaitable[App]],
 ) -> None:
     files = certificate_files(settings, server)
-    app = await build(settings)
+    app = await _patiently(settings, lambda: build(settings))
     watch = asyncio.create_task(scrape.watch_loop())
     # What is here now stays: nobody needs to look through it again for what could go. And requests
     # leave hardly any cycles behind, so that to look for them every 700 objects finds nothing.
@@ -114,12 +173,8 @@ async def _answer(
         sockets=[socket.socket(fileno=int(number)) for number in listening.split(",")],
         tls_certificate=files[0] if files else None,
         tls_key=files[1] if files else None,
-        limits=Limits(
-            connections=settings.limits.connections,
-            connections_per_address=settings.limits.connections_per_address,
-            requests=settings.limits.requests,
-            patience=settings.limits.patience,
-        ),
+        limits=_limits(settings),
+        drain=settings.serving.drain,
         on_ready=ready,
     )
     watch.cancel()
@@ -156,7 +211,8 @@ class Channel:
         while said := _received(self.socket):
             self._told = said
             self._go.set()
-        os.kill(os.getpid(), signal.SIGTERM)
+        # Without draining: the next supervisor cannot listen while this process does.
+        os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait(_LAST_RESORT)
         os._exit(Exit.FAILED)
 

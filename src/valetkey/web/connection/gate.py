@@ -12,6 +12,7 @@ from valetkey.web.client_address import Proxies
 
 # Path characters of RFC 3986; a query may hold anything visible but the number sign.
 _TARGET = re.compile(rb"/[A-Za-z0-9\-._~!$&'()*+,;=:@/%]*(?:\?[!\"$-~]*)?")
+_READY = "/health/ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,10 @@ class Gate:
         self._by_address: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
         self._at_work = 0
+        self.closing = False
+        """This process is about to end: each answer is the last on its connection."""
+        self.draining = False
+        """The whole server is: it is not ready any more."""
         metrics.HTTP_CONNECTIONS.ask(lambda: len(self._open))
         metrics.HTTP_ACTIVE.ask(lambda: self._at_work)
         metrics.HTTP_CONNECTIONS_LIMIT.set(limits.connections)
@@ -106,10 +111,13 @@ class Gate:
         """Whether there is time for one more request; then it counts until `leave`.
 
         One of a path that is `vital` is always let in: who looks whether we live must not hear that
-        we are busy, or what can still be done would be sent elsewhere as well.
+        we are busy, or what can still be done would be sent elsewhere as well. Who asks whether we
+        are ready is turned away once the server drains.
         """
         if self._at_work >= self.limits.requests and path not in vital:
             metrics.HTTP_REFUSED.add("busy")
+            return False
+        if self.draining and path == _READY:
             return False
         self._at_work += 1
         return True

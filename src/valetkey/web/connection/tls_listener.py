@@ -37,11 +37,17 @@ class TlsListener:
         self._retry: asyncio.TimerHandle | None = None
         self._listen()
 
-    def close(self) -> None:
-        """Accept nothing more, and end the handshakes that are not complete."""
-        self._loop.remove_reader(self._sock)
+    def accept_no_more(self) -> None:
+        """Close the socket; handshakes that have begun go on."""
+        if self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock)
+            self._sock.close()
         if self._retry is not None:
             self._retry.cancel()
+
+    def close(self) -> None:
+        """Accept nothing more, and end the handshakes that are not complete."""
+        self.accept_no_more()
         for each in self._handshakes:
             each.cancel()
 

@@ -1,0 +1,58 @@
+"""`valetkey reload`: running servers read their configuration again."""
+
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from valetkey.cli import options, say
+from valetkey.cli.say import Exit
+from valetkey.cli.serving.recheck import fixed, require_right
+from valetkey.config.agreement import servers
+from valetkey.config.paths import process_path
+from valetkey.config.settings import Settings
+from valetkey.kernel.refusal import Mistake
+
+_SUPERVISOR = b"valetkey.cli.serving.parent"
+
+
+@click.command()
+@options.config_file
+def command(config: Path | None) -> int:
+    """Have running servers read their configuration again, without an interruption.
+
+    Each worker is replaced by one that has read the file: settings, certificates, theme, declared
+    objects. Where the file is wrong, nothing changes. Addresses, the number of workers, databases
+    and keys need a restart. The same as SIGHUP to the process of `valetkey serve`.
+
+    Exit code 0 when the servers were asked, 2 if something is to be mended first.
+
+    Example: valetkey reload --config /etc/valetkey/valetkey.toml
+    """
+    settings = options.settings_of(config)
+    running = {process: names for process, names in _running(settings).items() if names}
+    if not running:
+        raise Mistake(
+            "no server runs here with this configuration; where it runs under another user or in a "
+            "container, send SIGHUP to the process of `valetkey serve`"
+        )
+    for process, names in running.items():
+        require_right(settings, fixed(settings, names))
+        os.kill(process, signal.SIGHUP)
+        say.line(f"{' and '.join(names)}: asked to reload (process {process}); the log tells how")
+    return Exit.OK
+
+
+def _running(settings: Settings) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for name, server in servers(settings):
+        try:
+            process = int(process_path(settings, server).read_text(encoding="ascii"))
+            command = Path(f"/proc/{process}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            continue
+        # The number may belong to another program by now.
+        if _SUPERVISOR in command:
+            found.setdefault(process, []).append(name)
+    return found

@@ -1,0 +1,97 @@
+"""Whether a configuration that was changed can be used by workers that start from now on.
+
+The supervisor runs this as a process of its own before it replaces a worker, and `valetkey reload`
+before it asks the supervisor to.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from stat import S_IWOTH
+
+from valetkey.cli import say
+from valetkey.cli.say import Exit
+from valetkey.config.agreement import Problem, missing_files, servers
+from valetkey.config.environment import environment
+from valetkey.config.load import Mistakes, load
+from valetkey.config.paths import certificate_files
+from valetkey.config.settings import Settings
+from valetkey.kernel.refusal import Mistake
+
+_DECLARED = "valetkey.resource.objects.declared.directory"
+# The supervisor holds the sockets and tells workers where they are.
+_PINNED = ("url", "listen", "workers")
+# Two workers of one server with different databases or keys would contradict each other.
+_SHARED = ("database", "keyring", "keyring_text", "credential", "credential_text")
+
+
+def fixed(settings: Settings, names: Sequence[str]) -> Mapping[str, str]:
+    """What stays as it is until a restart: settings by path, as digests. Some are secrets."""
+    return {
+        f"{name}.{key}": sha256(repr(getattr(server, key)).encode()).hexdigest()
+        for name, server in servers(settings)
+        if name in names
+        for key in (*_PINNED, *_SHARED)
+        if hasattr(server, key)
+    }
+
+
+def require_right(settings: Settings, before: Mapping[str, str]) -> None:
+    """Raise Mistake where workers could not start with these settings beside those of `before`."""
+    names = tuple({path.split(".")[0] for path in before})
+    problems = (*missing_files(settings, names), *wrong_objects(settings))
+    if problems:
+        raise Mistakes(str(settings.source.file or "the configuration"), problems)
+    for name, server in servers(settings):
+        if name in names and (files := certificate_files(settings, server)):
+            import_module("valetkey.web.listen").tls_context(*files)
+    changed = changed_since(before, settings, _SHARED)
+    if changed:
+        raise Mistake(f"{', '.join(changed)}: changed, which needs a restart; nothing was reloaded")
+
+
+def needs_restart(before: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
+    """The settings that were changed and that a reload leaves as they were."""
+    return changed_since(before, settings, _PINNED)
+
+
+def changed_since(
+    before: Mapping[str, str], settings: Settings, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The settings of these names that differ from `before`."""
+    now = fixed(settings, ("authorization", "resource"))
+    return tuple(
+        path for path, was in before.items() if path.split(".")[1] in names and now[path] != was
+    )
+
+
+def wrong_objects(settings: Settings) -> Sequence[Problem]:
+    """What is wrong with the objects that are declared; what reads them is loaded if any are."""
+    if not settings.resource.objects:
+        return ()
+    folder = settings.source.directory / settings.resource.objects
+    if folder.is_dir() and not folder.stat().st_mode & S_IWOTH and not any(folder.iterdir()):
+        return ()
+    problems: Sequence[Problem] = import_module(_DECLARED).read_directory(settings)[1]
+    return problems
+
+
+def main(file: str) -> int:
+    """Read what is fixed from standard input; for the supervisor: 0 where workers may start."""
+    before = json.loads(sys.stdin.buffer.read())
+    try:
+        settings = load(Path(file) if file else None, environment())
+        require_right(settings, before)
+    except Mistake as mistake:
+        say.error(f"reload refused, everything goes on as before: {mistake}")
+        return Exit.MISTAKE
+    if waiting := needs_restart(before, settings):
+        say.note(f"reloaded, except for what needs a restart: {', '.join(waiting)}")
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,48 @@
+"""`valetkey reload`: a file that is right is used without an interruption, a wrong one is not."""
+
+import os
+import signal
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tests.cli.running import valetkey
+from tests.cli.site import configure, serving
+from tests.support.wait import wait_until
+
+
+def _named(url: str, name: str) -> bool:
+    try:
+        urllib.request.urlopen(f"{url}/oauth/authorize?client_id=nobody")
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return name in refused.read().decode()
+    return False
+
+
+def test_changed_file_is_used_and_wrong_file_changes_nothing(tmp_path: Path) -> None:
+    file = configure(tmp_path)
+    none = valetkey("reload", here=tmp_path)
+    assert none.code == 2
+    assert "no server runs here" in none.err
+    with serving(tmp_path) as site:
+        text = file.read_text(encoding="utf-8")
+        file.write_text(f"{text}[brand]\nname = 5\n", encoding="utf-8")
+        refused = valetkey("reload", here=tmp_path)
+        assert refused.code == 2
+        assert "brand.name" in refused.err
+        os.kill(site.process.pid, signal.SIGHUP)
+        wait_until(lambda: "reload refused" in site.log.read_text())
+        changed = text.replace("workers = 1", "workers = 2")
+        file.write_text(f'{changed}[brand]\nname = "Second Name"\n', encoding="utf-8")
+        asked = valetkey("reload", here=tmp_path)
+        assert asked.code == 0, asked.err
+        assert f"process {site.process.pid}" in asked.out
+        wait_until(lambda: "needs a restart: authorization.workers" in site.log.read_text())
+        wait_until(lambda: _named(site.authorization, "Second Name"))
+        database = 'database = "sqlite:///other.db"\n'
+        file.write_text(text.replace("[resource]\n", f"[resource]\n{database}"), encoding="utf-8")
+        os.kill(site.process.pid, signal.SIGHUP)
+        wait_until(lambda: "resource.database: changed" in site.log.read_text())
+    assert not (tmp_path / "other.db").exists()
+    assert not (tmp_path / "valetkey/authorization.pid").exists()

@@ -1,0 +1,1 @@
+"""Experiments on running servers: faults and changes under load, and what must hold meanwhile."""

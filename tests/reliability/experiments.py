@@ -1,0 +1,271 @@
+"""The experiments themselves: each takes how often, and says what came of it."""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+
+from tests.deploy.nginx import free_port, running
+from tests.reliability.load import Load, asking
+from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
+from tests.reliability.outcome import Outcome
+from tests.support import postgres
+from tests.support.wait import wait_until
+
+_ENOUGH = 40  # requests between two changes
+
+_NGINX = """
+daemon off;
+master_process off;
+pid {prefix}/nginx.pid;
+error_log {prefix}/error.log warn;
+events {{ worker_connections 256; }}
+http {{
+    access_log off;
+    client_body_temp_path {prefix}/body;
+    proxy_temp_path {prefix}/proxy;
+    fastcgi_temp_path {prefix}/fastcgi;
+    uwsgi_temp_path {prefix}/uwsgi;
+    scgi_temp_path {prefix}/scgi;
+    upstream nodes {{
+        server {first} max_fails=0;
+        server {second} max_fails=0;
+        keepalive 8;
+        keepalive_timeout 1s;
+    }}
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            proxy_pass http://nodes;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host $http_host;
+        }}
+    }}
+}}
+"""
+
+
+def rolling_restarts(folder: Path, times: int, chance: random.Random) -> Outcome:
+    """Two nodes on one PostgreSQL behind nginx, restarted in turn under load."""
+    port = free_port()
+    listens = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    nodes = [Node(folder / "first"), Node(folder / "second")]
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert program is not None, "nginx is missing"
+    with postgres.database() as url:
+        for node, listen in zip(nodes, listens, strict=True):
+            configure(node.here, url=f"http://127.0.0.1:{port}", listen=listen, database=url)
+        register(nodes[0].here)
+        for name in ("valetkey.keyring", "authorization.last-seen"):
+            with suppress(FileNotFoundError):
+                shutil.copy2(nodes[0].here / name, nodes[1].here / name)
+        prefix = folder / "nginx"
+        prefix.mkdir()
+        text = _NGINX.format(prefix=prefix, first=listens[0], second=listens[1], port=port)
+        (prefix / "nginx.conf").write_text(text)
+        with stopped_in_the_end(*nodes):
+            for node in nodes:
+                node.start()
+            command = [program, "-p", str(prefix), "-c", str(prefix / "nginx.conf")]
+            address = f"127.0.0.1:{port}"
+            with running(command, port), asking(address, address) as load:
+                for number in range(times):
+                    _wait_for_more(load)
+                    nodes[number % 2].stop()
+                    nodes[number % 2].start()
+                _wait_for_more(load)
+    return _no_failure("E28 rolling restarts through nginx", f"{times} restarts of two nodes", load)
+
+
+def restarts_on_a_kept_socket(folder: Path, times: int, chance: random.Random) -> Outcome:
+    """One node whose socket a service manager keeps, restarted while clients keep connections."""
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        node = Node(folder / "node", listening)
+        configure(
+            node.here, url=f"http://{address}", listen=address, database="sqlite:///a/auth.db"
+        )
+        register(node.here)
+        with stopped_in_the_end(node):
+            node.start()
+            with asking(address, address) as load:
+                for _ in range(times):
+                    _wait_for_more(load)
+                    node.stop()
+                    node.start()
+                _wait_for_more(load)
+    return _no_failure(
+        "E28 restarts of one node, socket activation", f"{times} restarts, direct clients", load
+    )
+
+
+def reloads(folder: Path, times: int, chance: random.Random) -> Outcome:
+    """One node with two workers that reads its configuration again under load."""
+    address = f"127.0.0.1:{free_port()}"
+    node = Node(folder / "node")
+    configure(node.here, url=f"http://{address}", listen=address, database="sqlite:///a/auth.db")
+    file = node.here / "valetkey.toml"
+    file.write_text(file.read_text().replace("[tokens]", "workers = 2\n[tokens]", 1))
+    register(node.here)
+    with stopped_in_the_end(node):
+        node.start()
+        with asking(address, address) as load:
+            for _ in range(times):
+                _wait_for_more(load)
+                before = set(node.workers())
+                assert node.process is not None
+                node.process.send_signal(signal.SIGHUP)
+                wait_until(lambda before=before: _replaced(node, before))  # type: ignore[misc]
+            _wait_for_more(load)
+    return _no_failure("E33 reloads under load", f"{times} reloads of two workers", load)
+
+
+def _replaced(node: Node, before: set[int]) -> bool:
+    with suppress(OSError):
+        now = set(node.workers())
+        return len(now) == len(before) and now.isdisjoint(before)
+    return False
+
+
+def killed_workers(folder: Path, times: int, chance: random.Random) -> Outcome:
+    """Kill -9 of a random one of two workers, every 0.4 s or so, under load."""
+    address = f"127.0.0.1:{free_port()}"
+    node = Node(folder / "node")
+    configure(node.here, url=f"http://{address}", listen=address, database="sqlite:///a/auth.db")
+    file = node.here / "valetkey.toml"
+    text = file.read_text().replace("[tokens]", "workers = 2\n[tokens]", 1)
+    file.write_text(text.replace('"warning"', '"info"'))
+    register(node.here)
+    back: list[float] = []
+    with stopped_in_the_end(node):
+        node.start()
+        with asking(address, address) as load:
+            for _ in range(times):
+                back.append(_killed(node, chance))
+                time.sleep(0.2)
+            _wait_for_more(load)
+    back.sort()
+    late = back[min(len(back) - 1, int(len(back) * 0.99))]
+    held = late < 1.0 and load.answers["200"] > 0 and set(load.answers) <= _WHILE_KILLED
+    counts = (
+        f"{times} kills, back after {back[len(back) // 2]:.2f} s (median), {late:.2f} s (p99); "
+        f"{load.total} requests, {load.failed} cut off"
+    )
+    return Outcome("E01 kill -9 of workers", "back within 1 s at p99", counts, held)
+
+
+# A client whose worker is killed while it answers sees its connection end.
+_WHILE_KILLED = {
+    "200",
+    "RemoteDisconnected",
+    "ConnectionResetError",
+    "BrokenPipeError",
+    "IncompleteRead",
+    "BadStatusLine",
+}
+
+
+def _killed(node: Node, chance: random.Random) -> float:
+    """Seconds from the death of a worker until another one is ready."""
+    log = node.here / "log"
+    ready = log.read_bytes().count(b'"worker.ready"')
+    workers = wait_until(lambda: _two(node))
+    began = time.monotonic()
+    os.kill(chance.choice(workers), signal.SIGKILL)
+    wait_until(lambda: log.read_bytes().count(b'"worker.ready"') > ready)
+    return time.monotonic() - began
+
+
+def _two(node: Node) -> list[int]:
+    with suppress(OSError):
+        found = node.workers()
+        return found if len(found) == 2 else []
+    return []
+
+
+_FROZEN_TIMEOUTS = (
+    '[database]\nanswer_timeout = "2s"\nstatement_timeout = "1s"\nlock_timeout = "1s"\n'
+    'connect_timeout = "2s"\n'
+)
+
+
+def frozen_database(folder: Path, times: int, chance: random.Random) -> Outcome:
+    """PostgreSQL stopped by SIGSTOP under load, and continued."""
+    address = f"127.0.0.1:{free_port()}"
+    node = Node(folder / "node")
+    recovered: list[float] = []
+    with postgres.own_server() as server:
+        url = postgres.url(server, "postgres")
+        configure(
+            node.here, url=f"http://{address}", listen=address, database=url, more=_FROZEN_TIMEOUTS
+        )
+        register(node.here)
+        with stopped_in_the_end(node):
+            node.start()
+            with asking(address, address) as load:
+                for _ in range(times):
+                    _wait_for_more(load)
+                    with frozen(server / "data"):
+                        refused = load.answers["503"]
+                        wait_until(lambda refused=refused: load.answers["503"] > refused + 8)  # type: ignore[misc]
+                    began, good = time.monotonic(), load.answers["200"]
+                    wait_until(lambda good=good: load.answers["200"] > good)  # type: ignore[misc]
+                    recovered.append(time.monotonic() - began)
+    held = set(load.answers) <= {"200", "503"} and load.longest < 2 * 2 + 2
+    counts = (
+        f"{times} freezes, {load.answers['503']} answers 503, longest answer {load.longest:.1f} s, "
+        f"well again after {max(recovered):.1f} s at most"
+    )
+    promise = "503 within database.answer_timeout (2 s here), recovery by itself"
+    return Outcome("Frozen PostgreSQL", promise, counts, held and max(recovered) < 5)
+
+
+@contextmanager
+def frozen(data: Path) -> Generator[None]:
+    """Every process of the PostgreSQL in `data` stands still for as long as this lasts."""
+    postmaster = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    everything = [postmaster, *map(int, children)]
+    for pid in everything:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in reversed(everything):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _wait_for_more(load: Load) -> None:
+    before = load.total
+    wait_until(lambda: load.total > before + _ENOUGH, "nothing is answered any more")
+
+
+def _no_failure(name: str, done: str, load: Load) -> Outcome:
+    counts = f"{done}; {load.total} requests, {load.failed} failed {_failures(load)}"
+    return Outcome(name, "no failed request", counts.rstrip(), not load.failed)
+
+
+def _failures(load: Load) -> str:
+    found = {name: count for name, count in load.answers.items() if name != "200"}
+    return f"({found})" if found else ""
+
+
+Experiment = Callable[[Path, int, random.Random], Outcome]
+
+EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
+    {
+        killed_workers: (6, 1_000),
+        rolling_restarts: (2, 20),
+        restarts_on_a_kept_socket: (1, 20),
+        reloads: (1, 20),
+        frozen_database: (1, 20),
+    }
+)
+"""Each experiment, how often in the tests and how often in `make reliability`."""

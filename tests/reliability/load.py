@@ -1,0 +1,78 @@
+"""Clients with kept connections that ask for tokens all the time, and count what they get."""
+
+import http.client
+import threading
+import time
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from tests.stories.processes.serving import SECRET
+from tests.support.wait import CEILING
+
+_FORM = urlencode(
+    {"grant_type": "client_credentials", "client_id": "printer", "client_secret": SECRET}
+)
+_HEADERS = {"Content-Type": "application/x-www-form-urlencoded"}
+_PAUSE = 0.01  # seconds between two requests of one client
+
+
+@dataclass
+class Load:
+    """Requests of several clients; `answers` counts statuses, and exceptions by name."""
+
+    address: str
+    host: str
+    answers: Counter[str] = field(default_factory=Counter[str])
+    longest: float = 0.0
+    _over: threading.Event = field(default_factory=threading.Event)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def total(self) -> int:
+        """Requests so far."""
+        return sum(self.answers.values())
+
+    @property
+    def failed(self) -> int:
+        """Requests that were not answered with a token."""
+        return self.total - self.answers["200"]
+
+    def ask(self) -> None:
+        """Ask over one connection after the other, until the load is over."""
+        connection = http.client.HTTPConnection(self.address, timeout=CEILING)
+        while not self._over.wait(_PAUSE):
+            began = time.monotonic()
+            try:
+                connection.request("POST", "/oauth/token", _FORM, {**_HEADERS, "Host": self.host})
+                answer = connection.getresponse()
+                answer.read()
+                found = str(answer.status)
+            except (OSError, http.client.HTTPException) as failure:
+                connection.close()
+                found = type(failure).__name__
+            with self._turn:
+                self.answers[found] += 1
+                self.longest = max(self.longest, time.monotonic() - began)
+        connection.close()
+
+    def end(self) -> None:
+        """Have every client finish what it asked."""
+        self._over.set()
+
+
+@contextmanager
+def asking(address: str, host: str, *, clients: int = 4) -> Generator[Load]:
+    """Load on `address`, whose Host is `host`, for as long as the block lasts."""
+    load = Load(address, host)
+    threads = [threading.Thread(target=load.ask) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield load
+    finally:
+        load.end()
+        for thread in threads:
+            thread.join(CEILING)

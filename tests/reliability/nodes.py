@@ -1,0 +1,99 @@
+"""One authorization server as a process that is started, stopped and started again."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.stories.processes.serving import REGISTER
+from tests.support.wait import CEILING
+
+DRAIN = 2
+"""Seconds; longer than the proxy of these experiments keeps an idle connection."""
+
+# Where sd_listen_fds(3) looks for it.
+_ACTIVATED = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def configure(here: Path, *, url: str, listen: str, database: str, more: str = "") -> None:
+    """Write the configuration of a node; the resource server is not run."""
+    here.mkdir(exist_ok=True)
+    (here / "valetkey.toml").write_text(
+        f'[authorization]\nurl = "{url}"\nlisten = "{listen}"\ndatabase = "{database}"\n'
+        f'[tokens]\nsigning_algorithms = ["ES256"]\n[log]\nlevel = "warning"\n{more}'
+    )
+
+
+def register(here: Path) -> None:
+    """Make the clients and users of every story, and with them keyring and database."""
+    (here / "register.toml").write_text(REGISTER)
+    done = valetkey("apply", "register.toml", "--yes", here=here)
+    assert done.code == 0, done.out + done.err
+
+
+class Node:
+    """A server in a folder; with `listening`, on a socket that was opened for it."""
+
+    def __init__(self, here: Path, listening: socket.socket | None = None) -> None:
+        """Start nothing yet."""
+        self.here = here
+        self.process: subprocess.Popen[str] | None = None
+        self._listening = listening
+
+    def start(self) -> None:
+        """Start it, and wait until it is ready."""
+        command: Sequence[str] = (str(PROGRAM), "serve", "authorization")
+        passed: Sequence[int] = ()
+        if self._listening is not None:
+            passed = (self._listening.fileno(),)
+            command = (sys.executable, "-c", _ACTIVATED, str(passed[0]), *command)
+        environment = {**clean_environment(), "VALETKEY__SERVING__DRAIN": str(DRAIN)}
+        with (self.here / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                cwd=self.here,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                pass_fds=passed,
+            )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().startswith("ready "), (self.here / "log").read_text()
+
+    def stop(self) -> None:
+        """Stop it as a service manager does, and wait until it has ended."""
+        if self.process is not None:
+            self.process.terminate()
+            assert self.process.wait(CEILING) == 0
+            if self.process.stdout is not None:
+                self.process.stdout.close()
+            self.process = None
+
+    def workers(self) -> list[int]:
+        """The processes that answer."""
+        assert self.process is not None
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [
+            int(pid)
+            for pid in listed.split()
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "valetkey-worker"
+        ]
+
+
+@contextmanager
+def stopped_in_the_end(*nodes: Node) -> Generator[None]:
+    """Nodes that run, until the block ends."""
+    try:
+        yield
+    finally:
+        for node in nodes:
+            node.stop()

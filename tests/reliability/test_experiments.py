@@ -1,0 +1,14 @@
+"""Each experiment of `make reliability`, a few times."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.reliability.experiments import EXPERIMENTS, Experiment
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.__name__)
+def test_promise_holds(experiment: Experiment, tmp_path: Path) -> None:
+    outcome = experiment(tmp_path, EXPERIMENTS[experiment][0], random.Random(1))
+    assert outcome.held, outcome
