@@ -328,8 +328,7 @@ class HttpProtocol(asyncio.Protocol):
         self._go_on(exchange, not exchange.keep_alive)
 
     def _is_last(self, exchange: Exchange) -> bool:
-        closes = self._stopping or self._gate.closing
-        stops = closes and not (self._pending or self._last_words)
+        stops = (self._stopping or self._gate.closing) and not (self._pending or self._last_words)
         return exchange.more or not exchange.keep_alive or stops
 
     def _go_on(self, exchange: Exchange, last: bool) -> None:
