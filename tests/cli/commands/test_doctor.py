@@ -1,14 +1,17 @@
 """`valetkey doctor`: it finds what is wrong, says what to do, and is quiet about what is right."""
 
+import json
 import sqlite3
+import subprocess
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.cli.running import Ran, valetkey
+from tests.cli.running import PROGRAM, Ran, clean_environment, valetkey
 from tests.cli.site import configure, configure_ports, serving
 from valetkey.cli.doctoring.canary import holds
 from valetkey.cli.doctoring.databases import judged_skew
+from valetkey.cli.doctoring.machine import judged_disk
 
 
 def levels(ran: Ran) -> dict[str, str]:
@@ -32,6 +35,8 @@ def test_a_site_in_order_is_called_so(tmp_path: Path) -> None:
     assert levels(ran) == dict.fromkeys(
         [
             "configuration",
+            "resource disk",
+            "open files",
             "authorization database",
             "resource database",
             "signing keys ES256",
@@ -124,3 +129,35 @@ def test_keys_that_do_not_open_are_found(tmp_path: Path) -> None:
 def test_clocks_are_judged_by_the_tolerance_of_the_protocol() -> None:
     skews = {0: "good", 10: "good", 11: "mind", 60: "mind", 61: "bad"}
     assert {skew: judged_skew("clock", skew).level.value for skew in skews} == skews
+
+
+def test_disk_is_judged_by_share_and_by_what_is_left() -> None:
+    gibibyte = 1 << 30
+
+    def level(free: float, total: int) -> str:
+        return judged_disk("disk", Path("/"), int(free * gibibyte), total * gibibyte).level
+
+    assert [level(50, 100), level(5, 100), level(0.5, 100)] == ["good", "mind", "bad"]
+    assert level(20, 1_000) == "good"
+
+
+def test_weak_file_modes_and_few_descriptors_are_told_with_the_fix(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert valetkey("database", "migrate", here=tmp_path).code == 0
+    credential = tmp_path / "valetkey/resource-server.credential"
+    credential.write_text("a-secret")
+    credential.chmod(0o644)
+    ran = subprocess.run(
+        ["sh", "-c", f"ulimit -S -n 256; ulimit -H -n 512; exec {PROGRAM} doctor --json"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    found = {each["about"]: each for each in json.loads(ran.stdout)["findings"]}
+    assert found["file modes"]["level"] == "bad"
+    assert found["file modes"]["next"] == f"chmod 600 {credential}"
+    assert found["open files"]["level"] == "mind"
+    assert "LimitNOFILE" in found["open files"]["next"]

@@ -12,6 +12,7 @@ from valetkey.cli import options, say
 from valetkey.cli.doctoring.canary import canary_in
 from valetkey.cli.doctoring.databases import clocks, databases
 from valetkey.cli.doctoring.finding import Finding, Level, bad, good, mind
+from valetkey.cli.doctoring.machine import machine
 from valetkey.cli.doctoring.mail import mail
 from valetkey.cli.doctoring.reach import reach
 from valetkey.cli.doctoring.register import register
@@ -39,9 +40,9 @@ _MARK = {
 def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     """Look at everything that goes wrong in practice, and say what to do.
 
-    Configuration, databases, clocks, keys, certificates, the mail server, clients that cost
-    something, and whether a secret in a query string turns up in a log. Changes nothing but a row
-    that is there to try writing.
+    Configuration, disk, open files, modes of files, databases and their standbys, clocks, keys,
+    certificates, the mail server, clients that cost something, and whether a secret in a query
+    string turns up in a log. Changes nothing but a row that is there to try writing.
 
     Exit code 1 if something is bad.
 
@@ -76,7 +77,7 @@ async def _everything(config: Path | None, logs: tuple[Path, ...]) -> AsyncItera
         return
     for finding in _configuration(settings):
         yield finding
-    for examination in (databases, clocks, register, reach, mail):
+    for examination in (machine, databases, clocks, register, reach, mail):
         async for finding in examination(settings):
             yield finding
     async for finding in canary_in(settings, logs):

@@ -38,7 +38,9 @@ NAME = "valetkey-worker"
 
 _OBJECTS = 20_000  # made and not yet gone, before the youngest are looked through: a few MB
 _ATTEMPT_EVERY = 1.0  # seconds
-_DESCRIPTORS = 128  # open files beside those of connections: databases, logs, outgoing requests
+DESCRIPTORS = 128
+"""Open files beside those of connections: databases, logs, outgoing requests."""
+
 _FEWEST = 16
 _LAST_RESORT = 20.0  # seconds a child may take to end after its parent did
 
@@ -143,7 +145,7 @@ def _limits(settings: Settings) -> Limits:
         # The lower one is for programs that use select().
         setrlimit(RLIMIT_NOFILE, (hard, hard))
     wanted = settings.limits.connections
-    room = wanted if hard == RLIM_INFINITY else max(_FEWEST, hard - _DESCRIPTORS)
+    room = wanted if hard == RLIM_INFINITY else max(_FEWEST, hard - DESCRIPTORS)
     if room < wanted:
         log.warning("limits.connections", set=wanted, used=room, open_files=hard)
     return Limits(

@@ -1,0 +1,122 @@
+"""The machine: room on disk, open files, the modes of files that hold secrets, replication."""
+
+import shutil
+import stat
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+
+from valetkey.cli.doctoring.finding import Finding, bad, good, mind
+from valetkey.cli.register.store import open_database
+from valetkey.cli.serving.worker import DESCRIPTORS
+from valetkey.config.agreement import servers
+from valetkey.config.paths import credential_path, database_file
+from valetkey.config.settings import Settings
+from valetkey.database.engine import Connection, DatabaseUnavailable
+from valetkey.kernel.refusal import Mistake
+
+_LITTLE = 0.10  # of a disk
+_HARDLY_ANY = 0.02
+_LAG = 30  # seconds
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_MANY = 1 << 30  # bytes; where so much is free, a small share is no warning
+
+
+async def machine(settings: Settings) -> AsyncIterator[Finding]:
+    """Everything of this machine that ends a server's work, or shows its secrets."""
+    for finding in (*_disks(settings), *_descriptors(settings), *_modes(settings)):
+        yield finding
+    async for finding in _replication(settings):
+        yield finding
+
+
+def _disks(settings: Settings) -> Iterator[Finding]:
+    folders = {
+        (file.parent if file else settings.source.directory): name
+        for name, server in servers(settings)
+        for file in (database_file(settings, server),)
+    }
+    for folder, name in folders.items():
+        if folder.is_dir():
+            total, _, free = shutil.disk_usage(folder)
+            yield judged_disk(f"{name} disk", folder, free, total)
+
+
+def judged_disk(about: str, folder: Path, free: int, total: int) -> Finding:
+    """What so many free bytes of so many mean."""
+    found = f"{free / (1 << 30):.1f} GiB of {total / (1 << 30):.1f} GiB are free at {folder}"
+    advice = "Without room nothing can be written, and sign-ins get 503. Free some, or grow it."
+    if free < total * _HARDLY_ANY and free < _MANY:
+        return bad(about, found, advice)
+    if free < total * _LITTLE and free < 10 * _MANY:
+        return mind(about, found, advice)
+    return good(about, found)
+
+
+def _descriptors(settings: Settings) -> Iterator[Finding]:
+    _, hard = getrlimit(RLIMIT_NOFILE)
+    wanted = settings.limits.connections + DESCRIPTORS
+    if hard == RLIM_INFINITY or hard >= wanted:
+        yield good("open files", f"a worker may open enough for {settings.limits.connections}")
+        return
+    yield mind(
+        "open files",
+        f"this user may open {hard}, and limits.connections needs {wanted}: workers take fewer",
+        "LimitNOFILE= in the unit, or ulimit -Hn; or lower limits.connections",
+    )
+
+
+def _modes(settings: Settings) -> Iterator[Finding]:
+    # Whoever opens the keyring looks at its mode: see `register`.
+    secret = [credential_path(settings)]
+    if settings.mail.password_file:
+        secret.append(settings.source.directory / settings.mail.password_file)
+    if settings.source.file is not None and "://" in settings.authorization.database:
+        address = settings.authorization.database.partition("://")[2].partition("@")[0]
+        if ":" in address and "/" not in address:
+            # A password in the URL of the database.
+            secret.append(settings.source.file)
+    for file in secret:
+        try:
+            mode = file.stat().st_mode
+        except OSError:
+            continue
+        if mode & _OTHERS:
+            found = f"others may use {file} (mode {stat.S_IMODE(mode):o}), which holds a secret"
+            judged = bad if mode & (stat.S_IRWXO | stat.S_IWGRP) else mind
+            yield judged("file modes", found, f"chmod 600 {file}")
+
+
+async def _replication(settings: Settings) -> AsyncIterator[Finding]:
+    for name, server in servers(settings):
+        if database_file(settings, server) is not None:
+            continue
+        try:
+            engine = open_database(settings, server)
+            try:
+                lags = await engine.scan(_lags)
+            finally:
+                await engine.close()
+        except (DatabaseUnavailable, Mistake):
+            continue
+        for standby, seconds, state in lags:
+            about = f"{name} database's standby {standby}"
+            if seconds > _LAG or state != "streaming":
+                yield mind(
+                    about,
+                    f"{seconds} s behind, {state}",
+                    "What it lacks is lost by a failover, unless it is synchronous.",
+                )
+            else:
+                yield good(about, f"{seconds} s behind, {state}")
+
+
+def _lags(db: Connection) -> list[tuple[str, int, str]]:
+    # Asked of PostgreSQL alone, like its clock.
+    return [
+        (row[0], row[1], row[2])
+        for row in db.rows(
+            "SELECT application_name::text, coalesce(CAST(EXTRACT(EPOCH FROM replay_lag) AS"
+            " BIGINT), 0), state::text FROM pg_stat_replication ORDER BY application_name"
+        )
+    ]
