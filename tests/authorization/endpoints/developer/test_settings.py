@@ -91,7 +91,7 @@ def test_a_form_from_before_others_changed_the_app_is_not_saved(database_url: st
         page = await alice.submit(mine, "save", do="save", description="Mine")
         assert page.status == 409
         told = text_of(page)
-        assert "Somebody else changed this app" in told
+        assert "Another member changed this app" in told
         assert "the name" in told
         assert "the description" not in told
         assert 'value="Mine"' in page.body

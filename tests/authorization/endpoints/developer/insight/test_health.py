@@ -42,7 +42,7 @@ def test_what_is_found_is_mended_by_a_button_that_asks_once(database_url: str) -
         assert knows(question, "Only an administrator can turn it on again")
         answer = await browser.submit(question, "mend")
         after = await browser.follow(answer)
-        assert knows(after, "Done. It holds from now on.")
+        assert knows(after, "Saved.")
         assert "implicit grant" not in after.body
         client = await it.site.directory.find("web1")
         assert client is not None

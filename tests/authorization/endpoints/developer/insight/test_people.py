@@ -108,7 +108,7 @@ def test_people_are_listed_for_the_team_alone(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         await team(it)
         owner = await are_for_the_team_alone(it, f"{WEB1}/people")
-        assert knows(await owner.get(f"{WEB1}/people"), "Nobody yet")
+        assert knows(await owner.get(f"{WEB1}/people"), "No users yet")
 
     run(sqlite_url, story)
 
