@@ -108,7 +108,7 @@ class Somebody:
         for field, text in said.items():
             self.page.fill(f"[name={field}]", text)
         self.presses("create")
-        self.sees("A letter is on its way")
+        self.sees("We sent an email to")
         self.goes("/mailbox")
         self.page.locator("main a", has_text="Finish opening your account").first.click()
         self.page.locator("main a[href*='/account/new/confirm']").click()

@@ -55,7 +55,7 @@ def test_the_address_changes_when_the_new_one_is_proven_and_not_before(
         await proven(it)
         here = await signed_in(it)
         answer = await ask(here)
-        assert "A letter is on its way" in answer.body
+        assert "We sent an email to" in answer.body
         assert (await ada(it)).email == "ada@example.com"
         letter = await only(it, EmailKind.EMAIL_CHANGE)
         assert letter.to == NEW

@@ -28,7 +28,7 @@ from valetkey.config.sections.mail import MailSettings
 def test_a_demo_shows_its_letters_with_links_to_follow(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         here = browser(it)
-        assert "No letters yet" in (await here.get("/mailbox")).body
+        assert "No messages yet" in (await here.get("/mailbox")).body
         page = await asked_to_sign_up(it, here)
         assert 'href="/mailbox"' in page.body
         page = await here.get("/mailbox")
