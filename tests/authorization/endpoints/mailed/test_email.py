@@ -169,11 +169,11 @@ def test_an_address_of_somebody_else_looks_no_different_and_they_are_told(tmp_pa
 @pytest.mark.parametrize(
     ("email", "says"),
     [
-        ("", "No letter"),
-        ("x", "No letter"),
+        ("", "cannot be delivered"),
+        ("x", "cannot be delivered"),
         ("ADA@example.com", "have already"),
-        ("a@b.example, c@d.example", "No letter"),
-        ("a" * 10_240, "No letter"),
+        ("a@b.example, c@d.example", "cannot be delivered"),
+        ("a" * 10_240, "cannot be delivered"),
     ],
 )
 def test_what_is_no_other_address_is_refused_and_kept(
