@@ -1,1 +1,1 @@
-"""What this server asks of others, through one guarded door."""
+"""Outbound HTTP requests: one guarded client against server-side request forgery."""

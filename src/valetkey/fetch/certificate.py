@@ -1,4 +1,4 @@
-"""Until when a certificate is good."""
+"""Read the expiry time of a PEM certificate."""
 
 from cryptography import x509
 
@@ -6,7 +6,7 @@ from valetkey.kernel.moment import Instant
 
 
 def good_until(pem: bytes) -> Instant | None:
-    """The end of the first certificate in it; None where there is none that can be read."""
+    """Return when the first certificate expires; None if none can be read."""
     try:
         found = x509.load_pem_x509_certificate(pem)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The one door out: small, brief, no detours, and never to the inside (security 30)."""
+"""The outbound HTTP client: bounded, without redirects, and never to an internal address."""
 
 import asyncio
 import ssl
@@ -23,45 +23,45 @@ else:
     httpx2 = lazily("httpx2")
 
 CONNECT_WITHIN = 3.0
-"""Seconds to reach an address."""
+"""Timeout for connecting to one address, in seconds."""
 
 ANSWER_WITHIN = 5.0
-"""Seconds until the last byte of the answer: finding the name, connecting and waiting included."""
+"""Timeout for the whole request in seconds: wait for a slot, name lookup, connection, response."""
 
 LARGEST = 262_144
-"""Bytes of an answer."""
+"""Maximum size of a response body, in bytes."""
 
 REMEMBERED = 5
-"""Seconds for which an address that gave nothing is not asked again."""
+"""Seconds for which a URL that failed is not requested again."""
 
 JSON = ("application/json",)
-"""What most answers are."""
+"""The media type of most responses."""
 
 ANYTHING = ("*/*",)
-"""For a caller to whom the media type does not matter."""
+"""The `accept` of callers that take any media type."""
 
 _MOST_REMEMBERED = 1_000
-_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate at all
+_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
 _HEADERS = {"accept-encoding": "identity", "connection": "close", "user-agent": "valetkey"}
 _FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 class Unfetchable(Exception):
-    """There was no usable answer; to whoever asked for it, nothing more can be said than that.
+    """No usable response was received; the message deliberately says no more than that.
 
-    `check` names what failed, for the operator's record: told to a stranger it would be a map of
-    the network inside.
+    `check` names the failure for the operator's log. Shown to a client, it would describe the
+    internal network.
     """
 
     def __init__(self, check: str) -> None:
-        """Say that `check` failed."""
+        """Record the failed `check`."""
         super().__init__("the address gives no usable answer")
         self.check = f"fetch.{check}"
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What another server answered: `media_type` in lower case without parameters."""
+    """A response from another server; `media_type` is lower case and without parameters."""
 
     status: int
     media_type: str
@@ -69,13 +69,14 @@ class Fetched:
 
 
 class Door:
-    """Asks other servers, at addresses that strangers chose.
+    """Send HTTP requests to URLs chosen by untrusted parties (protects against SSRF).
 
-    https on port 443 only, to addresses out in the world only: the name is looked up once, one bad
-    address among its addresses refuses it, and the connection goes to what was looked up. Networks
-    in `allow` may be inside, and there http and other ports are fine. No redirect is followed, no
-    proxy is read from the environment, nothing is unpacked; 3 seconds to connect, 5 in all,
-    256 KiB.
+    Allows https on port 443 to public addresses only. The name is resolved once, a single internal
+    address among the results rejects it, and the connection goes to the addresses that were
+    checked. Networks in `allow` may be internal; http and other ports are permitted there.
+    Redirects are not followed, proxy settings are not read from the environment, and content
+    encodings are rejected. Limits: 3 seconds to connect, 5 seconds in all, 256 KiB of response
+    body.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Door:
         ca_file: Path | None = None,
         resolve: Resolve = resolve_by_system,
     ) -> None:
-        """Trust the certificates that the system trusts, and those in `ca_file`."""
+        """Trust the system's certificates and those in `ca_file`."""
         self._allow = tuple(allow)
         self._now = now
         self._ca_file = ca_file
@@ -98,15 +99,16 @@ class Door:
         self._failed: dict[str, tuple[Instant, str]] = {}
 
     def prepare(self) -> None:
-        """Read the file of certificates now, if there is one. Raises Mistake if it holds none."""
+        """Load the certificate file now, if there is one. Raises Mistake if it holds none."""
         if self._ca_file is not None:
             self._tls = trust(self._ca_file)
 
     async def get(self, url: str, *, accept: tuple[str, ...] = JSON) -> Fetched:
-        """Read `url`: an answer with status 200 and a media type of `accept`, if it names any.
+        """Return the response to GET `url`; its status must be 200.
 
-        Who asks while another asks gets the same answer. Raises Unfetchable, and again without
-        asking for 5 seconds.
+        The media type must be one of `accept`, unless that is ANYTHING. Concurrent calls for one
+        URL and `accept` share a request. Raises Unfetchable; after a failure it is raised again
+        without a request for 5 seconds.
         """
         failed = self._failed.get(url)
         if failed is not None and abs(self._now() - failed[0]) < REMEMBERED:
@@ -117,7 +119,7 @@ class Door:
             task = asyncio.create_task(self._read(url, accept))
             self._under_way[key] = task
             task.add_done_callback(lambda done: self._end(key, done))
-        # shield: who asked first may give up without taking the answer from the others.
+        # Shielded: cancelling one caller must not cancel the request that others share.
         return await asyncio.shield(task)
 
     async def post_form(
@@ -128,12 +130,12 @@ class Door:
         accept: tuple[str, ...] = ANYTHING,
         authorization: str = "",
     ) -> Fetched:
-        """Send `fields` as a form; any status is an answer. Raises Unfetchable."""
+        """POST `fields` as a form and return the response of any status. Raises Unfetchable."""
         body = urlencode(fields).encode("ascii")
         return await self._exchange("POST", url, accept, body, authorization)
 
     async def ask(self, url: str, *, authorization: str) -> Fetched:
-        """Read what `url` says to whoever holds this; any status is an answer, none is remembered.
+        """GET `url` with an Authorization header; return the response of any status, never cached.
 
         Raises Unfetchable.
         """
@@ -149,7 +151,7 @@ class Door:
 
     def _end(self, key: tuple[str, tuple[str, ...]], done: asyncio.Task[Fetched]) -> None:
         del self._under_way[key]
-        # Reading the exception also says that somebody saw it.
+        # Reading the exception also keeps asyncio from logging it as never retrieved.
         error = None if done.cancelled() else done.exception()
         if isinstance(error, Unfetchable):
             if len(self._failed) >= _MOST_REMEMBERED:
@@ -191,7 +193,8 @@ class Door:
         if not addresses or None in found:
             _refuse("name")
         usual = web.scheme == "https" and web.port == 443  # noqa: PLR2004 - https itself
-        # One answer that leads inside condemns the name: else it would be a matter of luck.
+        # One internal address rejects the name: otherwise the address picked would be a matter of
+        # luck.
         if not all(may_be_reached(address, self._allow) for address in addresses):
             _refuse("address")
         if not usual and not all(is_in(address, self._allow) for address in addresses):
@@ -221,13 +224,13 @@ class Door:
                     _at(web, address),
                     headers=headers,
                     content=body,
-                    # The certificate must be that of the name, wherever the connection goes.
+                    # The certificate must match the name, not the address of the connection.
                     extensions={"sni_hostname": web.host.strip("[]")},
                 )
                 try:
                     response = await client.send(request, stream=True)
                 except (httpx2.ConnectError, httpx2.ConnectTimeout):
-                    # Nothing was sent yet, so the next address may be tried.
+                    # No part of the request was sent yet, so the next address may be tried.
                     continue
                 except (httpx2.HTTPError, httpx2.InvalidURL):
                     _refuse("answer")
@@ -237,15 +240,15 @@ class Door:
     async def _context(self) -> ssl.SSLContext:
         async with self._reading:
             if self._tls is None:
-                # The system's certificates are many: a tenth of a second in which others go on.
+                # Loading the system's certificates takes about 0.1 s: done on a thread.
                 self._tls = await asyncio.to_thread(trust, self._ca_file)
             return self._tls
 
 
 def trust(ca_file: Path | None) -> ssl.SSLContext:
-    """TLS 1.2 and later, for the certificates that the system trusts and those in `ca_file`.
+    """Return a TLS 1.2+ client context trusting the system's certificates and those in `ca_file`.
 
-    Raises Mistake where the file holds no certificates.
+    Raises Mistake if the file holds no certificates.
     """
     context = httpx2.create_ssl_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -260,7 +263,7 @@ def trust(ca_file: Path | None) -> ssl.SSLContext:
 
 async def _answer(response: "httpx2.Response") -> Fetched:
     try:
-        # Nothing may grow while it is being read.
+        # A compressed body could exceed the size limit when it is unpacked.
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             _refuse("encoding")
         body = bytearray()
@@ -287,5 +290,5 @@ def _host_field(web: Web) -> str:
 
 
 def _refuse(check: str) -> NoReturn:
-    # `from None`: what the network said stays inside.
+    # `from None`: details of the network must not appear in a traceback.
     raise Unfetchable(check) from None

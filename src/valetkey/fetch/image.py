@@ -1,4 +1,4 @@
-"""Decode an image that a stranger supplied and encode it anew as a small WebP."""
+"""Decode an untrusted image and encode it anew as a small WebP."""
 
 import warnings
 from io import BytesIO
@@ -12,16 +12,16 @@ else:
     Image, ImageOps = lazily("PIL.Image"), lazily("PIL.ImageOps")
 
 SIDE = 128
-"""Pixels of each side of the copy."""
+"""Width and height of the copy, in pixels."""
 
 LARGEST_COPY = 65_536
-"""Bytes of the copy."""
+"""Maximum size of the copy, in bytes."""
 
 MOST_PIXELS = 4_000_000
-"""Pixels of the original: 16 MB while it is decoded, whatever its file claims."""
+"""Maximum size of the original in pixels; 4 million pixels take 16 MB when decoded."""
 
 MEDIA_TYPE = "image/webp"
-"""What every copy is."""
+"""The media type of every copy."""
 
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 _JPEG, _RIFF = b"\xff\xd8", b"RIFF"
@@ -30,10 +30,10 @@ _MOST_SCANS = 100
 
 
 class Unusable(Exception):
-    """The bytes are no image that can be shown; `check` says why, for the operator's record."""
+    """The bytes are not a usable image; `check` gives the reason for the operator's log."""
 
     def __init__(self, check: str) -> None:
-        """Say that `check` failed."""
+        """Record the failed `check`."""
         super().__init__("these bytes are no usable image")
         self.check = f"image.{check}"
 
@@ -41,17 +41,18 @@ class Unusable(Exception):
 def small_copy(data: bytes) -> bytes:
     """Return the first frame of a PNG, JPEG, GIF or WebP, fitted into 128 x 128, as WebP.
 
-    The content decides what it is, not a header or a name. Nothing but pixels survives: no
-    metadata, no profile, no trailing bytes. Takes up to a tenth of a second: call it on a thread.
-    Raises Unusable, for more than 4 million pixels before anything is decoded.
+    The format is detected from the content, not from a header or a name. Only pixels are kept:
+    metadata, colour profiles and trailing bytes are dropped. Takes up to 0.1 s: call it on a
+    thread. Raises Unusable; an image of more than 4 million pixels is rejected before it is
+    decoded.
     """
-    # Each scan of a progressive JPEG costs a pass over all pixels and as little as ten bytes.
+    # Each scan of a progressive JPEG costs a pass over all pixels and takes as little as ten bytes.
     if data.startswith(_JPEG) and data.count(_SCAN) > _MOST_SCANS:
         raise Unusable("scans")
-    # The library sets aside the canvas of a WebP before it says how large that is.
+    # Pillow allocates the canvas of a WebP before it reports the dimensions.
     if data.startswith(_RIFF) and _webp_pixels(data) > MOST_PIXELS:
         raise Unusable("pixels")
-    # It speaks of sizes that are refused below.
+    # The warning concerns sizes that are rejected below.
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)
     try:
         return _copied(data)
@@ -59,7 +60,7 @@ def small_copy(data: bytes) -> bytes:
         raise
     except Image.DecompressionBombError:
         raise Unusable("pixels") from None
-    # Decoders of hostile bytes raise whatever they stumble over.
+    # Decoders raise arbitrary exceptions on malformed input.
     except Exception:  # noqa: BLE001
         raise Unusable("type") from None
 
@@ -80,7 +81,7 @@ def _copied(data: bytes) -> bytes:
 
 
 def _webp_pixels(data: bytes) -> int:
-    """The pixels of the canvas that the header announces (RFC 9649 section 2)."""
+    """Return the number of pixels of the canvas given by the header (RFC 9649 section 2)."""
     kind, body = data[12:16], data[20:30]
     if len(body) < 10:  # noqa: PLR2004 - what the longest of the three headers needs
         raise Unusable("type")

@@ -1,4 +1,4 @@
-"""Names to addresses, through the system's resolver or a test's own."""
+"""Resolve host names to addresses with the system's resolver or one supplied by a test."""
 
 import asyncio
 import socket
@@ -8,21 +8,21 @@ from typing import Protocol
 
 from valetkey.fetch.turns import AT_ONCE, AT_ONCE_SITE, site_of
 
-# Threads of its own: names whose servers never answer hold one each for half a minute, and other
-# work of this process must not wait for that. Made when needed.
+# A separate pool: a lookup whose name server does not respond occupies a thread for half a minute
+# and must not delay other work of this process. Its threads start when needed.
 _THREADS = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="valetkey-resolve")
 
 
 class Resolve(Protocol):
-    """Finds the addresses of a host."""
+    """A function that finds the addresses of a host."""
 
     async def __call__(self, host: str, port: int, /) -> Sequence[str]:
-        """Every address of `host`, best first. Raises OSError where there is none."""
+        """Return every address of `host`, best first. Raises OSError if there is none."""
         ...
 
 
 async def resolve_by_system(host: str, port: int, /) -> Sequence[str]:
-    """What the system's resolver says, files and search order included."""
+    """Resolve through getaddrinfo, including the hosts file and search domains."""
     loop = asyncio.get_running_loop()
     found = await loop.run_in_executor(
         _THREADS, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -31,18 +31,19 @@ async def resolve_by_system(host: str, port: int, /) -> Sequence[str]:
 
 
 class Lookups:
-    """Lookups under way. One goes on when nobody waits for it any more: nothing can stop it."""
+    """Lookups in progress; one without callers continues because it cannot be cancelled."""
 
     def __init__(self, resolve: Resolve) -> None:
-        """None yet; they go through `resolve`."""
+        """Resolve through `resolve`."""
         self._resolve = resolve
         self._under_way: dict[tuple[str, int], asyncio.Task[Sequence[str]]] = {}
 
     async def find(self, host: str, port: int) -> Sequence[str]:
-        """What `resolve` says; who asks while another asks for the same hears the same.
+        """Return what `resolve` finds; concurrent calls for one host and port share one lookup.
 
-        Raises OSError, also while 16 lookups of one site are under way: with no more requests
-        towards it at a time, some of those were given up and still hang.
+        Raises OSError, also while 16 lookups of one site are in progress: since no more requests
+        than that go to a site at a time, some of the lookups were given up by their callers and
+        still hang.
         """
         place = (host, port)
         task = self._under_way.get(place)
@@ -58,5 +59,5 @@ class Lookups:
     def _end(self, place: tuple[str, int], done: asyncio.Task[Sequence[str]]) -> None:
         del self._under_way[place]
         if not done.cancelled():
-            # Reading the exception says that somebody saw it, also where all have gone.
+            # Reading the exception keeps asyncio from logging it as never retrieved.
             done.exception()

@@ -1,4 +1,4 @@
-"""Turns: how many requests go out at one time, so that whoever is slow harms few others."""
+"""Limit concurrent outbound requests so that one slow destination delays few others."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,29 +9,30 @@ from valetkey.fetch.address import read_address
 from valetkey.kernel.url import Web
 
 AT_ONCE = 64
-"""Requests under way at one time."""
+"""Maximum number of concurrent requests."""
 
 AT_ONCE_SITE = 16
-"""The same towards all hosts of one site: whoever has a domain has any number of hosts in it."""
+"""Maximum per site, counted over all its hosts: a domain's owner can create any number of hosts."""
 
 AT_ONCE_THERE = 6
-"""The same towards one host and port."""
+"""Maximum per host and port."""
 
 
 class Turns:
-    """Who may go out now: the others wait, those to a place that is busy for that place alone."""
+    """Slots for requests; waiting for a busy host or site takes no global slot."""
 
     def __init__(self) -> None:
-        """Nobody is out yet."""
+        """Start with every slot free."""
         self._all = asyncio.Semaphore(AT_ONCE)
         self._some: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def take(self, web: Web) -> AsyncGenerator[None]:
-        """Wait for a turn there, and hold it."""
+        """Wait for a slot for `web` and hold it for the duration of the block."""
         there = self._of(f"host {web.host}:{web.port}", AT_ONCE_THERE)
         site = self._of(f"site {site_of(web.host)}", AT_ONCE_SITE)
-        # Narrow ones first: who waits for its own place takes none that others could use.
+        # The narrowest limit first: a request waiting for its own host holds no slot others could
+        # use.
         async with AsyncExitStack() as held:
             for semaphore in (there, site, self._all):
                 await held.enter_async_context(semaphore)
@@ -42,10 +43,10 @@ class Turns:
 
 
 def site_of(host: str) -> str:
-    """What is likely to be one owner's: the last two labels of a name, an address by itself.
+    """Return the site of a host: the last two labels of a name, or an IP address itself.
 
-    Where owners have names of three labels, as below `co.uk`, some share a site: they then share
-    its turns, and nothing else.
+    Approximates one owner. Under a suffix such as `co.uk`, where registered names have three
+    labels, unrelated owners count as one site and share its limits.
     """
     if read_address(host.strip("[]")) is not None:
         return host
