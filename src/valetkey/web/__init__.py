@@ -1,1 +1,1 @@
-"""The little ASGI both servers share; it knows nothing of OAuth beyond Refusal."""
+"""The small ASGI framework of both servers; its only OAuth concept is Refusal."""

@@ -1,4 +1,4 @@
-"""Who is calling, behind which trusted proxies (X-Forwarded-For and X-Forwarded-Proto)."""
+"""Determine the client's address behind trusted proxies (X-Forwarded-For)."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -19,20 +19,21 @@ _REMEMBERED = 1_024
 
 
 class Proxies:
-    """The proxies whose word is taken; of everybody else only the connection is believed."""
+    """The trusted proxies; for any other peer only the connection's own address is used."""
 
     __slots__ = ("_networks", "trusts")
 
     def __init__(self, trusted: Collection[Network] = ()) -> None:
-        """Trust `trusted`; nobody, if it is empty."""
+        """Trust the networks in `trusted`; with none, no forwarded address is believed."""
         self._networks = tuple(trusted)
         self.trusts = lru_cache(_REMEMBERED)(self._look_up)
 
     def client(self, peer: str, forwarded: str | None) -> str:
-        """The address of whoever asks: `peer`, or what trusted proxies forwarded.
+        """Return the client's address: `peer`, or the address that trusted proxies forwarded.
 
-        Read from the right, because only there our own proxies wrote. Empty if unknown: a value
-        that is no address, that claims loopback, that names only proxies, or more than 16 hops.
+        The field is read from the right, because only its end was written by trusted proxies. Empty
+        if the address is unknown: an invalid value, a claim of loopback, only proxies named, or
+        more than 16 hops.
         """
         if not self._networks or not self.trusts(peer):
             return peer
@@ -59,9 +60,10 @@ class Proxies:
 
 @lru_cache(_REMEMBERED)
 def neighbourhood(address: str) -> str:
-    """What one customer of a provider usually holds: the /24 or /56 around `address`.
+    """Return the /24 or /56 network of `address`, usually one customer of a provider.
 
-    The key of buckets that count by address; empty stays empty, so that unknown callers share one.
+    The key of rate limits by address. An empty address stays empty, so that all unknown clients
+    share one bucket.
     """
     parsed = _parse(address)
     if parsed is None:

@@ -1,1 +1,1 @@
-"""One connection: who is let in, how a request is admitted, what ASGI sees of it."""
+"""HTTP connections: connection limits, admission of requests, and their ASGI view."""

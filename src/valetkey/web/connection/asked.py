@@ -1,4 +1,4 @@
-"""What the App needs of whoever brings it a request: our own connections, or an ASGI server."""
+"""The request interface that the App reads and answers, and its implementation for ASGI."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
@@ -15,11 +15,11 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Asked(Protocol):
-    """One request, and the way back for its answer."""
+    """A request received, and how it is answered."""
 
     method: str
     path: str
-    """As sent."""
+    """The path as sent, not decoded."""
     query: str
     headers: Headers
     peer: str
@@ -27,25 +27,25 @@ class Asked(Protocol):
     tls: bool
     """Whether the connection itself is TLS."""
     more: bool
-    """Whether the body is not complete."""
+    """Whether the body is incomplete."""
 
     def whole(self) -> bytes:
-        """The body, once it is complete; it is given once."""
+        """Return the complete body; a second call returns nothing."""
         ...
 
     async def receive(self) -> Message:
-        """The next piece of a body that is not complete, as ASGI says it."""
+        """Return the next part of an incomplete body as an ASGI message."""
         ...
 
     def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
-        """Answer, without the body if it is to be `bare`.
+        """Send the response, without its body if `bare`.
 
-        Raises ValueError, with nothing said, for a header field that is not printable ASCII.
+        Raises ValueError, before anything is sent, for a header field that is not printable ASCII.
         """
         ...
 
     async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
-        """Answer with the body and then piece by piece. Raises ValueError as `say` does."""
+        """Send the response's body, then each of `pieces`. Raises ValueError as `say` does."""
         ...
 
 
@@ -55,22 +55,22 @@ _WITHOUT_LENGTH = frozenset((204, 304))
 
 
 def length_of(response: Response) -> int | None:
-    """Its Content-Length, if it has one (RFC 9110 section 8.6)."""
+    """Return the Content-Length of a response, None if it has none (RFC 9110 section 8.6)."""
     if response.stream is not None or response.status in _WITHOUT_LENGTH:
         return None
     return len(response.body)
 
 
 class AsgiAsked:
-    """A request as an ASGI server brings it; `finish` sends what was said."""
+    """A request received by an ASGI server; `finish` sends the response."""
 
     gone = False
-    """The server says that the client is gone; it is asked once the answer takes a second."""
+    """Whether the server reported a disconnect; checked once the response takes over a second."""
     half_closed_at = inf
     patience = 10.0
 
     def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Take the query out of `scope`: from here on nothing can see, keep or log it there."""
+        """Remove the query from `scope`, so that no other code can read, keep or log it there."""
         self.method = cast("str", scope["method"])
         self.path = cast("bytes", scope["raw_path"]).decode("latin-1")
         self.query = cast("bytes", scope["query_string"]).decode("latin-1")
@@ -88,17 +88,17 @@ class AsgiAsked:
         CALLER.set(self)
 
     def whole(self) -> bytes:
-        """Nothing is known before it is received."""
+        """Return b"": the body arrives only through `receive`."""
         return b""
 
     async def receive(self) -> Message:
-        """As the server gives it."""
+        """Return the server's next message."""
         message = await self._receive()
         self.more = bool(message.get("more_body"))
         return message
 
     def _watch(self) -> None:
-        # While a body is still read its reader hears of the end.
+        # The code that reads the body also receives the disconnect.
         if self.more and self.method not in _BODILESS:
             self._timer = asyncio.get_running_loop().call_later(_SLOW, self._watch)
         else:
@@ -114,13 +114,13 @@ class AsgiAsked:
             self._watching.cancel()
 
     def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
-        """Keep the answer for `finish`."""
+        """Keep the response for `finish`."""
         self._said = (_start(response, hsts=hsts), b"" if bare else response.body)
 
     async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
-        """Send each piece as it comes, until the client is gone."""
+        """Send each piece as it comes, until the client disconnects."""
         self._unwatch()
-        # Some servers take what is sent to nobody without a word: only `receive` tells.
+        # Some servers silently accept data for a closed connection: only `receive` reports the end.
         pouring = asyncio.ensure_future(self._pour(response, pieces, hsts=hsts))
         gone = asyncio.ensure_future(self._await_end())
         try:
@@ -135,7 +135,7 @@ class AsgiAsked:
     async def _await_end(self) -> None:
         message = await self._receive()
         while message["type"] != "http.disconnect":
-            await asyncio.sleep(0)  # a server that says the same again must not stop the answer
+            await asyncio.sleep(0)  # A server that repeats a message must not starve the response.
             message = await self._receive()
 
     async def _pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
@@ -146,7 +146,7 @@ class AsgiAsked:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def finish(self) -> None:
-        """Send what was said, if anything was."""
+        """Send the response, if there is one."""
         self._unwatch()
         if self._said is not None:
             start, body = self._said

@@ -1,4 +1,4 @@
-"""Where a server listens: found before there is a server, by who starts its processes."""
+"""Bind the listening sockets, in the process that starts the servers' processes."""
 
 import socket
 from errno import EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT
@@ -6,17 +6,17 @@ from errno import EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT
 from valetkey.kernel.refusal import Mistake
 
 _OTHER_LOOPBACK = {"127.0.0.1": "::1", "::1": "127.0.0.1"}
-_TRIES = 16  # of ports that the system chooses, until one is free at both addresses
+_TRIES = 16  # attempts at a port chosen by the system, until one is free at both addresses
 
 BACKLOG = 2_048
-"""Connections that may wait until somebody takes them."""
+"""Connections that may wait to be accepted."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that waits for connections at `host`, at a free port if `port` is 0.
+    """Return a socket that listens at `host` and `port`; port 0 means any free port.
 
-    A server that restarts need not wait until the connections of the last one are forgotten.
-    Raises Mistake if the address is not to be had.
+    SO_REUSEADDR is set, so that a restarted server need not wait for old connections to time out.
+    Raises Mistake if the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = None
@@ -35,11 +35,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def bind_named(name: str, host: str, port: int) -> tuple[socket.socket, ...]:
-    """Listen at `host` for a server that clients call `name`.
+    """Return the sockets that listen at `host` for a server that clients reach under `name`.
 
-    Programs resolve `localhost` to 127.0.0.1 or to ::1. A server of that name, listening at one
-    of them, also listens at the other one, at the same port, unless the system has no such
-    address. Raises Mistake if an address is in use: `localhost` must not lead to another program.
+    Programs resolve `localhost` to 127.0.0.1 or to ::1. A server of that name that listens at one
+    of them also listens at the other, at the same port, unless the system has no such address.
+    Raises Mistake if an address is in use: `localhost` must not lead to another program.
     """
     other = _OTHER_LOOPBACK.get(host) if name == "localhost" else None
     if other is None:

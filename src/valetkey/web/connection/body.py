@@ -1,4 +1,4 @@
-"""The body of a request, read within its limit and within what there is room for."""
+"""Read a request body within its size limit and the worker's memory budget."""
 
 from typing import cast
 
@@ -9,7 +9,7 @@ from valetkey.web.exchange import Headers
 _KIB = 1024
 
 SMALL = 64 * _KIB
-"""Bytes of every body that always find room: all forms, and nearly all JSON."""
+"""Bytes of a body that need no room in the budget: every form, and nearly all JSON."""
 
 _NO_ROOM = Refusal(
     ErrorCode.TEMPORARILY_UNAVAILABLE,
@@ -20,44 +20,44 @@ _NO_ROOM = Refusal(
 
 
 class Room:
-    """Memory for what bodies have beyond `SMALL` bytes, shared by all requests of a worker.
+    """The memory budget for request bodies beyond `SMALL` bytes, shared by a worker's requests.
 
-    A body comes before anybody has shown a token: without a bound, who opens many connections and
-    keeps back the last byte of each could fill the memory.
+    A body arrives before the client is authenticated. Without a bound, a client could exhaust
+    memory by opening many connections and holding back the last byte of each body.
     """
 
     __slots__ = ("left",)
 
     def __init__(self, size: int = 64 * _KIB * _KIB) -> None:
-        """Room for `size` bytes; `left` is what nobody holds."""
+        """Allow `size` bytes in total; `left` is what is free."""
         self.left = size
 
 
 class Gone(Exception):
-    """The client went away before its request was complete."""
+    """The client disconnected before its request was complete."""
 
 
 def take_body(headers: Headers, body: bytes, limit: int, room: Room) -> bytes:
-    """`body`, which came as a whole: at most `limit` bytes. Raises Refused (413, 415, 503)."""
+    """Return a body that is complete: at most `limit` bytes. Raises Refused (413, 415, 503)."""
     if headers.raw(b"content-encoding") is not None:
         _check_encoding(headers)
     if len(body) > limit:
         raise Refused(_too_large(limit))
-    # Nobody waits for the rest of it: the room is taken for no time at all, but it must be there.
+    # The body is already complete, so its room is not held, but it must be available.
     if len(body) - SMALL > room.left:
         raise Refused(_NO_ROOM)
     return body
 
 
 async def read_body(headers: Headers, receive: Receive, limit: int, room: Room) -> bytes:
-    """All of it, at most `limit` bytes. Raises Refused (400, 413, 415, 503) and Gone."""
+    """Return the body: at most `limit` bytes. Raises Refused (400, 413, 415, 503) and Gone."""
     _check_encoding(headers)
     length = headers.get("content-length")
     if length is not None:
         if not (length.isascii() and length.isdigit()):
             description = "Content-Length must be a number"
             raise Refused(Refusal(ErrorCode.INVALID_REQUEST, description, "http.content_length"))
-        # Digits are counted first: int() of thousands of them is slow, then an error.
+        # Digits are counted first: int() is slow for thousands of digits and then fails.
         if len(length) > len(str(limit)) or int(length) > limit:
             raise Refused(_too_large(limit))
     return await _read(receive, limit, room)

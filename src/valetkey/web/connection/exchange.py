@@ -1,4 +1,4 @@
-"""One request and its answer on a connection of ours."""
+"""One request and its response on one of the server's own connections."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -12,11 +12,11 @@ from valetkey.web.exchange import Headers, Response
 from valetkey.web.security_headers import head
 
 UNREAD = 64 * 1024
-"""Bytes of a body that may wait to be taken; beyond them nothing more is read."""
+"""Bytes of a body that may wait to be taken; beyond them reading pauses."""
 
 
 class Answering(Protocol):
-    """Whoever answers."""
+    """The application, as an exchange sees it."""
 
     async def answer(self, asked: Asked) -> None:
         """Answer one request."""
@@ -24,7 +24,7 @@ class Answering(Protocol):
 
 
 class Left(Exception):
-    """The client went away, or the server stops: nobody is there for the next piece."""
+    """The client disconnected or the server stops: the next piece cannot be delivered."""
 
 
 class Wire(Protocol):
@@ -32,22 +32,22 @@ class Wire(Protocol):
 
     loop: asyncio.AbstractEventLoop
     half_closed_at: float
-    """Since when the client waits and sends nothing more; else infinite."""
+    """When the client closed its sending half while waiting; infinity if it has not."""
 
     def proceed(self) -> None:
-        """Ask the client for the body that it announced."""
+        """Send 100 Continue, so that the client sends the body it announced."""
         ...
 
     def process_input(self) -> None:
-        """Read on, if nothing waits to be answered first."""
+        """Continue reading, unless earlier input must be answered first."""
         ...
 
     def answered(self, exchange: "Exchange", top: bytes, length: int | None, body: bytes) -> None:
-        """Write a whole answer: status line and fields, Content-Length if it has one, body."""
+        """Write a complete response: status line and fields, Content-Length if it has one, body."""
         ...
 
     def begin(self, exchange: "Exchange", top: bytes) -> None:
-        """Write the head of an answer whose body comes piece by piece. Raises Left."""
+        """Write the head of a streamed response. Raises Left."""
         ...
 
     async def pour(self, exchange: "Exchange", piece: bytes) -> None:
@@ -55,42 +55,42 @@ class Wire(Protocol):
         ...
 
     def end(self, exchange: "Exchange") -> None:
-        """The pieces were all."""
+        """End a streamed response."""
         ...
 
     def fail(self, exchange: "Exchange") -> None:
-        """Say that nothing answered."""
+        """Answer 500 if the exchange has no response yet."""
         ...
 
     def leave(self, exchange: "Exchange") -> None:
-        """Nobody is at work on it any more."""
+        """Note that the exchange's task has ended."""
         ...
 
 
 class Exchange:
-    """One request and its answer; what most of them never need is not set in each of them."""
+    """One request and its response; rarely needed attributes are class defaults to save time."""
 
     more = True
-    """The body is not complete."""
+    """Whether the body is incomplete."""
     streaming = False
-    """The head of the answer is written, its body is not complete."""
+    """Whether the head of the response is written and its body is incomplete."""
     begun = False
-    """The application has it, or it was turned away."""
+    """Whether the application received the request, or it was turned away."""
     is_admitted = False
-    """It came completely, and was not turned away."""
+    """Whether the request is complete and was not turned away."""
     counted = False
-    """It is one of those at work."""
+    """Whether it counts towards the limit of concurrent requests."""
     expects = False
-    """The client waits to be asked for the body."""
+    """Whether the client waits for 100 Continue."""
     old = False
-    """It is HTTP/1.0."""
+    """Whether the request is HTTP/1.0."""
     task: asyncio.Task[None] | None = None
     _body: bytes | bytearray = b""
     _taken = False
     gone = False
-    """The connection is closed."""
+    """Whether the connection is closed."""
     timed_at = inf
-    """When its turn came, or its body was complete if that was later, in the event loop's time."""
+    """Event-loop time at which its turn came or its body was complete, whichever was later."""
     patience = inf
     _waiter: asyncio.Future[None] | None = None
 
@@ -104,7 +104,7 @@ class Exchange:
         tls: bool,
         keep_alive: bool,
     ) -> None:
-        """The header of a request came, with `target` in ASCII."""
+        """Begin an exchange whose header is complete; `target` is ASCII."""
         self._connection = connection
         self.method = method
         self.path, _, self.query = target.decode().partition("?")
@@ -115,16 +115,16 @@ class Exchange:
 
     @property
     def unread(self) -> int:
-        """Bytes of the body that wait to be taken."""
+        """Return how many bytes of the body wait to be taken."""
         return len(self._body)
 
     @property
     def half_closed_at(self) -> float:
-        """Since when the client waits and sends nothing more; else infinite."""
+        """When the client closed its sending half while waiting; infinity if it has not."""
         return self._connection.half_closed_at
 
     def feed(self, body: bytes) -> None:
-        """A piece of the request's body came."""
+        """Add a piece of the request's body."""
         if not self._body:
             self._body = body
         elif isinstance(self._body, bytearray):
@@ -134,24 +134,24 @@ class Exchange:
         self._wake()
 
     def finish(self) -> None:
-        """The request's body is complete."""
+        """Mark the request's body as complete."""
         self.more = False
         self._wake()
 
     def abandon(self) -> None:
-        """The client is gone. What streams to it is cancelled; anything else ends by itself."""
+        """Mark the client as gone; cancel a stream, let any other work finish."""
         self.gone = True
         self._wake()
         if self.streaming and self.task is not None:
             self.task.cancel()
 
     async def run(self, app: Answering) -> None:
-        """Let `app` answer."""
+        """Let `app` answer the request."""
         CALLER.set(self)
         try:
             await app.answer(self)
         except Left:
-            pass  # nothing failed
+            pass  # the client left, or the server stops
         except Exception as failure:  # noqa: BLE001 - whatever failed, the client is not left waiting
             log.error("application.failed", failure)
         finally:
@@ -159,7 +159,7 @@ class Exchange:
             self._connection.fail(self)
 
     def whole(self) -> bytes:
-        """The body, once it is complete; it is given once."""
+        """Return the complete body; a second call returns nothing."""
         body, self._body = bytes(self._body), b""
         self._taken = True
         if len(body) > UNREAD:
@@ -167,7 +167,7 @@ class Exchange:
         return body
 
     async def receive(self) -> Message:
-        """The next piece of the body, as ASGI says it."""
+        """Return the next part of the body as an ASGI message."""
         if self.expects and self.more and not self._body:
             self.expects = False
             self._connection.proceed()
@@ -179,18 +179,18 @@ class Exchange:
         body, self._body = bytes(self._body), b""
         self._taken = not self.more
         message: Message = {"type": "http.request", "body": body, "more_body": self.more}
-        # After the message is made: this may bring the next piece, or the last.
+        # After the message is made: this call may deliver the next piece, or the last.
         self._connection.process_input()
         return message
 
     def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
-        """Write the answer, if the client still waits for it."""
+        """Write the response, if the client still waits for it."""
         top = head(response.status, response.headers, hsts=hsts)
         body = b"" if bare else response.body
         self._connection.answered(self, top, length_of(response), body)
 
     async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
-        """Write the answer as its pieces come. Raises Left when nobody is there for them."""
+        """Write a streamed response piece by piece. Raises Left if the client is gone."""
         connection = self._connection
         connection.begin(self, head(response.status, response.headers, hsts=hsts))
         await connection.pour(self, response.body)

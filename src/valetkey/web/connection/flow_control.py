@@ -1,4 +1,4 @@
-"""Flow control of what a connection reads; the end of one that is paused is noticed as well."""
+"""Flow control for reading a connection; also detects disconnects while reading is paused."""
 
 import asyncio
 import select
@@ -6,17 +6,17 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-_LOOK = 0.25  # seconds between two looks at a connection that is not read
+_LOOK = 0.25  # seconds between two checks of a connection that is paused
 _RESET = select.POLLERR | select.POLLHUP
-# Only Linux tells that the other end is closed before all that it sent is read.
+# Only Linux reports that the peer closed before everything it sent is read.
 _HALF_CLOSED: int = getattr(select, "POLLRDHUP", 0)
 
 
 class FlowControl:
     """Pauses and resumes reading from one transport.
 
-    Whoever does not read hears of no end. The socket knows of it: while reading is paused it is
-    asked four times a second. A connection that was reset is aborted.
+    A transport that is not read reports no disconnect. The socket is therefore polled four times a
+    second while reading is paused. A connection that was reset is aborted.
     """
 
     __slots__ = (
@@ -35,7 +35,7 @@ class FlowControl:
         loop: asyncio.AbstractEventLoop,
         on_half_close: Callable[[], None],
     ) -> None:
-        """Control a transport that reads; `on_half_close` is told of a close noticed in a pause."""
+        """Control a reading transport; `on_half_close` is called for a close noticed in a pause."""
         self._transport = transport
         self._loop = loop
         self._on_half_close = on_half_close
@@ -46,17 +46,17 @@ class FlowControl:
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is read now."""
+        """Return whether reading is paused."""
         return self._paused
 
     def set_reading(self, wanted: bool) -> None:
-        """Read if it is `wanted`, once the delay is over if there is one; else pause."""
+        """Read if `wanted`, after any delay in progress; otherwise pause."""
         if wanted != self._wanted:
             self._wanted = wanted
             self._apply()
 
     def delay(self, seconds: float) -> None:
-        """Read nothing for so many seconds, whatever is wanted."""
+        """Pause reading for `seconds`, whatever `set_reading` asks."""
         if not self._delayed:
             self._delayed = True
             self._loop.call_later(seconds, self._end_delay)
@@ -94,7 +94,7 @@ class FlowControl:
 
 
 def _events(descriptor: int) -> int:
-    # Reading is not asked for: what is unread is of no interest here.
+    # POLLIN is left out: unread data does not matter here.
     poll = select.poll()
     poll.register(descriptor, _HALF_CLOSED)
     return next((events for _, events in poll.poll(0)), 0)

@@ -1,4 +1,4 @@
-"""Who is let in: how many connections, how long each may take, which requests are well-formed."""
+"""Admission: connection limits, deadlines, concurrent requests, and well-formed requests."""
 
 import asyncio
 import re
@@ -10,57 +10,57 @@ from typing import Protocol
 from valetkey.kernel import metrics
 from valetkey.web.client_address import Proxies
 
-# Path characters of RFC 3986; a query may hold anything visible but the number sign.
+# Path characters of RFC 3986; a query may hold any visible character but the number sign.
 _TARGET = re.compile(rb"/[A-Za-z0-9\-._~!$&'()*+,;=:@/%]*(?:\?[!\"$-~]*)?")
 _READY = "/health/ready"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a client may take, in seconds, and how much it may send."""
+    """Limits for clients: times in seconds, sizes and counts."""
 
     handshake: float = 10.0
-    """To agree on TLS."""
+    """To complete the TLS handshake."""
     header: float = 10.0
     """From the first byte of a request to the end of its header."""
     body: float = 15.0
-    """From there to the end of the body."""
+    """From the end of the header to the end of the body."""
     idle: float = 30.0
     """Between requests, and before the first."""
     write: float = 30.0
-    """To take an answer."""
+    """To read a response."""
     linger: float = 1.0
-    """To read why it was refused, while what it still sends is thrown away."""
+    """To read a refusal, while further input is discarded."""
     connections: int = 2_000
     connections_per_address: int = 500
     requests: int = 128
-    """Complete requests that wait for their answers; the next is told to come again."""
+    """Complete requests that may wait for their responses; the next one is answered 503."""
     patience: float = 10.0
-    """For its turn at the database; after that it is not worth beginning."""
+    """For a turn at the database; work not begun by then is dropped."""
     header_fields: int = 100
     header_bytes: int = 32 * 1024
 
 
 class Connection(Protocol):
-    """What the gate must know of a connection."""
+    """What the gate needs of a connection."""
 
     address: str
 
     @property
     def deadline(self) -> float:
-        """In the time of the event loop; past it, `expire` is called."""
+        """Return the event-loop time after which `expire` is called."""
         ...
 
     def expire(self) -> None:
-        """Act on the deadline; it comes again until the connection is closed."""
+        """Act on the deadline; called repeatedly until the connection is closed."""
         ...
 
 
 class Gate:
-    """Lets connections in while there is room, and tells those whose time is over."""
+    """Admits connections within the limits and expires those past their deadline."""
 
     def __init__(self, limits: Limits, proxies: Proxies) -> None:
-        """Keep `limits`; `proxies` speak for many clients and are not counted by address."""
+        """Apply `limits`; connections from `proxies` are not counted by address."""
         self.limits = limits
         self._proxies = proxies
         self._open: set[Connection] = set()
@@ -78,7 +78,7 @@ class Gate:
         self._pause = min(0.5, shortest / 4)
 
     def admit(self, connection: Connection) -> bool:
-        """Whether there is room for it, or it counts already; it counts until `release`."""
+        """Return whether the connection is admitted; it counts until `release`, and only once."""
         if connection in self._open:
             return True
         if len(self._open) >= self.limits.connections:
@@ -97,7 +97,7 @@ class Gate:
         return True
 
     def release(self, connection: Connection) -> None:
-        """Forget a connection; one that was never let in does no harm."""
+        """Stop counting a connection; one that was not admitted is ignored."""
         if connection not in self._open:
             return
         self._open.discard(connection)
@@ -108,11 +108,11 @@ class Gate:
                 del self._by_address[address]
 
     def enter(self, path: str, vital: Collection[str]) -> bool:
-        """Whether there is time for one more request; then it counts until `leave`.
+        """Return whether one more request is admitted; if so it counts until `leave`.
 
-        One of a path that is `vital` is always let in: who looks whether we live must not hear that
-        we are busy, or what can still be done would be sent elsewhere as well. Who asks whether we
-        are ready is turned away once the server drains.
+        A path in `vital` is always admitted: a health check answered as busy would make a load
+        balancer send away requests that this server can still serve. Once the
+        server drains, `/health/ready` is refused, so that the load balancer sends no more.
         """
         if self._at_work >= self.limits.requests and path not in vital:
             metrics.HTTP_REFUSED.add("busy")
@@ -123,15 +123,15 @@ class Gate:
         return True
 
     def leave(self) -> None:
-        """One of them is answered, or streams from now on."""
+        """Stop counting a request: it was answered, or its response is streamed from now on."""
         self._at_work -= 1
 
     def __len__(self) -> int:
         return len(self._open)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        # One timer for all: to arm and cancel one for each request would cost more than a look at
-        # every connection twice a second.
+        # One timer for all connections: arming and cancelling one for each request would cost more
+        # than checking every connection twice a second.
         now = loop.time()
         for connection in [each for each in self._open if each.deadline <= now]:
             connection.expire()
@@ -141,9 +141,9 @@ class Gate:
 def objection(
     version: str, target: bytes, fields: Mapping[bytes, bytes], *, known: bool = False
 ) -> str:
-    """What is wrong with a request that the parser could read (RFC 9112); empty if nothing is.
+    """Return why a request that the parser accepted is invalid (RFC 9112); empty if it is valid.
 
-    A target that is `known` to be well-formed is not looked at again.
+    A target that is `known` to be well-formed is not checked again.
     """
     if version not in {"1.1", "1.0"}:
         return "only HTTP/1.1 and HTTP/1.0 are spoken here"

@@ -1,4 +1,4 @@
-"""What one connection receives, parsed, with a bound on everything that the parser keeps."""
+"""Parse the input of one connection, with a bound on everything the parser keeps."""
 
 from typing import Protocol, cast
 
@@ -12,36 +12,36 @@ from valetkey.web.exchange import Headers
 from valetkey.web.router import TARGET_BYTES, App
 
 PIECE = 4 * 1024
-"""Bytes that are parsed at a time: so many may come beyond a limit, or hold requests that wait."""
+"""Bytes parsed at a time: input may exceed a limit, or contain waiting requests, by that much."""
 
 HELD = 16 * 1024
-"""Bytes that may wait to be parsed; beyond them nothing is read until they are fewer."""
+"""Bytes that may wait to be parsed; beyond them reading pauses."""
 
 _FRAMING_PER_BYTE = 8
-# A chunk for each byte, "1\r\nx\r\n", takes five.
+# The smallest chunk, "1\r\nx\r\n", takes five bytes for each byte of body.
 
 
 class Receiving(Wire, Protocol):
-    """What the reader tells its connection."""
+    """What the reader reports to its connection."""
 
     address: str
     tls: bool
 
     def requested(self, exchange: Exchange) -> None:
-        """The header of a request is complete."""
+        """Handle a request whose header is complete."""
         ...
 
     def completed(self, exchange: Exchange) -> None:
-        """A request is complete."""
+        """Handle a request that is complete."""
         ...
 
 
 class Reader:
     """The parser of one connection; it calls the methods named `on_...`.
 
-    The parser itself has no limits: it keeps a field of a header or of a trailer until it ends, and
-    reads chunk extensions, leading zeros and empty lines for ever. All of that is counted here,
-    whatever it is: bytes that came and are not body.
+    httptools has no limits of its own: it keeps a header or trailer field until the field ends, and
+    reads chunk extensions, leading zeros and empty lines indefinitely. The reader counts all of
+    these as bytes received that are not body.
     """
 
     def __init__(self, connection: Receiving, app: App, limits: Limits) -> None:
@@ -50,14 +50,14 @@ class Reader:
         self.incoming: Exchange | None = None
         """The request whose body is being received."""
         self.ended = False
-        """Nothing after the last request can be read."""
+        """Whether nothing after the last request can be parsed."""
         self.has_all = False
-        """The client sends nothing more."""
+        """Whether the client has closed its sending half."""
         self.unparsed = 0
         """Bytes that wait to be parsed."""
         self._unparsed = b""
-        self._at = 0  # where in these
-        self._later = bytearray()  # what came after these
+        self._at = 0  # position in `_unparsed`
+        self._later = bytearray()  # input that came after `_unparsed`
         self._connection = connection
         self._paths = app.paths
         self._limits = limits
@@ -65,21 +65,21 @@ class Reader:
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._fields = 0  # bytes of the header that are parsed
-        self._turned = False  # a request began or was complete in this piece
+        self._turned = False  # whether a request began or was completed in this piece
         self._body = 0  # bytes of the incoming request's body
-        self._framing = 0  # bytes that came since something turned, without the body
+        self._framing = 0  # bytes without the body since a request last began or was completed
 
     @property
     def is_full(self) -> bool:
-        """Whether so much of a body waits to be taken that nothing more is parsed."""
+        """Return whether so much of the body is unread that parsing must pause."""
         return self.incoming is not None and self.incoming.unread > UNREAD
 
     def is_short_of(self, exchange: Exchange) -> bool:
-        """Whether the rest of the request's body never comes."""
+        """Return whether the body is incomplete and the rest will never come."""
         return exchange.more and self.has_all and not self.unparsed
 
     def keep(self, data: bytes) -> None:
-        """Add what came to what waits to be parsed; each byte is copied twice at most."""
+        """Add input to be parsed; each byte is copied at most twice."""
         self.unparsed += len(data)
         if self._unparsed:
             self._later += data
@@ -87,13 +87,13 @@ class Reader:
             self._unparsed = data
 
     def forget(self) -> None:
-        """Parse none of what waits."""
+        """Discard the input that waits to be parsed."""
         self.unparsed = self._at = 0
         self._unparsed = b""
         self._later.clear()
 
     def parse(self) -> None:
-        """Parse up to `PIECE` bytes. Raises Unreadable; after that nothing can be parsed."""
+        """Parse up to `PIECE` bytes. Raises Unreadable, after which nothing can be parsed."""
         start, self._at = self._at, self._at + PIECE
         piece = self._unparsed[start : self._at]
         self.unparsed -= len(piece)
@@ -112,7 +112,7 @@ class Reader:
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
-            # We stay with HTTP/1.1, but the parser is of no use any more.
+            # The connection stays with HTTP/1.1, but the parser cannot be used any more.
             self.ended = True
             return
         except httptools.HttpParserError as error:
@@ -131,20 +131,20 @@ class Reader:
             raise Unreadable(f"the {part} is too large", ErrorCode.HEADERS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         self.in_header = self._turned = True
         self._url = b""
         self._headers = []
         self._fields = self._body = 0
 
     def on_url(self, url: bytes) -> None:
-        """A piece of the request target."""
+        """Add a piece of the request target."""
         self._url += url
         if len(self._url) > TARGET_BYTES:
             raise Unreadable("the request target is too long", ErrorCode.URI_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or a trailer, which nobody needs."""
+        """Add a header field; trailer fields are ignored."""
         if not self.in_header:
             return
         self._fields += len(name) + len(value)
@@ -155,14 +155,14 @@ class Reader:
         self._headers.append((name.lower(), value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """The header is complete: the application may start."""
+        """Start the exchange: the header is complete."""
         parser, url, connection = self._parser, self._url, self._connection
         version = parser.get_http_version()
         headers = Headers(self._headers)
         fields = headers.last()
         if complaint := objection(version, url, fields, known=url in self._paths):
             raise Unreadable(complaint)
-        # Two fields are one list: an unknown coding in the first must not hide behind the last.
+        # Two fields form one list: an unknown coding in the first must not hide behind the last.
         if b"transfer-encoding" in fields and len(headers.all("transfer-encoding")) > 1:
             raise Unreadable("the only Transfer-Encoding is chunked")
         has_body = b"transfer-encoding" in fields or fields.get(b"content-length", b"0") != b"0"
@@ -180,12 +180,12 @@ class Reader:
         connection.requested(exchange)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """Add a piece of the body."""
         self._body += len(body)
         cast("Exchange", self.incoming).feed(body)
 
     def on_message_complete(self) -> None:
-        """The body is complete."""
+        """Mark the body as complete."""
         exchange, self.incoming = cast("Exchange", self.incoming), None
         self._turned = True
         self._body = 0

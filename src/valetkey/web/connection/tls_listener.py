@@ -1,4 +1,4 @@
-"""Accepts TLS connections; each is counted before its handshake, not after it."""
+"""Accept TLS connections and count each before its handshake."""
 
 import asyncio
 import socket
@@ -9,15 +9,15 @@ from contextlib import suppress
 from valetkey.web.connection.gate import Gate
 from valetkey.web.protocol import HttpProtocol
 
-_AT_ONCE = 64  # connections that are accepted before anything else runs
-_RETRY = 1.0  # seconds until the next attempt when no descriptor was free
+_AT_ONCE = 64  # connections accepted before the event loop runs anything else
+_RETRY = 1.0  # seconds until the next attempt after no file descriptor was free
 
 
 class TlsListener:
-    """Accepts on one socket and hands each connection over once TLS is agreed.
+    """Accepts on one socket and hands over each connection once its TLS handshake is complete.
 
-    An event loop counts nothing before that: connections in which no handshake is ever completed
-    could take every file descriptor of the process.
+    An event loop reports a connection only after the handshake. Without a limit before it, clients
+    that never complete a handshake could use up the process's file descriptors.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class TlsListener:
         gate: Gate,
         make: Callable[[], HttpProtocol],
     ) -> None:
-        """Accept from now on, on the event loop that runs."""
+        """Start accepting on the running event loop."""
         self._sock = sock
         self._context = context
         self._gate = gate
@@ -38,7 +38,7 @@ class TlsListener:
         self._listen()
 
     def accept_no_more(self) -> None:
-        """Close the socket; handshakes that have begun go on."""
+        """Close the socket; handshakes in progress continue."""
         if self._sock.fileno() >= 0:
             self._loop.remove_reader(self._sock)
             self._sock.close()
@@ -46,7 +46,7 @@ class TlsListener:
             self._retry.cancel()
 
     def close(self) -> None:
-        """Accept nothing more, and end the handshakes that are not complete."""
+        """Stop accepting, and abort handshakes that are not complete."""
         self.accept_no_more()
         for each in self._handshakes:
             each.cancel()
@@ -78,7 +78,7 @@ class TlsListener:
         timeout = self._gate.limits.handshake
         made = False
         try:
-            with suppress(OSError):  # the client went away, was too slow, or does not speak TLS
+            with suppress(OSError):  # the client disconnected, was too slow, or does not speak TLS
                 await self._loop.connect_accepted_socket(
                     lambda: connection,
                     accepted,

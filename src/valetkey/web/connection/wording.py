@@ -1,23 +1,23 @@
-"""How answers are written: their framing, and the fields that all answers of a second share."""
+"""Format responses: their framing, and the fields shared by all responses of one second."""
 
 from uvicorn.server import ServerState
 
 
 class Wording:
-    """Puts answers into the words of HTTP/1.1 (RFC 9112)."""
+    """Formats responses as HTTP/1.1 (RFC 9112)."""
 
     __slots__ = ("_line", "_pairs", "_state")
 
     def __init__(self, state: ServerState) -> None:
-        """Add to every answer what `state` says; uvicorn renews the list once a second."""
+        """Add the fields of `state` to every response; uvicorn renews them once a second."""
         self._state = state
         self._pairs: list[tuple[bytes, bytes]] = []
         self._line = b""
 
     def whole(self, top: bytes, length: int | None, body: bytes, *, last: bool) -> bytes:
-        """An answer: status line and fields, Content-Length if it has one, body.
+        """Return a complete response: status line and fields, Content-Length if it has one, body.
 
-        After the `last` one the connection closes.
+        The `last` response announces that the connection closes.
         """
         line = self._line if self._state.default_headers is self._pairs else self._renewed()
         if length is None:
@@ -29,7 +29,7 @@ class Wording:
         return b"%b%bcontent-length: %d\r\n\r\n%b" % (top, line, length, body)
 
     def start(self, top: bytes, *, chunked: bool, last: bool) -> bytes:
-        """The head of an answer whose length nobody knows."""
+        """Return the head of a response of unknown length."""
         framing = b"transfer-encoding: chunked\r\n" if chunked else b""
         return self.whole(top + framing, None, b"", last=last)
 
