@@ -68,9 +68,9 @@ class Gate:
         self._timer: asyncio.TimerHandle | None = None
         self._at_work = 0
         self.closing = False
-        """This process is about to end: each answer is the last on its connection."""
+        """This process is about to end: each response is the last on its connection."""
         self.draining = False
-        """The whole server is: it is not ready any more."""
+        """The whole server is about to end: it reports that it is not ready."""
         metrics.HTTP_CONNECTIONS.ask(lambda: len(self._open))
         metrics.HTTP_ACTIVE.ask(lambda: self._at_work)
         metrics.HTTP_CONNECTIONS_LIMIT.set(limits.connections)
@@ -111,8 +111,8 @@ class Gate:
         """Return whether one more request is admitted; if so it counts until `leave`.
 
         A path in `vital` is always admitted: a health check answered as busy would make a load
-        balancer send away requests that this server can still serve. Once the
-        server drains, `/health/ready` is refused, so that the load balancer sends no more.
+        balancer send away requests that this server can still serve. While the server drains,
+        `/health/ready` is refused, so that the load balancer sends no more.
         """
         if self._at_work >= self.limits.requests and path not in vital:
             metrics.HTTP_REFUSED.add("busy")
