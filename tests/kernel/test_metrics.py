@@ -1,0 +1,76 @@
+"""How metrics are counted, beside the scrape of a whole installation in tests/cli/serving."""
+
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+
+from valetkey.kernel import metrics
+from valetkey.kernel.metrics import (
+    CATALOGUE,
+    HTTP_SECONDS,
+    MOST_SERIES,
+    OTHER,
+    Counter,
+    Histogram,
+    snapshot,
+)
+
+
+@pytest.fixture(autouse=True)
+def _catalogue_of_before() -> Iterator[None]:
+    before = set(CATALOGUE)
+    yield
+    for name in set(CATALOGUE) - before:
+        del metrics._catalogue[name]
+
+
+def test_series_of_one_metric_are_bounded() -> None:
+    counter = Counter("test_bounded", "For a test.", "label")
+    for number in range(MOST_SERIES + 10):
+        counter.add(number)
+    counter.add(0)
+    told = dict(counter.samples())
+    assert len(told) == MOST_SERIES + 1
+    assert told[OTHER,] == (10,)
+    assert told["0",] == (2,)
+
+
+def test_values_fall_into_the_bucket_whose_end_they_reach() -> None:
+    histogram = Histogram("test_buckets", "For a test.", bounds=(1, 2))
+    for value in (0.5, 1, 1.5, 2, 3):
+        histogram.observe(value)
+    assert list(histogram.samples()) == [((), [2, 2, 1, 8])]
+
+
+def test_a_request_is_counted_once_and_told_twice() -> None:
+    for status in (200, 200, 404):
+        HTTP_SECONDS.observe(0.003, "/test/route", "GET", status)
+    told = snapshot()
+    requests = {labels: n for labels, n in told["http_requests"] if labels[0] == "/test/route"}
+    assert requests == {("/test/route", "GET", "200"): (2,), ("/test/route", "GET", "404"): (1,)}
+    ((_, times),) = [
+        each for each in told["http_request_duration_seconds"] if each[0][0] == "/test/route"
+    ]
+    assert sum(times[:-1]) == 3
+
+
+def test_threads_lose_no_count() -> None:
+    counter = Counter("test_threads", "For a test.")
+
+    def count() -> None:
+        for _ in range(20_000):
+            counter.add()
+
+    threads = [Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(counter.samples()) == [((), (80_000,))]
+
+
+def test_names_are_unique() -> None:
+    with pytest.raises(ValueError, match="worker_up"):
+        Counter("worker_up", "For a test.")
+    assert "worker_up" in CATALOGUE
