@@ -39,6 +39,7 @@ def test_every_block_says_what_language_it_is_in() -> None:
         "javascript",
         "text",
         "console",
+        "html",
         "jinja",
         "diff",
     }
