@@ -16,8 +16,9 @@ from tests.reliability.load import Load, asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.support import postgres
-from tests.support.wait import wait_until
+from tests.support.wait import CEILING, wait_until
 
+_PERCENTILE = 50  # values, below which a 99th percentile is only the worst of them
 _ENOUGH = 40  # requests between two changes
 
 _NGINX = """
@@ -153,7 +154,9 @@ def killed_workers(folder: Path, times: int, chance: random.Random) -> Outcome:
             _wait_for_more(load)
     back.sort()
     late = back[min(len(back) - 1, int(len(back) * 0.99))]
-    held = late < 1.0 and load.answers["200"] > 0 and set(load.answers) <= _WHILE_KILLED
+    # A few kills have no percentile, and the tests share the machine with others.
+    longest = 1.0 if times >= _PERCENTILE else CEILING
+    held = late < longest and load.answers["200"] > 0 and set(load.answers) <= _WHILE_KILLED
     counts = (
         f"{times} kills, back after {back[len(back) // 2]:.2f} s (median), {late:.2f} s (p99); "
         f"{load.total} requests, {load.failed} cut off"
