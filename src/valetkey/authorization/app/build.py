@@ -37,7 +37,7 @@ from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.openid.routes import routes as openid_routes
 from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.model.event.actor import SYSTEM
-from valetkey.authorization.site.account.email import Email
+from valetkey.authorization.site.account.email_address.email_address import Email
 from valetkey.authorization.site.account.pages import account_pages
 from valetkey.authorization.site.admin.pages import admin_pages
 from valetkey.authorization.site.admin.users.owner import OwnerLinks

@@ -6,7 +6,11 @@ from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.email.message import Paragraph
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.site.account.email import EmailDonePage, EmailLinkPage, EmailPage
+from valetkey.authorization.site.account.email_address.email_address import (
+    EmailDonePage,
+    EmailLinkPage,
+    EmailPage,
+)
 from valetkey.authorization.site.emailed_link.emailed_link import (
     CheckEmailPage,
     DeadLinkPage,

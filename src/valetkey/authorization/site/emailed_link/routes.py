@@ -16,7 +16,7 @@ from valetkey.authorization.email.links import (
     SIGN_UP_CONFIRM,
 )
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.site.account.email import EmailLinkEndpoint
+from valetkey.authorization.site.account.email_address.email_address import EmailLinkEndpoint
 from valetkey.authorization.site.mailbox.mailbox import mailbox_routes
 from valetkey.authorization.site.password_reset.password_reset import RecoveryEndpoint
 from valetkey.authorization.site.sign_up.sign_up import SignUpEndpoint

@@ -45,7 +45,7 @@ class EmailPage:
     Posts `csrf`, and `email` to change it or `verify` to have it proven.
     """
 
-    template: ClassVar[str] = "account/email.html"
+    template: ClassVar[str] = "account/email_address/email_address.html"
 
     action: str
     csrf: str
@@ -68,7 +68,7 @@ class EmailLinkPage:
     `what` is "change", "verify" or "undo".
     """
 
-    template: ClassVar[str] = "account/email_link.html"
+    template: ClassVar[str] = "account/email_address/link.html"
 
     action: str
     csrf: str
@@ -82,7 +82,7 @@ class EmailLinkPage:
 class EmailDonePage:
     """The address is theirs."""
 
-    template: ClassVar[str] = "account/email_changed.html"
+    template: ClassVar[str] = "account/email_address/done.html"
 
     email: str
     on_url: str

@@ -1,0 +1,1 @@
+"""The email address of an account: show, verify, change, and undo a change."""
