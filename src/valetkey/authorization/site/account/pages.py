@@ -4,8 +4,8 @@ from valetkey.authorization.deeds.account.password_change import PasswordChange
 from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.site.account.activity import Activity
-from valetkey.authorization.site.account.app import App
-from valetkey.authorization.site.account.apps import Apps
+from valetkey.authorization.site.account.apps.app import App
+from valetkey.authorization.site.account.apps.apps import Apps
 from valetkey.authorization.site.account.data import Data
 from valetkey.authorization.site.account.profile import Profile
 from valetkey.authorization.site.account.removal import RemoveAccount

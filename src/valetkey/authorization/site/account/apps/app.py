@@ -8,7 +8,7 @@ from valetkey.authorization.deeds.account.connected_apps import ConnectedApp, fi
 from valetkey.authorization.layout.addresses import APPS
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.site.account.apps import AppLine, is_possible_id, line_of
+from valetkey.authorization.site.account.apps.apps import AppLine, is_possible_id, line_of
 from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
@@ -46,7 +46,7 @@ class Connection:
 class AppPage:
     """The context of app.html."""
 
-    template: ClassVar[str] = "account/app.html"
+    template: ClassVar[str] = "account/apps/app.html"
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     app: AppLine

@@ -77,7 +77,7 @@ class AppLine:
 class AppsPage:
     """The context of apps.html. `ended` is the name of the app that just lost its access."""
 
-    template: ClassVar[str] = "account/apps.html"
+    template: ClassVar[str] = "account/apps/apps.html"
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     apps: tuple[AppLine, ...]
@@ -90,7 +90,7 @@ class AppsPage:
 class EndAppPage:
     """The context of end_app.html. Its form posts `csrf` and `app`."""
 
-    template: ClassVar[str] = "account/end_app.html"
+    template: ClassVar[str] = "account/apps/end_app.html"
 
     action: str
     csrf: str
@@ -101,7 +101,7 @@ class EndAppPage:
 class EndAppsPage:
     """The context of end_apps.html. Its form posts `csrf`."""
 
-    template: ClassVar[str] = "account/end_apps.html"
+    template: ClassVar[str] = "account/apps/end_apps.html"
 
     action: str
     csrf: str

@@ -1,0 +1,1 @@
+"""Connected apps: the list, one app, and the end of their access."""
