@@ -1,4 +1,4 @@
-"""Where a page is when it was asked for under another name of this machine, or a slash apart."""
+"""Redirects for pages requested under another loopback name or with a stray slash at the end."""
 
 import re
 from collections.abc import Callable
@@ -11,19 +11,19 @@ from valetkey.web.connection.asked import Asked
 from valetkey.web.exchange import Response
 
 IsPage = Callable[[str], bool]
-"""Whether a path is a page for people; redirects are for those alone, never for programs."""
+"""Whether a path is a page for people; only pages are redirected, never endpoints for programs."""
 
 WRONG_HOST = "http.host"
-"""The check of a request for a host for which this server does not answer."""
+"""The check of a request whose Host this server does not serve."""
 
 _NAME = re.compile(r"[A-Za-z0-9._:\[\]-]{1,100}")
-# Nothing that a browser could take for another server, or a header for its end.
+# Excludes a target that a browser could read as another server, or that could end the header.
 _TARGET = re.compile(r"/(?:[!-.0-\[\]-~][!-~]*)?")
 _METHODS = frozenset(("GET", "HEAD"))
 
 
 def no_page(path: str) -> bool:
-    """Say that there are no pages."""
+    """Return False: there are no pages."""
     return False
 
 
@@ -31,27 +31,27 @@ def no_page(path: str) -> bool:
 class Elsewhere:
     """The configured URL of a server, and which of its paths are pages for people.
 
-    A page is redirected to `home` from another name of loopback, and to its address with or without
-    a slash at the end, whichever there is. Nothing else is: programs get an error.
+    A page is redirected to `home` from another loopback name, and to the path with or without a
+    slash at the end if only that exists. Anything else receives an error.
     """
 
     home: str = ""
     is_page: IsPage = no_page
 
     def refusal(self, host: bytes) -> Refusal:
-        """The refusal of a request for a host for which this server does not answer."""
+        """Return the refusal of a request whose Host this server does not serve."""
         received = host.decode("latin-1")
         return Refusal(
             ErrorCode.INVALID_REQUEST,
             "this server does not answer for that Host",
             WRONG_HOST,
             expected=urlsplit(self.home).netloc,
-            # What is no host name is repeated nowhere: neither on a page nor in the record.
+            # An invalid host name is not repeated on a page or in the log.
             received=received if _NAME.fullmatch(received) else "no host name",
         )
 
     def redirect(self, asked: Asked, exists: Callable[[str], bool] | None) -> Response | None:
-        """The redirect of a page that is elsewhere; `exists` judges paths where no route fits."""
+        """Return the redirect for a page, or None; `exists` is given only when no route matches."""
         path = asked.path
         if asked.method not in _METHODS:
             return None
@@ -65,12 +65,12 @@ class Elsewhere:
         configured = urlsplit(self.home)
         if host == configured.netloc or not _is_loopback(configured.hostname or ""):
             return None
-        # Temporary: the configuration may change.
+        # Temporary (307): the configured URL may change.
         return _redirect(307, self.home, path, asked.query) if _is_loopback_at(host) else None
 
 
 NOWHERE = Elsewhere()
-"""Of a server without pages."""
+"""The Elsewhere of a server without pages."""
 
 
 def _redirect(status: int, home: str, path: str, query: str) -> Response | None:

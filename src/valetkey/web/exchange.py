@@ -1,4 +1,4 @@
-"""What goes in and what comes out: Request, Response and the few ways to make a response."""
+"""Requests, responses, and the functions that build responses."""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
@@ -25,36 +25,36 @@ _SINGLE = frozenset((b"authorization", b"content-length", b"content-type", b"for
 
 
 class Headers:
-    """The header fields of one request. Names are asked for in lower case.
+    """The header fields of one request, looked up by names in lower case.
 
-    Its repr counts the fields and shows none: credentials travel in them.
+    The repr shows only their number, because fields contain credentials.
     """
 
     __slots__ = ("_first", "_pairs")
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        """Keep `pairs` as ASGI gives them: names in lower case, everything in bytes."""
+        """Keep `pairs` as ASGI provides them: names in lower case, names and values as bytes."""
         self._pairs = tuple(pairs)
         self._first = dict(self._pairs)
         if len(self._first) != len(self._pairs):
-            # Reversed, so that the first field of a name is the one that stays.
+            # Reversed, so that the first field of a name is kept.
             self._first = dict(reversed(self._pairs))
 
     def get(self, name: str) -> str | None:
-        """The first value of `name`, or None. Values are never joined."""
+        """Return the first value of `name`, or None. Values are never joined."""
         value = self._first.get(name.encode("latin-1"))
         return None if value is None else value.decode("latin-1")
 
     def raw(self, name: bytes) -> bytes | None:
-        """The first value of `name` as it came."""
+        """Return the first value of `name` as bytes, or None."""
         return self._first.get(name)
 
     def last(self) -> Mapping[bytes, bytes]:
-        """The last value of each name; not to be changed."""
+        """Return the last value of each name, as a mapping that must not be changed."""
         return self._first if len(self._first) == len(self._pairs) else dict(self._pairs)
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Every value of `name`, in the order sent."""
+        """Return every value of `name`, in the order sent."""
         key = name.encode("latin-1")
         first = self._first.get(key)
         if first is None:
@@ -64,11 +64,11 @@ class Headers:
         return tuple(value.decode("latin-1") for each, value in self._pairs if each == key)
 
     def has_any(self, names: frozenset[bytes]) -> bool:
-        """Whether a field of one of these names came."""
+        """Return whether a field with one of these names was sent."""
         return not names.isdisjoint(self._first)
 
     def repeats(self) -> bool:
-        """Whether a field came twice on which client and server could disagree (RFC 9110 5.3)."""
+        """Return whether a field was repeated that must be unique (RFC 9110 section 5.3)."""
         if len(self._first) == len(self._pairs):
             return False
         seen: set[bytes] = set()
@@ -87,31 +87,31 @@ NO_ARGUMENTS: Mapping[str, str] = MappingProxyType({})
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request, read completely. Its repr shows method and path; the rest may be secret."""
+    """A complete request; its repr shows only method and path, because the rest may be secret."""
 
     method: str
     path: str
-    """Exactly as sent: nothing is decoded, nothing normalised."""
+    """Exactly as sent: not decoded and not normalised."""
     query: str = ""
     """As sent, without the question mark; always empty on routes that hide their query."""
     hidden_query: str = ""
-    """What a route that hides its query took away; never written anywhere."""
+    """The query of a route that hides it; never written anywhere."""
     headers: Headers = NO_HEADERS
     body: bytes = b""
     address: str = ""
     """The client's address behind trusted proxies; empty if unknown."""
     secure: bool = False
-    """The client reached us by TLS, ours or a trusted proxy's."""
+    """Whether the client used TLS, to this server or to a trusted proxy."""
     at: Instant = _MIDNIGHT
-    """When it came; the one instant that every rule about this request uses."""
+    """When the request arrived; the one instant used by every rule about this request."""
     arguments: Mapping[str, str] = NO_ARGUMENTS
-    """The segments of the path that the route names, as sent."""
+    """The values of the path's named segments, as sent."""
 
     def cookie(self, name: str) -> str | None:
-        """The cookie's value (RFC 6265); None if absent, sent twice or malformed.
+        """Return a cookie's value (RFC 6265); None if it is absent, sent twice or malformed.
 
-        Two of one name mean that somebody planted one, and nobody can say which. More than 4 KiB
-        or 100 pairs are not read at all.
+        Two cookies of one name mean that one was planted, and they cannot be told apart. More than
+        4 KiB or 100 pairs are ignored altogether.
         """
         fields = self.headers.all("cookie")
         if len(fields) != 1 or len(fields[0]) > COOKIE_BYTES:
@@ -133,16 +133,16 @@ class Request(msgspec.Struct, frozen=True):
         return f"Request({self.method} {self.path})"
 
 
-# Not frozen, which would cost four times as much as all else about making one.
+# Not frozen: creating a frozen instance costs four times as much as the rest of it.
 @dataclass(slots=True)
 class Response:
-    """One answer, not to be changed once it is made.
+    """A response; it must not be changed once it is made.
 
-    The App adds security headers, Content-Length and `no-store` if nothing else. With
-    a `stream` the pieces follow the body as they come, without Content-Length, each when the client
-    has room for it. The stream is closed when it ends, when the client goes, and when the server
-    stops; a client that takes nothing for 30 seconds is gone. Only an answer whose stream came to
-    its own end looks complete.
+    The App adds security headers, Content-Length, and `no-store` unless the response sets a
+    Cache-Control. With a `stream` its pieces follow the body, without Content-Length, each when the
+    client has room for it. The stream is closed when it ends, when the client disconnects (also
+    when it takes nothing for 30 seconds), and when the server stops. Only a response whose stream
+    ended by itself appears complete to the client.
     """
 
     status: int
@@ -155,7 +155,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 """Answers one method of one path; may raise Refused."""
 
 Refuse = Callable[[Request, Refusal], Response]
-"""How a family of routes says no; must not fail."""
+"""Turns a refusal into the error response of a group of routes; must not fail."""
 
 _JSON = ("content-type", "application/json")
 _NO_STORE = ("cache-control", "no-store")
@@ -163,12 +163,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_response(value: object, status: int = 200, headers: Pairs = ()) -> Response:
-    """`value` as JSON: anything msgspec can encode, dataclasses included."""
+    """Return `value` as a JSON response: anything msgspec can encode, dataclasses included."""
     return Response(status, _encode(value), (_JSON, *headers))
 
 
 def html_response(body: bytes, status: int, csp: str, headers: Pairs = ()) -> Response:
-    """A page that nothing stores, under the Content-Security-Policy `csp`."""
+    """Return a page with the Content-Security-Policy `csp` that must not be stored."""
     own = (
         ("content-type", "text/html; charset=utf-8"),
         ("content-security-policy", csp),
@@ -178,9 +178,9 @@ def html_response(body: bytes, status: int, csp: str, headers: Pairs = ()) -> Re
 
 
 def redirect(url: str, headers: Pairs = ()) -> Response:
-    """303: the browser follows with GET, so that a form's fields go no further (RFC 9700 4.12)."""
+    """Return a 303: the browser continues with GET, without form fields (RFC 9700 4.12)."""
     return Response(303, b"", (("location", url), _NO_STORE, *headers))
 
 
 STATUS_LINE = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
-"""How an answer of each status begins (RFC 9112 section 4)."""
+"""The status line of each status (RFC 9112 section 4)."""

@@ -1,4 +1,4 @@
-"""Form bodies and query strings, strictly: no duplicate, no surprise (RFC 6749 appendix B)."""
+"""Parse form bodies and query strings strictly, without duplicates (RFC 6749 appendix B)."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -12,15 +12,15 @@ FIELDS = 100
 
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-# Names that look like names may be repeated to the caller; anything else could be a secret that
-# slipped out of its place.
+# Only a plausible parameter name is repeated in an error: anything else could be a misplaced
+# secret.
 _NAME = re.compile(r"[a-z][a-z_]{0,39}")
 
 
 class Form:
-    """The fields of one request: each name once, unless the parser was told otherwise.
+    """The fields of a form or query string, each name once unless the parser allowed repetition.
 
-    Its repr counts the fields and shows none of them: values are secrets more often than not.
+    The repr shows only their number, because values are often secrets.
     """
 
     __slots__ = ("_first", "_more")
@@ -28,16 +28,16 @@ class Form:
     def __init__(
         self, first: Mapping[str, str], more: Mapping[str, tuple[str, ...]] | None = None
     ) -> None:
-        """Keep the first value of each name, and in `more` all values of those with several."""
+        """Keep the first value of each name, and in `more` all values of repeated names."""
         self._first = first
         self._more = more or {}
 
     def get(self, name: str) -> str | None:
-        """The value of `name`, or None; a field without a value is present and empty."""
+        """Return the value of `name`, or None if it is absent; an empty field has the value ""."""
         return self._first.get(name)
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Every value of `name`, in the order sent."""
+        """Return every value of `name`, in the order sent."""
         more = self._more.get(name)
         if more is not None:
             return more
@@ -46,7 +46,7 @@ class Form:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Each name once, in the order sent."""
+        """Return each name once, in the order sent."""
         return tuple(self._first)
 
     def __contains__(self, name: str) -> bool:
@@ -63,11 +63,11 @@ EMPTY = Form({})
 
 
 def read_form(body: bytes, *, opaque: Collection[str] = (), multiple: Collection[str] = ()) -> Form:
-    """The fields of an `application/x-www-form-urlencoded` body of at most 64 KiB.
+    """Return the fields of an `application/x-www-form-urlencoded` body of at most 64 KiB.
 
-    Fields named in `opaque` may hold control characters, those in `multiple` may come again.
-    Raises Refused (invalid_request) for more than 100 fields, a name sent twice, broken percent
-    encoding, anything but UTF-8, and control characters.
+    Fields named in `opaque` may contain control characters; those in `multiple` may be repeated.
+    Raises Refused (invalid_request) for more than 100 fields, a repeated name, an empty name,
+    invalid percent-encoding, anything but UTF-8, and control characters.
     """
     if not body:
         return EMPTY
@@ -79,7 +79,7 @@ def read_form(body: bytes, *, opaque: Collection[str] = (), multiple: Collection
 
 
 def read_query(text: str, *, opaque: Collection[str] = (), multiple: Collection[str] = ()) -> Form:
-    """The fields of a query string, under the rules of `read_form`."""
+    """Return the fields of a query string, under the rules of `read_form`."""
     if not text:
         return EMPTY
     if len(text) > BYTES:
@@ -90,7 +90,7 @@ def read_query(text: str, *, opaque: Collection[str] = (), multiple: Collection[
 
 
 def _read(text: str, opaque: Collection[str], multiple: Collection[str]) -> Form:
-    # What is printable as a whole holds no control character unless it is percent-encoded.
+    # Printable text contains no control character unless it is percent-encoded.
     if not text.isprintable():
         _refuse("the request holds control characters", "form.control")
     pairs = text.split("&", FIELDS)
@@ -121,7 +121,7 @@ def _decode(text: str) -> str:
     text = text.replace("+", " ")
     if "%" not in text:
         return text
-    # unquote_to_bytes would take "%zz" as it stands.
+    # unquote_to_bytes would keep an invalid "%zz" unchanged.
     if _BAD_PERCENT.search(text):
         _refuse("a % must be followed by two hexadecimal digits", "form.percent")
     try:
@@ -135,5 +135,5 @@ def _shown(name: str) -> str:
 
 
 def _refuse(description: str, check: str) -> NoReturn:
-    # `from None`: a UnicodeDecodeError carries the bytes it could not read.
+    # `from None`: a UnicodeDecodeError contains the bytes that could not be decoded.
     raise Refused(Refusal(ErrorCode.INVALID_REQUEST, description, check)) from None

@@ -1,4 +1,4 @@
-"""Health endpoints: live, started, ready. Each answers within a second, whatever hangs."""
+"""Health endpoints (live, started, ready); each responds within a second even if a check hangs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,9 +24,10 @@ _NOT_READY = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The checks of one server by name; `failures` are the exceptions that mean a check failed.
+    """The named checks of one server; exceptions in `failures` mean that a check failed.
 
-    A caller that shows `token` is told which failed, and why; without a token nobody is.
+    A request that presents `token` gets the result and reason of each check; without a configured
+    token these are never shown.
     """
 
     checks: Mapping[str, Check]
@@ -34,7 +35,7 @@ class Health:
     token: str
 
     def routes(self, refuse_at: Callable[[str], Refuse]) -> tuple[Route, ...]:
-        """`/health/live`, `/health/started` and `/health/ready`, for GET and HEAD."""
+        """Return `/health/live`, `/health/started` and `/health/ready`, for GET and HEAD."""
         endpoints: Mapping[str, Endpoint] = {
             "/health/live": self._live,
             "/health/started": self._begun,
@@ -49,8 +50,8 @@ class Health:
         return json_response({"status": "live"})
 
     async def _begun(self, request: Request) -> Response:
-        # Once started is started: what fails later is for `ready` to say.
-        # A server listens once its database answered and its keys were read.
+        # A server listens only after its database answered and its keys were loaded, so it has
+        # started; later failures are reported by `ready`.
         return json_response({"status": "started"})
 
     async def _ready(self, request: Request) -> Response:
@@ -64,7 +65,7 @@ class Health:
         return json_response(answer, 200 if well else 503)
 
     async def _look(self, now: Instant) -> Mapping[str, str]:
-        """What is wrong with each part, "" for nothing."""
+        """Run all checks; return for each what is wrong, "" for nothing."""
         tasks = {name: asyncio.ensure_future(check(now)) for name, check in self.checks.items()}
         _, late = await asyncio.wait(tasks.values(), timeout=_WITHIN)
         for task in late:

@@ -1,6 +1,6 @@
-"""JSON bodies, strictly: no duplicate, no NaN, no depth, nothing two parsers read differently.
+"""Parse JSON bodies strictly: no duplicate names, NaN, deep nesting or ambiguous numbers.
 
-RFC 8259 leaves all of these to the implementation; I-JSON (RFC 7493) does not.
+RFC 8259 leaves the handling of these to the implementation; I-JSON (RFC 7493) does not.
 """
 
 import json
@@ -15,8 +15,8 @@ BYTES = 1024 * 1024
 DEPTH = 32
 
 _EXACT = 2**53
-_DIGITS = 17  # of 2**53, and its sign
-# Possessive, and the closing quote optional: no input makes it look at a byte twice.
+_DIGITS = 17  # of 2**53 and its sign
+# Possessive, and the closing quote is optional: each byte is examined at most once.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _ALIKE = bytes.maketrans(b"{}", b"[]")
@@ -24,11 +24,12 @@ _NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 def read_json(body: bytes) -> object:
-    """The value of a JSON body: None, bool, int, float, str, list or dict.
+    """Return the value of a JSON body: None, bool, int, float, str, list or dict.
 
     Raises Refused (invalid_request) for anything but UTF-8 without BOM, more than 1 MiB, more than
-    32 levels, a name twice in one object, NaN and Infinity, integers beyond 2**53, numbers beyond
-    a double, and strings with U+0000 or half a surrogate pair, which not every database can hold.
+    32 levels, a duplicate name in one object, NaN and Infinity, integers beyond 2**53, numbers
+    beyond a double, and strings with U+0000 or a lone surrogate, which not every database can
+    store.
     """
     if len(body) > BYTES:
         _refuse("the body has more than 1 MiB", "json.too_large")
@@ -49,7 +50,7 @@ def read_json(body: bytes) -> object:
         _refuse("the body is not UTF-8", "json.not_utf8")
     except (json.JSONDecodeError, RecursionError):
         _refuse("the body is not JSON", "json.malformed")
-    # Such characters can be written as escapes only.
+    # These characters can only be written as escapes.
     if b"\\u" in body:
         _check_text(value)
     return value
@@ -63,7 +64,7 @@ def _depth_exceeds(body: bytes) -> bool:
         if b"[]" not in brackets:
             break
         brackets = brackets.replace(b"[]", b"")
-    # What did not collapse is nested deeper, or is not JSON, which the parser says better.
+    # What did not collapse is nested deeper, or is invalid JSON, which the parser reports better.
     return brackets.count(b"[") > DEPTH or b"[]" in brackets
 
 
@@ -79,7 +80,7 @@ def _constant(_: str) -> NoReturn:
 
 
 def _integer(digits: str) -> int:
-    # Length first: int() of thousands of digits is slow, then an error.
+    # Length first: int() is slow for thousands of digits and then fails.
     if len(digits) <= _DIGITS:
         number = int(digits)
         if -_EXACT <= number <= _EXACT:
@@ -108,5 +109,5 @@ def _check_text(value: object) -> None:
 
 
 def _refuse(description: str, check: str) -> NoReturn:
-    # `from None`: a parser's error carries the text that it could not read.
+    # `from None`: a parser's error contains the text that could not be parsed.
     raise Refused(Refusal(ErrorCode.INVALID_REQUEST, description, check)) from None

@@ -1,4 +1,4 @@
-"""TLS and the life of a server: serve, and a server in a thread for tests."""
+"""Serve an App over HTTP or TLS until it is stopped; also a server in a thread for tests."""
 
 import asyncio
 import contextlib
@@ -25,17 +25,17 @@ from valetkey.web.router import App
 
 _GRACE_SECONDS = 10
 _LATECOMERS = 1.0  # seconds in which connections without a request may still send one
-_RENEWED_WITHIN = 2.0  # seconds between two looks at the files of the certificate
+_RENEWED_WITHIN = 2.0  # seconds between two checks of the certificate files
 HAND_OVER = signal.SIGUSR1
-"""Has a process end whose place another one has taken."""
+"""The signal that ends a process after another one has taken its place."""
 
-# Authenticated encryption with forward secrecy only; TLS 1.3 has nothing else (RFC 9325).
+# Only authenticated encryption with forward secrecy; TLS 1.3 has nothing else (RFC 9325).
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _DEFAULTS = Limits()
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """TLS 1.2 with authenticated encryption, or 1.3. Raises Mistake if the files do not serve."""
+    """Return a context for TLS 1.2 (AEAD only) and 1.3. Raises Mistake for unusable files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
@@ -60,13 +60,13 @@ async def serve(
     on_ready: Callable[[], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Answer on `sockets` until SIGINT, SIGTERM or `stop`; then finish what was asked, and close.
+    """Serve `app` on `sockets` until SIGINT, SIGTERM or `stop`, then finish requests and close.
 
-    `on_ready` is called once connections are answered. After SIGTERM everything is answered for
-    `drain` seconds more, each answer the last on its connection. The certificate is read again
-    when its files change. What is not finished after 10 seconds is
-    cut off. Connections from proxies that `app` trusts are not counted by address. Raises Mistake
-    for a certificate that does not serve.
+    `on_ready` is called once connections are accepted. After SIGTERM requests are still answered
+    for `drain` seconds, each response being the last on its connection; requests not finished 10
+    seconds after that are cut off. The certificate is loaded again when its files change.
+    Connections from proxies that `app` trusts are not counted by address. Raises Mistake for an
+    unusable certificate.
     """
     tls = None
     if tls_certificate is not None and tls_key is not None:
@@ -85,13 +85,13 @@ async def serve(
 
 
 def run(main: Coroutine[object, object, None]) -> None:
-    """Run `main` to its end on the fast event loop."""
+    """Run `main` to completion on uvloop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)
 
 
 async def _renew(tls: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    """Take a certificate that was renewed into use; one that does not serve changes nothing."""
+    """Load a renewed certificate; an unusable one is logged and changes nothing."""
     files = (certificate, key)
     known = _looks(files)
     while True:
@@ -101,7 +101,7 @@ async def _renew(tls: ssl.SSLContext, certificate: Path, key: Path) -> None:
             continue
         known = now
         try:
-            # Another context first: of a pair that does not fit, half would be taken.
+            # Checked in another context first: a mismatched pair would be loaded by half.
             tls_context(certificate, key)
             tls.load_cert_chain(certificate, key)
         except (Mistake, OSError) as problem:
@@ -111,7 +111,7 @@ async def _renew(tls: ssl.SSLContext, certificate: Path, key: Path) -> None:
 
 
 def _looks(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
-    """What differs once a file was written or replaced; None for one that is not there."""
+    """Return what changes when a file is written or replaced; None for a missing file."""
     found: list[tuple[int, int, int] | None] = []
     for file in files:
         try:
@@ -128,7 +128,7 @@ async def _stop(server: uvicorn.Server, stop: asyncio.Event) -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server with our protocol: it turns the loop, minds signals and ends well."""
+    """uvicorn's server with HttpProtocol, its own signal handling, draining and hand-over."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Stop at SIGINT, SIGTERM and `HAND_OVER`, and end as if nothing had happened."""
+        """Handle SIGINT, SIGTERM and `HAND_OVER` without raising them again afterwards."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -176,7 +176,7 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Drain first after SIGTERM; SIGINT, or a second signal, does not wait for that."""
+        """Drain first after SIGTERM; SIGINT or a second signal stops without draining."""
         if sig != signal.SIGTERM or not self._drain or self._gate.draining or not self.started:
             super().handle_exit(sig, frame)
             return
@@ -185,7 +185,7 @@ class _Server(uvicorn.Server):
         asyncio.get_running_loop().call_later(self._drain, self._accept_no_more)
 
     def hand_over(self) -> None:
-        """Leave new connections to another process, which listens on the same sockets already."""
+        """Leave new connections to another process that already listens on the same sockets."""
         self._gate.closing = True
         self._stop_listening()
         wait = max(self._drain, _LATECOMERS)
@@ -199,11 +199,12 @@ class _Server(uvicorn.Server):
 
     def _accept_no_more(self) -> None:
         self._stop_listening()
-        # A client that has just connected is about to ask; closed now, it would get no answer.
+        # A client that has just connected is about to send a request; closed now, it would get no
+        # answer.
         asyncio.get_running_loop().call_later(_LATECOMERS, setattr, self, "should_exit", True)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, but with our protocol, and TLS connections counted before they agree."""
+        """Start as uvicorn does, but count TLS connections before their handshakes."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(1)
@@ -223,17 +224,17 @@ class _Server(uvicorn.Server):
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, and stop accepting TLS connections first."""
+        """Stop accepting TLS connections, then shut down as uvicorn does."""
         for each in self._listeners:
             each.close()
         await super().shutdown(sockets)
 
 
 class RunningServer:
-    """An App that answers on loopback from a thread of its own, for as long as the block lasts.
+    """Serve an App on loopback from a separate thread for the duration of a `with` block.
 
-    `limits` are the real ones unless a test gives shorter ones; given `sock`, it answers there, so
-    that an App can know its port before it is made.
+    `limits` are the defaults unless a test gives shorter ones. A given `sock` is used instead of a
+    new one, so that the port can be known before the App is made.
     """
 
     def __init__(
@@ -245,7 +246,7 @@ class RunningServer:
         tls_key: Path | None = None,
         limits: Limits = _DEFAULTS,
     ) -> None:
-        """Bind now; answer from `__enter__` on."""
+        """Bind now; requests are answered from `__enter__` on."""
         self._app = app
         self._socket = sock or bind("127.0.0.1", 0)
         self._tls_certificate = tls_certificate
@@ -275,7 +276,7 @@ class RunningServer:
         traceback: TracebackType | None,
     ) -> None:
         if self._loop is not None and self._stop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended by itself
+            with contextlib.suppress(RuntimeError):  # the server has already stopped
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         self._socket.close()

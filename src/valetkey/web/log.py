@@ -1,7 +1,7 @@
-"""What standard error tells: events with typed fields, and one line for each request.
+"""The log on standard error: events with typed fields, and one line for each request.
 
-Nothing is interpolated, no request is dumped, and an exception shows its type and where it came
-from but neither its message nor its locals: each of them may hold a secret.
+Values are never interpolated and requests never dumped. An exception is logged with its type and
+origin but without its message and locals: any of these may contain a secret.
 """
 
 import logging
@@ -34,20 +34,20 @@ _NUMBER = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _INFO = _NUMBER["info"]
 _FRAMES = 12
 UNKNOWN = "(no route)"
-"""Stands for every path that no route knows: what a stranger typed there may be a secret."""
+"""Replaces every path that matches no route: what a client typed there may be a secret."""
 
 _PAUSE = 0.25
 _PENDING = 10_000
 _MINUTE = 60.0
 _CAUSES = 200  # remembered at a time
 Line = tuple[Instant, str, str, int, float, str]
-"""When, method, template of the route, status, seconds it took, address."""
+"""Time, method, path template of the route, status, duration in seconds, client address."""
 _Fields = MutableMapping[str, Field]
 _Render = Callable[[object, str, _Fields], str]
 
 
 class _Output:
-    """Where lines go and how they look; replaced as a whole by `set_up`."""
+    """The destination and format of log lines; replaced as a whole by `set_up`."""
 
     def __init__(self, level: str, style: str, stream: TextIO | None) -> None:
         self.threshold = _NUMBER[level]
@@ -59,14 +59,14 @@ class _Output:
 
     @property
     def stream(self) -> TextIO:
-        # Looked up late: whoever redirects standard error means us too.
+        # Looked up on each write, so that redirecting sys.stderr also redirects the log.
         return sys.stderr if self._stream is None else self._stream
 
     def line(self, level: str, fields: _Fields) -> str:
         return self._render(None, level, _in_ecs(fields) if self._ecs else fields)
 
     def rows(self, rows: Sequence["_Row"]) -> str:
-        """The lines of many requests, in one go where nobody wants them in colour."""
+        """Format many request lines; plain JSON is encoded in one call."""
         if self._render is _json and not self._ecs:
             return _encoder.encode_lines(rows).decode()
         told = [{name: getattr(row, name) for name in _FIELDS} for row in rows]
@@ -78,7 +78,7 @@ class _Output:
 
 
 class _Bridge(logging.Handler):
-    """Libraries log by the same rules: their template, without what they would fill in."""
+    """Forwards library logs: the message template only, without its arguments."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = record.levelname.lower()
@@ -92,10 +92,10 @@ class _Bridge(logging.Handler):
 
 
 def set_up(level: str = "info", style: str = "auto", stream: TextIO | None = None) -> None:
-    """From now on, tell events of `level` and above to `stream` (standard error by default).
+    """Log events of `level` and above to `stream` (standard error by default).
 
-    `style` is `json`, `ecs`, `text`, or `auto`: text on a terminal. Libraries are heard from
-    warning on.
+    `style` is `json`, `ecs`, `text`, or `auto`: text on a terminal, else JSON. Library events are
+    logged from warning upwards.
     """
     global _output  # noqa: PLW0603 - one process has one standard error
     _output = _Output(level, style, stream)
@@ -106,34 +106,34 @@ def set_up(level: str = "info", style: str = "auto", stream: TextIO | None = Non
 
 
 def wants(level: str) -> bool:
-    """Whether events of `level` are told at all; ask before collecting costly fields."""
+    """Return whether events of `level` are logged; check it before collecting costly fields."""
     return _NUMBER[level] >= _output.threshold
 
 
 def debug(event: str, **fields: Field) -> None:
-    """Tell what only a developer of this program wants to know."""
+    """Log an event of interest only to developers of this program."""
     _tell("debug", event, fields, None)
 
 
 def info(event: str, **fields: Field) -> None:
-    """Tell what happened."""
+    """Log an event."""
     _tell("info", event, fields, None)
 
 
 def warning(event: str, **fields: Field) -> None:
-    """Tell what an operator should look at some day."""
+    """Log an event that an operator should look into at some point."""
     _tell("warning", event, fields, None)
 
 
 def error(event: str, failure: BaseException | None = None, **fields: Field) -> None:
-    """Tell what an operator should look at now; of `failure`, its type and where it came from."""
+    """Log an event that needs attention now, with the type and origin of `failure`."""
     _tell("error", event, fields, failure)
 
 
 def seldom(level: str, event: str, cause: str, **fields: Field) -> None:
-    """Tell the same event of the same cause once a minute, with how often it came meanwhile.
+    """Log an event at most once a minute for each cause, with the number of repetitions.
 
-    `cause` must hold nothing that a client sent.
+    `cause` must contain nothing that a client sent.
     """
     at, key = monotonic(), (event, cause)
     told, left_out = _seldom.get(key, (-_MINUTE, 0))
@@ -147,7 +147,7 @@ def seldom(level: str, event: str, cause: str, **fields: Field) -> None:
 
 
 def database(problem: str) -> None:
-    """Tell that the database cannot be used, and why; "" when it can be used again."""
+    """Log that the database cannot be used and why; with "" that it can be used again."""
     if problem:
         error("database.lost", problem=problem)
     else:
@@ -155,9 +155,9 @@ def database(problem: str) -> None:
 
 
 class AccessLog:
-    """Collects lines and writes them a quarter of a second later, many in one go.
+    """Collects request lines and writes them together after a quarter of a second.
 
-    Between writes it keeps at most 10,000 lines; what comes on top is counted, not kept.
+    At most 10,000 lines are kept between writes; the number of lines dropped beyond that is logged.
     """
 
     __slots__ = ("_dropped", "_lines", "_timer")
@@ -168,7 +168,7 @@ class AccessLog:
         self._timer: TimerHandle | None = None
 
     def add(self, line: Line) -> None:
-        """Remember one request."""
+        """Add the line of one request."""
         if _output.threshold > _INFO:
             return
         if len(self._lines) >= _PENDING:
@@ -179,7 +179,7 @@ class AccessLog:
             self._timer = get_running_loop().call_later(_PAUSE, self.flush)
 
     def flush(self) -> None:
-        """Write what was collected."""
+        """Write the collected lines."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -205,7 +205,7 @@ def _tell(level: str, event: str, fields: _Fields, failure: BaseException | None
 
 
 class _Row(msgspec.Struct):
-    """One request as a line shows it."""
+    """One request as it is written to the log."""
 
     level: str
     timestamp: str
@@ -235,7 +235,7 @@ _ECS = {
 
 
 def _in_ecs(fields: _Fields) -> _Fields:
-    """The same in the names of the Elastic Common Schema; what has none there is ours."""
+    """Rename fields to the Elastic Common Schema; others are prefixed with `valetkey.`."""
     told: _Fields = {"ecs.version": "8.11.0", "service.name": "valetkey"}
     for name, value in fields.items():
         if name == "milliseconds" and isinstance(value, float):
@@ -257,7 +257,7 @@ def _written(at: Instant) -> str:
 
 
 def _typed(value: object) -> Field:
-    # Types are checked before we run; this is for what slips through.
+    # Types are checked statically; this handles values that escape the checker.
     if value is None or isinstance(value, (str, int, float, bool)):
         return str(value) if isinstance(value, str) else value
     return f"({type(value).__name__})"

@@ -1,4 +1,4 @@
-"""Slow work, such as Argon2, off the event loop: a few threads, a short queue, then Busy."""
+"""Run slow work such as Argon2 off the event loop: few threads, a short queue, then Busy."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,28 +11,28 @@ _T = TypeVar("_T")
 
 
 class Busy(Exception):
-    """The queue is full: whoever asks is told at once instead of waiting for an answer too late."""
+    """The queue is full: the caller is refused at once rather than served too late."""
 
 
 class Offload:
-    """Runs functions on `workers` threads, and lets at most `queue` more wait for one."""
+    """Runs functions on `workers` threads; at most `queue` more may wait for one."""
 
     def __init__(self, workers: int, queue: int, name: str = "offload") -> None:
-        """Start no thread yet; they start with the work. `name` is that of its metric."""
+        """Start no thread yet; threads start with the first work. `name` labels the metric."""
         self._threads = BoundedThreads(workers, queue, name)
 
     @property
     def is_full(self) -> bool:
-        """Whether `run` would raise Busy now: nothing need be prepared for it."""
+        """Return whether `run` would raise Busy now, to skip preparing work for it."""
         return self._threads.is_full
 
     async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """What `function` returns or raises. Raises Busy if the queue is full."""
+        """Call `function` on a thread; return or raise its outcome. Raises Busy if it is full."""
         try:
             return await self._threads.run(partial(function, *args, **kwargs))
         except Full:
             raise Busy("too much slow work is waiting") from None
 
     def close(self) -> None:
-        """Finish what is running, drop what waits."""
+        """Finish the work in progress and drop the queue."""
         self._threads.close(drop=True)

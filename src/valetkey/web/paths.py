@@ -1,4 +1,4 @@
-"""Which of many paths, some with open segments, one path is."""
+"""Match a request path against fixed paths and patterns with variable segments."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ _NOWHERE: tuple[None, Arguments] = (None, NO_ARGUMENTS)
 
 
 class Paths(Generic[T]):
-    """What belongs to each path; where two patterns fit, the earlier one wins.
+    """Maps paths to values; if two patterns match, the earlier one wins.
 
-    A segment written `{name}` stands for any that is not empty, `{+name}` at the end for any that
-    follow.
+    A segment written `{name}` matches any non-empty segment, `{+name}` at the end any rest of the
+    path.
     """
 
     def __init__(self, paths: Sequence[tuple[str, T]]) -> None:
-        """Raises ValueError if two paths are the same."""
+        """Index the paths. Raises ValueError if two are equal."""
         self.exact = {path: found for path, found in paths if "{" not in path}
         self._patterns = tuple((_pattern(path), found) for path, found in paths if "{" in path)
         if len(self.exact) + len(self._patterns) != len(paths):
@@ -29,7 +29,7 @@ class Paths(Generic[T]):
         self._below = self._by_folder(paths)
 
     def find(self, path: str) -> tuple[T | None, Arguments]:
-        """What belongs to `path`, and its open segments as they were sent."""
+        """Return the value for `path`, and its variable segments as they were sent."""
         exact = self.exact.get(path)
         if exact is not None:
             return exact, NO_ARGUMENTS
@@ -44,13 +44,13 @@ class Paths(Generic[T]):
         return _NOWHERE
 
     def _by_folder(self, paths: Sequence[tuple[str, T]]) -> Mapping[str, tuple[str, T]]:
-        """The paths whose last segment alone is open, by what stands before it; most are so."""
+        """Index by prefix the common patterns in which only the last segment is variable."""
         below: dict[str, tuple[str, T]] = {}
         for path, found in paths:
             folder, _, last = path.rpartition("/")
             if "{" not in folder and _OPEN.fullmatch(last):
                 below[folder] = (last[1:-1], found)
-        # Where two patterns could meet, their order decides: those are left to it.
+        # Patterns that overlap are left out: there the order of the patterns decides.
         return {
             folder: each
             for folder, each in below.items()
@@ -61,6 +61,6 @@ class Paths(Generic[T]):
 
 def _pattern(path: str) -> re.Pattern[str]:
     pattern = re.escape(path)
-    # A segment is anything but empty.
+    # A segment is never empty.
     pattern = re.sub(r"\\\{([a-z_]+)\\\}", r"(?P<\1>[^/]+)", pattern)
     return re.compile(re.sub(r"\\\{\\\+([a-z_]+)\\\}$", r"(?P<\1>.*)", pattern))

@@ -1,7 +1,7 @@
-"""HTTP/1.1 on one connection, strictly, with the deadlines that servers lack (RFC 9112).
+"""HTTP/1.1 on one connection, strictly parsed and with deadlines (RFC 9112).
 
-uvicorn runs the server, this handles its connections: a client that is slow, sends two lengths or
-hides a second request in a first is cut off before the application sees anything.
+uvicorn runs the server; this class handles its connections. A client that is too slow, sends two
+lengths or smuggles a second request is cut off before the application receives anything.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class HttpProtocol(asyncio.Protocol):
-    """One connection. Requests are answered in the order in which they came."""
+    """One connection. Requests are answered in the order in which they arrived."""
 
     def __init__(
         self, app: App, gate: Gate, state: ServerState, loop: asyncio.AbstractEventLoop
     ) -> None:
-        """Answer by `app` what comes in through `gate`."""
+        """Answer with `app` the requests that `gate` admits."""
         self.loop = loop
         self.address = ""
         self.half_closed_at = inf
-        self._due = inf  # by then the client must have sent
-        self._write_due = inf  # by then it must have read
+        self._due = inf  # when the client must have sent more
+        self._write_due = inf  # when the client must have read more
         self._app = app
         self._gate = gate
         self._limits = gate.limits
@@ -51,20 +51,20 @@ class HttpProtocol(asyncio.Protocol):
         self._flow = cast("FlowControl", None)
         self._pending: deque[Exchange] = deque()
         self._current: Exchange | None = None  # the one being answered
-        self._last_words = b""  # a refusal that waits for the answers before it
+        self._last_words = b""  # a refusal to write after the responses before it
         self._idle = True
         self._stuck = False  # the client does not read
-        self._stopping = False  # nothing after what was already asked
+        self._stopping = False  # nothing is answered after the requests already received
         self._over = False  # the server stops
         self._ignored = 0
-        self._deaf = False  # what still comes is discarded
-        self._lingering = False  # the last answer is written, the client may still be sending
-        self._room: asyncio.Future[None] | None = None  # until a stream may write on
-        self._hasty_until = -inf  # a client that was refused and retries before is delayed
+        self._deaf = False  # further input is discarded
+        self._lingering = False  # the last response is written, the client may still be sending
+        self._room: asyncio.Future[None] | None = None  # set when a stream may continue writing
+        self._hasty_until = -inf  # a client refused before this time that retries is delayed
 
     @property
     def deadline(self) -> float:
-        """When the connection expires, in the time of the event loop."""
+        """Return when the connection expires, in the event loop's time."""
         return min(self._due, self._write_due)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -79,7 +79,7 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.abort()
             return
         cast("set[object]", self._state.connections).add(self)
-        # What waits in our buffer shows that the client does not read. TLS takes 0 for "always".
+        # Output left in the buffer shows that the client does not read. TLS takes 0 for "always".
         self._transport.set_write_buffer_limits(high=1, low=0)
         self._set_deadline(self._limits.idle)
 
@@ -90,7 +90,7 @@ class HttpProtocol(asyncio.Protocol):
         self._drop()
 
     def _drop(self) -> None:
-        # The client is gone: what it asked is not begun, and ends where it is begun.
+        # The client is gone: pending requests are dropped, the current one is abandoned.
         self._deaf = True
         if self._current is not None:
             self._current.abandon()
@@ -99,7 +99,7 @@ class HttpProtocol(asyncio.Protocol):
         self._pending.clear()
 
     def eof_received(self) -> bool:
-        """Whether to stay open: for the answer to what was asked completely, or for a refusal."""
+        """Return whether to stay open: for the response to a complete request, or for a refusal."""
         self._stopping = self._reader.has_all = True
         self._half_close()
         first = self._current or (self._pending[0] if self._pending else None)
@@ -110,19 +110,19 @@ class HttpProtocol(asyncio.Protocol):
         return stays
 
     def _half_close(self) -> None:
-        # One period for the connection, however many requests it holds: it began when the client
-        # began to wait.
+        # One period for the connection, however many requests it holds, from when the client began
+        # to wait.
         if self.half_closed_at == inf:
             current, now = self._current, self.loop.time()
             self.half_closed_at = now if current is None or current.more else current.timed_at
 
     def pause_writing(self) -> None:
-        """Start the client's deadline to read, beside the one to send."""
+        """Start the client's deadline for reading, in addition to the one for sending."""
         self._stuck = True
         self._write_due = self.loop.time() + self._limits.write
 
     def resume_writing(self) -> None:
-        """The client has read everything."""
+        """Continue: the client has read everything."""
         self._stuck = False
         self._write_due = inf
         if self.half_closed_at < inf:
@@ -142,7 +142,7 @@ class HttpProtocol(asyncio.Protocol):
         self._advance()
 
     def expire(self) -> None:
-        """Abort, close or answer 408, whichever deadline has passed."""
+        """Abort, close or answer 408, depending on the deadline that passed."""
         if self._write_due <= self.loop.time() or self._transport.is_closing():
             self._transport.abort()
         elif self._deaf or self._idle:
@@ -155,7 +155,7 @@ class HttpProtocol(asyncio.Protocol):
         self._due = self.loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:
-        """Parse it, or keep it until the requests before it are answered."""
+        """Parse input, or keep it until the requests before it are answered."""
         if self._deaf or self._reader.ended:
             self._ignored += len(data)
             if self._ignored > _IGNORED:
@@ -165,24 +165,24 @@ class HttpProtocol(asyncio.Protocol):
         self.process_input()
 
     def requested(self, exchange: Exchange) -> None:
-        """Let `exchange` begin, after those before it."""
+        """Queue `exchange` behind the requests before it."""
         if self._current is None and not self._pending and not self._stuck:
-            # It is begun when all that came is read: mostly its body is in there.
+            # It begins when all available input is read, which usually includes its body.
             self._current = exchange
         else:
             self._pending.append(exchange)
 
     def completed(self, exchange: Exchange) -> None:
-        """From now on it is we who take the time."""
+        """End the client's deadline: the remaining time is the server's."""
         if exchange.begun and exchange is self._current:
             self._time(exchange)
 
     def process_input(self) -> None:
-        """Parse on, unless what is parsed waits to be taken: a request for its turn, or a body.
+        """Continue parsing, unless a parsed request or body waits to be taken.
 
-        Called after everything that may change the answer. The body of the request being answered
-        is always read: whoever waits for it would wait until its deadline. Up to `HELD` bytes that
-        nobody waits for are read as well, or the end of the connection would not be noticed.
+        Called after everything that may change this. The body of the request being answered is
+        always read: its reader would otherwise wait until the deadline. Up to `HELD` further bytes
+        are read as well, because a connection that is not read does not report its end.
         """
         if self._parsing:
             return
@@ -203,7 +203,7 @@ class HttpProtocol(asyncio.Protocol):
 
     @property
     def _waits(self) -> bool:
-        # Whether what is parsed waits, so that nothing more shall be.
+        # Whether parsed input waits to be taken, so that parsing must pause.
         return bool(self._pending) or self._reader.is_full
 
     def _parse(self) -> None:
@@ -215,7 +215,7 @@ class HttpProtocol(asyncio.Protocol):
             except Unreadable as error:
                 self._misread(error)
         if self._current is None and self._pending:
-            self._due = inf  # it waits until the client has read, which has a deadline of its own
+            self._due = inf  # it waits for the client to read, which has its own deadline
         elif self._current is None and rested and not self._deaf:
             self._set_deadline(self._limits.header)
 
@@ -223,17 +223,17 @@ class HttpProtocol(asyncio.Protocol):
         last = self._pending[-1] if self._pending else self._current
         if last is None or last.more or last.keep_alive:
             self._break(error.code, str(error))
-        # else what follows a request that closes the connection is not one.
+        # Otherwise, input after a request that closes the connection is not a request.
 
     def _advance(self) -> None:
-        # Answers the next request, or says the last words, or waits.
+        # Answers the next request, writes the last refusal, or waits.
         if self._current is not None or self._stuck or self._transport.is_closing():
             return
         if self._pending:
             self._current = following = self._pending.popleft()
             self._time(following)
             self.process_input()
-            # Not from within the answer before it: a pipeline may be thousands of requests deep.
+            # Scheduled, not called: a pipeline of thousands of requests would recurse too deeply.
             self.loop.call_soon(self._begin, following)
         elif self._last_words:
             words, self._last_words = self._last_words, b""
@@ -246,7 +246,7 @@ class HttpProtocol(asyncio.Protocol):
         if exchange.begun or exchange is not self._current:
             return
         exchange.begun = True
-        # A client that is slow to send takes nobody's place: only complete requests are counted.
+        # Only complete requests are counted, so a client that is slow to send takes no place.
         if exchange.more or self._admit(exchange):
             exchange.patience = self._limits.patience
             exchange.task = self.loop.create_task(exchange.run(self._app))
@@ -265,7 +265,7 @@ class HttpProtocol(asyncio.Protocol):
         top, body = busy(tls=self.tls)
         self.answered(exchange, top, len(body), b"" if exchange.method == "HEAD" else body)
         now = self.loop.time()
-        # A client that retries too early is delayed; those behind a proxy cannot know of it.
+        # A client that retries too early is delayed; clients behind a proxy share its connections.
         if now < self._hasty_until and not self._app.proxies.trusts(self.address):
             self._flow.delay(COME_AGAIN)
         self._hasty_until = now + COME_AGAIN / 2
@@ -281,12 +281,12 @@ class HttpProtocol(asyncio.Protocol):
             self._gate.leave()
 
     def _time(self, exchange: Exchange) -> None:
-        # Once the request is complete, it is we who take the time.
+        # Once the request is complete, the remaining time is the server's.
         exchange.timed_at = now = self.loop.time()
         self._due = now + self._limits.body if exchange.more else inf
 
     def answered(self, exchange: Exchange, top: bytes, length: int | None, body: bytes) -> None:
-        """Write the answer to `exchange` and go on to what comes next."""
+        """Write the response to `exchange` and continue with what comes next."""
         if exchange is not self._current:
             return
         last = self._is_last(exchange)
@@ -294,21 +294,21 @@ class HttpProtocol(asyncio.Protocol):
         self._go_on(exchange, last)
 
     def begin(self, exchange: Exchange, top: bytes) -> None:
-        """Write the head of an answer whose length nobody knows."""
+        """Write the head of a response of unknown length. Raises Left."""
         if exchange is not self._current:
             raise Left
         exchange.streaming = True
-        # A stream may last for hours, and costs little while nothing comes.
+        # A stream may last for hours and costs little while idle.
         self._uncount(exchange)
         if self._over:
             self._cut(exchange)
             raise Left
-        # The end of an answer to HTTP/1.0 is the end of the connection.
+        # The end of a response to HTTP/1.0 is the end of the connection.
         exchange.keep_alive = keep = not self._is_last(exchange)
         self._transport.write(self._wording.start(top, chunked=not exchange.old, last=not keep))
 
     async def pour(self, exchange: Exchange, piece: bytes) -> None:
-        """Write a piece of the body, and wait until the client has room for more."""
+        """Write a piece of the body, and wait until the client has room for more. Raises Left."""
         if exchange is not self._current:
             raise Left
         if piece:
@@ -321,7 +321,7 @@ class HttpProtocol(asyncio.Protocol):
                 self._room = None
 
     def end(self, exchange: Exchange) -> None:
-        """End the body, and go on to the next request."""
+        """End the body, and continue with the next request."""
         exchange.streaming = False
         if not exchange.old:
             self._transport.write(b"0\r\n\r\n")
@@ -346,17 +346,17 @@ class HttpProtocol(asyncio.Protocol):
             self._advance()
 
     def _cut(self, exchange: Exchange) -> None:
-        # Without the last chunk, so that no client takes a part for the whole.
+        # Without the last chunk, so that no client takes a partial response for the whole.
         self._current = None
         exchange.abandon()
         self._close()
 
     def proceed(self) -> None:
-        """Ask the client for the body that it announced."""
+        """Send 100 Continue, so that the client sends the body it announced."""
         self._transport.write(_CONTINUE)
 
     def fail(self, exchange: Exchange) -> None:
-        """Answer 500 if `exchange` is still unanswered, or cut its stream off."""
+        """Answer 500 if `exchange` is still unanswered, or cut off its stream."""
         if exchange is not self._current:
             return
         if exchange.streaming:
@@ -375,7 +375,7 @@ class HttpProtocol(asyncio.Protocol):
             self._current.abandon()
             self._current = None
         if code is ErrorCode.SERVER_ERROR:
-            # This is the answer to the request that failed: those behind it have none.
+            # This refusal answers the failed request; those behind it get no response.
             self._pending.clear()
         if self._pending and self._pending[-1].more:
             self._pending.pop()
@@ -389,7 +389,7 @@ class HttpProtocol(asyncio.Protocol):
         self._transport.close()
 
     def _linger(self) -> None:
-        # A reset would take the refusal away from a client that is still sending.
+        # A reset would discard the refusal if the client is still sending.
         self._deaf = self._lingering = True
         self._set_deadline(self._limits.linger)
         self._pending.clear()

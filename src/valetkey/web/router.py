@@ -1,4 +1,4 @@
-"""The App: which path is whose, what a request must look like, and how it ends (ASGI 3)."""
+"""The App: routes requests, checks them, and turns results into responses (ASGI 3)."""
 
 import asyncio
 import re
@@ -37,10 +37,10 @@ NO_ROUTE = "http.path"
 
 
 class Body(Enum):
-    """What a route takes as the body of a request."""
+    """The kinds of request body a route accepts."""
 
     NONE = "none"
-    """Nothing; what comes all the same is thrown away, up to 64 KiB."""
+    """None; a body that is sent anyway is discarded, up to 64 KiB."""
     FORM = "form"
     """`application/x-www-form-urlencoded`, up to 64 KiB."""
     JSON = "json"
@@ -58,13 +58,13 @@ _JSON_TYPE = re.compile(r"application/(?:merge-patch\+)?json" + _CHARSET, re.IGN
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path, who answers each method, and how it says no.
+    """A path, the endpoint of each method, and how refusals are rendered.
 
-    `path` is compared with the path as sent; a segment written `{name}` stands for any that is not
-    empty, `{+name}` at the end for any that follow. GET does not imply HEAD. `hides_query` is for
-    paths where secrets come in the query, `quiet` for those that machines ask every second: their
-    good answers are logged at debug only. `any_host` is for those that proxies ask in the name of
-    hosts of their own.
+    `path` is compared with the path as sent; a segment written `{name}` matches any non-empty
+    segment, `{+name}` at the end any rest of the path. GET does not imply HEAD. Set `hides_query`
+    if the query contains secrets; `quiet` for paths that monitoring requests every second, whose
+    successes are logged at debug level only; `any_host` for paths that proxies request with a Host
+    of their own.
     """
 
     path: str
@@ -94,7 +94,7 @@ _RESTART, _FAILED = 1.0, 400
 
 
 class App:
-    """An ASGI application out of routes; everything else about HTTP that both servers share."""
+    """An ASGI application made of routes, with the HTTP behaviour that both servers share."""
 
     def __init__(
         self,
@@ -112,13 +112,14 @@ class App:
         observe: Callable[[Instant, int, float], None] | None = None,
         elsewhere: Elsewhere = NOWHERE,
     ) -> None:
-        """Answer for `hosts` and say no to unknown paths by `refuse`, or lead `elsewhere`.
+        """Answer requests for `hosts`; unknown paths are refused by `refuse` or redirected.
 
-        Exceptions named in `unavailable` become 503. `hsts` says that this server is to be reached
-        by https only; `tls_proxy` promises that a proxy which speaks TLS is the only way in.
-        `background` runs as long as the App does, and again when it fails; `on_close` comes last.
-        `observe` is told of each answer when it was asked for, its status, and the seconds that it
-        took us, without those in which the client sent or read; of no quiet route and no stream.
+        Exceptions in `unavailable` become 503. `hsts` means that the server may be reached by https
+        only; `tls_proxy` means that a proxy which terminates TLS is the only way in. `background`
+        work runs as long as the App and is restarted when it fails; `on_close` runs last. `observe`
+        is called for each response with the time of the request, the status, and the seconds the
+        server took, excluding those in which the client sent or read; not for quiet routes and
+        streams.
         """
         self.routes = tuple(routes)
         self._paths = Paths([(route.path, route) for route in routes])
@@ -140,7 +141,7 @@ class App:
         self._access_log = log.AccessLog()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request, or live one lifespan."""
+        """Answer one request, or run one lifespan."""
         if scope["type"] == "http":
             asked = AsgiAsked(scope, receive, send)
             await self.answer(asked)
@@ -152,7 +153,7 @@ class App:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Background work runs inside, and is over, with everything closed, afterwards."""
+        """Run the background work for the duration of the block, then stop and close everything."""
         tasks = [asyncio.create_task(_keep(work, self._unavailable)) for work in self._background]
         try:
             yield
@@ -172,7 +173,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def answer(self, asked: Asked) -> None:
-        """Answer one request; what its client does not wait for is left unsaid."""
+        """Answer one request; nothing is sent if its client disconnected before it was complete."""
         started = admitted = perf_counter()
         method, path, query, headers = asked.method, asked.path, asked.query, asked.headers
         route, arguments = self._paths.find(path)
@@ -213,7 +214,7 @@ class App:
             if response.stream is None:
                 asked.say(response, hsts=hsts, bare=bare)
             else:
-                harden(response.headers, hsts=hsts)  # before a word of it is said
+                harden(response.headers, hsts=hsts)  # validates the header before anything is sent
         except ValueError as failure:
             response = self._failed(route, request, failure)
             asked.say(response, hsts=hsts, bare=bare)
@@ -229,14 +230,14 @@ class App:
         if route is None:
             metrics.HTTP_SECONDS.observe(took, log.UNKNOWN, metrics.OTHER, response.status)
             return
-        # A method that the route does not know is a word of the caller's own.
+        # A method that the route does not have is arbitrary text from the client.
         method = request.method if request.method in route.methods else metrics.OTHER
         metrics.HTTP_SECONDS.observe(took, route.path, method, response.status)
         if self._observe is not None and not route.quiet and response.stream is None:
             self._observe(request.at, response.status, took)
 
     def _tell(self, route: Route | None, request: Request, status: int, duration: float) -> None:
-        # What asks every second is worth a line only when it fails.
+        # Requests to quiet routes are logged only when they fail.
         if route is None or not route.quiet or status >= _FAILED or log.wants("debug"):
             path = log.UNKNOWN if route is None else route.path
             line = (request.at, request.method, path, status, duration, request.address)
@@ -249,7 +250,7 @@ class App:
     def _judge(
         self, route: Route | None, method: str, headers: Headers, peer: str, target: int
     ) -> Route:
-        # The route, or Refused: all that can be said without the body.
+        # Returns the route or raises Refused, judging everything except the body.
         if headers.repeats():
             raise Refused(
                 _bad("a header was sent more than once that must be unique", "http.repeated")
@@ -271,12 +272,12 @@ class App:
         return route
 
     def _origin(self, asked: Asked) -> tuple[str, bool]:
-        # Whose request it is, and whether it left there by TLS.
+        # The client's address, and whether the client used TLS.
         headers, peer = asked.headers, asked.peer
         address = self.proxies.client(peer, headers.get("x-forwarded-for"))
         if asked.tls or not self.proxies.trusts(peer):
             return address, asked.tls or self._tls_proxy
-        # Proxies are trusted on the promise that they speak TLS; they may say otherwise.
+        # Trusted proxies are assumed to terminate TLS unless they say otherwise.
         return address, headers.get("x-forwarded-proto") in (None, "https")
 
     async def _answer(
@@ -341,7 +342,7 @@ def _of_type(wanted: Body, headers: Headers, body: bytes) -> bytes:
 async def _pour(
     asked: Asked, response: Response, stream: AsyncGenerator[bytes], *, hsts: bool, bare: bool
 ) -> None:
-    # Closed in any case, so that whoever waits in it for news of no one stops.
+    # Always closed, so that a generator waiting for events stops.
     async with aclosing(stream) as pieces:
         if bare:
             asked.say(response, hsts=hsts, bare=True)
@@ -351,7 +352,7 @@ async def _pour(
 
 def _check_type(body: Body, given: str) -> None:
     if body is Body.FORM and not _FORM_TYPE.fullmatch(given.strip(" \t")):
-        # RFC 6749 knows no 415: a token request in the wrong form is an invalid request.
+        # RFC 6749 does not use 415: a token request in the wrong format is an invalid request.
         raise Refused(
             _bad(
                 "the body must be application/x-www-form-urlencoded in UTF-8",

@@ -1,4 +1,4 @@
-"""The headers that every response carries, refusals included: framing, sniffing, CSP, HSTS."""
+"""The security headers of every response, errors included: framing, sniffing, CSP, HSTS."""
 
 from functools import lru_cache
 
@@ -7,7 +7,7 @@ from valetkey.web.exchange import STATUS_LINE, Pairs
 RawPairs = list[tuple[bytes, bytes]]
 
 _BASE: tuple[tuple[bytes, bytes], ...] = (
-    # What nobody marked as storable may hold an identity.
+    # A response not marked as storable may contain personal data.
     (b"cache-control", b"no-store"),
     (
         b"content-security-policy",
@@ -23,20 +23,20 @@ _BASE: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
-# Two years. No `includeSubDomains`: the rest of the operator's domain is not ours to decide.
+# Two years. No `includeSubDomains`: the rest of the operator's domain is outside our control.
 _HSTS = (b"strict-transport-security", b"max-age=63072000")
 _SECURE = (*_BASE, _HSTS)
 _NAMES = frozenset(name for name, _ in _SECURE)
 _TEXT_NAMES = frozenset(name.decode() for name in _NAMES)
-# Fields that many answers share: what is made of them is remembered. Others may be secret.
+# Only responses whose fields are all among these are cached: other fields may hold secrets.
 _ALIKE = frozenset(("access-control-allow-origin", "cache-control", "content-type"))
 
 
 def harden(headers: Pairs, *, hsts: bool) -> RawPairs:
-    """`headers` as bytes, and every security header that they do not set themselves.
+    """Return `headers` as bytes, plus every security header that they do not set.
 
-    One that they set to "" is left out: a page made to be framed cannot say that it must not be.
-    Raises ValueError for a value that is not printable ASCII: no input may start a header line.
+    A security header set to "" is left out, for example so that a page can be framed. Raises
+    ValueError for a value that is not printable ASCII, so that no input can start a header line.
     """
     for name, _ in headers:
         if name not in _ALIKE:
@@ -45,7 +45,7 @@ def harden(headers: Pairs, *, hsts: bool) -> RawPairs:
 
 
 def head(status: int, headers: Pairs, *, hsts: bool) -> bytes:
-    """The same as HTTP/1.1 writes it: status line and fields, each with its line end."""
+    """Return status line and header fields as HTTP/1.1, with the security headers of `harden`."""
     for name, _ in headers:
         if name not in _ALIKE:
             return _head(status, headers, hsts)
