@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from valetkey.kernel.moment import Instant
@@ -112,3 +113,18 @@ class SessionLine:
     #: The session of the browser that looks at the page.
     here: bool = False
     proof: Proof = Proof.PASSWORD
+
+
+@dataclass(frozen=True, slots=True)
+class FormPostPage:
+    """Post `fields` to the app: by itself where scripts run, by a button where they do not.
+
+    Send it with a policy that names `script_nonce` and lets forms go to `action` alone.
+    """
+
+    template: ClassVar[str] = "layout/form_post.html"
+
+    action: str
+    fields: tuple[tuple[str, str], ...]
+    app_name: str
+    script_nonce: str

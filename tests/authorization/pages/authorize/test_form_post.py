@@ -5,7 +5,7 @@ import pytest
 from tests.authorization.pages.examples.every import HOSTILE
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.form_post import FormPostPage
+from valetkey.authorization.layout.contexts import FormPostPage
 from valetkey.authorization.layout.render import content_security_policy, render
 
 HOSTILE_TEXTS = (

@@ -10,7 +10,7 @@ from valetkey.authorization.endpoints.authorize.request_object import RequestObj
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
-from valetkey.authorization.layout.form_post import FormPostPage
+from valetkey.authorization.layout.contexts import FormPostPage
 from valetkey.authorization.layout.render import (
     content_security_policy,
     render,
