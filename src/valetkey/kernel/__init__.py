@@ -1,1 +1,1 @@
-"""The words both servers speak; no I/O but its own key files, no framework."""
+"""Code shared by both servers: no I/O except its own key files, no web framework."""

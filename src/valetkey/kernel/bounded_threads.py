@@ -1,4 +1,4 @@
-"""A few threads with a bounded queue, for work that must not hold up an event loop."""
+"""Run blocking work on a few threads with a bounded queue, away from the event loop."""
 
 import asyncio
 import contextlib
@@ -13,18 +13,18 @@ T = TypeVar("T")
 
 
 class Full(Exception):
-    """As many jobs run and wait as may."""
+    """The maximum number of jobs is already running or queued."""
 
 
 class BoundedThreads:
-    """Runs jobs on `workers` threads, and lets at most `queue` more wait for one.
+    """Run jobs on `workers` threads, with at most `queue` more jobs waiting for one.
 
-    A job whose caller was cancelled counts until it is out of the queue and off its thread, or
-    callers that come and go would pile up jobs without a bound.
+    A job whose caller was cancelled counts until it has left the queue and its thread. Otherwise
+    callers that connect and disconnect could queue jobs without a bound.
     """
 
     def __init__(self, workers: int, queue: int, name: str) -> None:
-        """Start no thread yet; they start with the jobs."""
+        """Create the pool without starting a thread; threads start with the first jobs."""
         self._limit = workers + queue
         self._taken = 0
         self._turn = threading.Lock()
@@ -33,13 +33,13 @@ class BoundedThreads:
 
     @property
     def is_full(self) -> bool:
-        """Whether `run` would raise Full now."""
+        """Return whether `run` would raise Full now."""
         return self._taken >= self._limit
 
     def run(self, job: Callable[[], T]) -> "asyncio.Future[T]":
-        """What `job` returns or raises; it is not begun once that future was cancelled.
+        """Run `job` on a thread and return its result or raise its exception.
 
-        Raises Full.
+        A job whose future was cancelled before it began is not run. Raises Full.
         """
         with self._turn:
             if self.is_full:
@@ -55,16 +55,17 @@ class BoundedThreads:
 
         def tell(done: Future[T]) -> None:
             self._free()
-            # A loop that is closed has nobody left to hear it.
+            # A closed loop has no caller left to receive the result.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(_settle, answer, done)
 
-        # The caller cancels the answer and never this: it would leave the count, not the queue.
+        # The caller cancels the result, never this future: cancelling this one would remove the job
+        # from the count but leave it in the queue.
         self._threads.submit(unless_given_up).add_done_callback(tell)
         return answer
 
     def close(self, *, drop: bool) -> None:
-        """Finish what runs, and what waits unless it is to be dropped. Blocks."""
+        """Finish running jobs, and queued jobs unless they are to be dropped. Blocks."""
         self._threads.shutdown(wait=True, cancel_futures=drop)
 
     def _free(self) -> None:
@@ -80,7 +81,7 @@ def _settle(answer: "asyncio.Future[T]", done: Future[T]) -> None:
     elif (problem := done.exception()) is None:
         answer.set_result(done.result())
     elif isinstance(problem, StopIteration):
-        # A future cannot carry it: it would end the caller's own iteration.
+        # A future cannot carry StopIteration: it would end the caller's own iteration.
         answer.set_exception(RuntimeError("the job raised StopIteration"))
     else:
         answer.set_exception(problem)

@@ -1,4 +1,4 @@
-"""The keyring: the secrets under which all others are kept, in one file of mode 0600."""
+"""The keyring: the keys that fingerprint and encrypt all other secrets, in a file of mode 0600."""
 
 import contextlib
 import hmac
@@ -21,21 +21,21 @@ _HEADING = "# Valetkey keyring. Whoever has it can open what the database keeps 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keyring:
-    """The key of all fingerprints and the keys that seal, newest first."""
+    """The fingerprint key and the encryption keys, newest first."""
 
     fingerprint_key: FingerprintKey
     sealer: Sealer
 
     @staticmethod
     def fresh(random: Callable[[int], bytes]) -> "Keyring":
-        """A keyring that nobody has seen."""
+        """Generate a new keyring."""
         return Keyring(FingerprintKey(random(32)), Sealer((SealingKey(1, random(32)),)))
 
     @staticmethod
     def parse(text: str) -> "Keyring":
-        """The keyring that `text` says: one `<kind> <version> <base64url>` a line or between `;`.
+        """Parse a keyring: one `<kind> <version> <base64url>` a line or between `;`.
 
-        Raises Mistake for any line that is not understood, without repeating it.
+        Raises Mistake for any invalid line, without repeating it.
         """
         fingerprint: list[FingerprintKey] = []
         sealing: dict[int, SealingKey] = {}
@@ -59,22 +59,22 @@ class Keyring:
         return Keyring(fingerprint[0], Sealer(tuple(sealing[v] for v in sorted(sealing)[::-1])))
 
     def with_new_sealing_key(self, random: Callable[[int], bytes]) -> "Keyring":
-        """Return this keyring with a new sealing key; what old keys sealed still opens."""
+        """Return this keyring with a new encryption key; old keys still decrypt."""
         keys = self.sealer.keys
         newest = SealingKey(keys[0].version + 1, random(32))
         return Keyring(self.fingerprint_key, Sealer((newest, *keys)))
 
     def text(self) -> str:
-        """The keyring in clear, as its file holds it."""
+        """Return the keyring in clear, as its file holds it."""
         lines = [_HEADING, f"fingerprint 1 {to_base64url(self.fingerprint_key.key)}"]
         lines += [f"sealing {key.version} {to_base64url(key.secret)}" for key in self.sealer.keys]
         return "\n".join(lines) + "\n"
 
 
 def create_or_read(path: Path, random: Callable[[int], bytes]) -> Keyring:
-    """The keyring in the file, made on first use; processes that race get the same one.
+    """Read the keyring from the file, created on first use; racing processes get one keyring.
 
-    It also opens what is sealed by keys that are added to the file later.
+    It also decrypts with keys that are added to the file later.
     """
     text = create_or_read_secret_file(path, lambda: Keyring.fresh(random).text())
     keyring = Keyring.parse(text)
@@ -82,16 +82,16 @@ def create_or_read(path: Path, random: Callable[[int], bytes]) -> Keyring:
 
 
 class _Newer:
-    """The sealing keys of a file that was changed since somebody last looked."""
+    """The encryption keys of a file that changed since it was last read."""
 
     def __init__(self, path: Path, keyring: Keyring) -> None:
-        """Begin with what `keyring` was read from."""
+        """Remember the keyring that was read."""
         self._path = path
         self._own = keyring.fingerprint_key
         self._seen = _state(path)
 
     def __call__(self) -> tuple[SealingKey, ...]:
-        """All keys of the file; none while it is as it was, is no keyring, or is another's."""
+        """Return all keys of the file; none if it is unchanged, invalid, or another keyring's."""
         state = _state(self._path)
         if state == self._seen:
             return ()
@@ -115,9 +115,9 @@ def _state(path: Path) -> tuple[int, int] | None:
 def create_or_read_secret_file(
     path: Path, make: Callable[[], str], *, largest: int = _LARGEST
 ) -> str:
-    """What the file holds; if there is none, `make()` is written with mode 0600 and synced.
+    """Read the file; if it is missing, write `make()` with mode 0600 and sync it.
 
-    Of processes that race, one writes and all read the same. Raises Mistake when others may read
+    Of racing processes one writes and all read its value. Raises Mistake when other users may read
     the file or the directory cannot be written.
     """
     with _explained(path):
@@ -135,7 +135,7 @@ def create_or_read_secret_file(
 
 
 def replace_secret_file(path: Path, text: str) -> None:
-    """Put `text` in place of what the file held, at once and synced, with mode 0600."""
+    """Replace the content of the file atomically and synced, with mode 0600."""
     with _explained(path):
         draft = _write_draft(path, text)
         draft.replace(path)
@@ -149,7 +149,7 @@ def _read(path: Path, largest: int = _LARGEST) -> str:
         if not stat.S_ISREG(state.st_mode) or state.st_size > largest:
             message = f"{path} is not a file of secrets"
             raise Mistake(message)
-        # As PostgreSQL does: a file that root prepared for us may be readable by our group.
+        # As in PostgreSQL: a file that root prepared for the server may be readable by its group.
         forbidden = 0o077 if state.st_uid == os.geteuid() else 0o037
         if state.st_mode & forbidden:
             message = f"{path} holds secrets and others may read it; run: chmod 600 {path}"
@@ -167,7 +167,7 @@ def _write_draft(path: Path, text: str) -> Path:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         if os.geteuid() == 0:
-            # A command that root ran must not take the file away from the server's user.
+            # A command run by root must not change the file's owner to root.
             owner = (path if path.exists() else path.parent).stat()
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
         file.write(text.encode("ascii"))
@@ -177,7 +177,7 @@ def _write_draft(path: Path, text: str) -> Path:
 
 
 def _sync_directory(directory: Path) -> None:
-    # Without this the name of the new file may be lost with the power, and with it every secret.
+    # Without this the new directory entry may be lost on power failure, and with it every secret.
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

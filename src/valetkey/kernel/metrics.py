@@ -1,7 +1,7 @@
-"""Every metric of both servers: its name, its labels and what it counts, and how it is counted.
+"""Declare every metric of both servers: name, labels, help text and how it is counted.
 
-One process counts in memory; `cli/serving/scrape.py` adds up the processes of an installation.
-No label holds anything that a caller chose: routes as they are written, names of checks and codes.
+Each process counts in memory; `cli/serving/scrape.py` adds up the processes of an installation. No
+label holds a value that a caller chose: labels are route patterns, names of checks, and codes.
 """
 
 from bisect import bisect_left
@@ -11,31 +11,31 @@ from threading import Lock
 from types import MappingProxyType
 
 Labels = tuple[object, ...]
-"""Values in the order of the metric's label names; each is shown by `str`."""
+"""Label values in the order of the metric's label names; each is converted with `str`."""
 
 Sample = tuple[tuple[str, ...], Sequence[float]]
-"""Label values, then one number; of a histogram the count of each bucket and the sum."""
+"""Label values, then one number; for a histogram the count of each bucket and the sum."""
 
 Snapshot = Mapping[str, Sequence[Sample]]
-"""What one process has counted, by the names of metrics."""
+"""The samples of one process by metric name."""
 
 PREFIX = "valetkey_"
 MOST_SERIES = 2_000
-"""Of one metric in one process; what comes on top is counted under `other`."""
+"""Maximum number of series of one metric in one process; further ones are counted under `other`."""
 
 OTHER = "other"
 
 
 class Metric:
-    """One metric: `name` without the prefix, one line of help, the names of its labels."""
+    """A metric: `name` without the prefix, one line of help, the names of its labels."""
 
     kind = ""
 
     def __init__(self, name: str, help_: str, *labels: str, shared: bool = False) -> None:
-        """Add it to the catalogue.
+        """Add the metric to the catalogue.
 
-        `shared`: it is about the database, so that every process of a server reads the same, and
-        one answer is told instead of one for each worker.
+        `shared`: the metric describes the database, so that every process of a server reads equal
+        values, and one value is reported instead of one for each worker.
         """
         self.name = name
         self.help = help_
@@ -47,24 +47,24 @@ class Metric:
         _catalogue[name] = self
 
     def samples(self) -> Iterator[Sample]:
-        """What was counted so far."""
+        """Return the samples counted so far."""
         raise NotImplementedError
 
 
 class Counter(Metric):
-    """A number that only grows."""
+    """A number that only increases."""
 
     kind = "counter"
 
     def __init__(self, name: str, help_: str, *labels: str) -> None:
-        """Begin at nothing."""
+        """Start at zero."""
         super().__init__(name, help_, *labels)
         self._values: dict[Labels, float] = {}
 
     def add(self, *labels: object, amount: float = 1) -> None:
-        """Count `amount` more; any thread may."""
-        # Without a lock, which would cost more than the rest: no thread is switched to in between,
-        # and where one could be, a number would be one too small.
+        """Increase the number by `amount`; safe to call from any thread."""
+        # No lock, which would cost more than the rest: threads are not switched in between, and
+        # where they could be, one increment would be lost.
         try:
             self._values[labels] += amount
         except KeyError:
@@ -74,39 +74,39 @@ class Counter(Metric):
                 self._values[labels] = self._values.get(labels, 0) + amount
 
     def samples(self) -> Iterator[Sample]:
-        """The number for each set of label values."""
+        """Return the number for each set of label values."""
         values = self._values.copy()
         return ((_shown(labels), (value,)) for labels, value in values.items())
 
 
 class Gauge(Metric):
-    """A number that goes up and down, told or asked for."""
+    """A number that goes up and down, either set or computed when it is read."""
 
     kind = "gauge"
 
     def __init__(self, name: str, help_: str, *labels: str, shared: bool = False) -> None:
-        """Know nothing yet."""
+        """Start without values."""
         super().__init__(name, help_, *labels, shared=shared)
         self._values: dict[Labels, float] = {}
         self._asked: dict[Labels, Callable[[], float]] = {}
 
     def set(self, value: float, *labels: object) -> None:
-        """It is `value` from now on."""
+        """Set the number for these label values."""
         with self._turn:
             self._values[labels] = value
 
     def replace(self, values: Mapping[Labels, float]) -> None:
-        """These values and no others from now on."""
+        """Replace all values by these."""
         with self._turn:
             self._values = dict(values)
 
     def ask(self, how: Callable[[], float], *labels: object) -> None:
-        """Call `how` whenever the value is read, on any thread; a later call takes its place."""
+        """Call `how` whenever the value is read, on any thread; a later call replaces it."""
         with self._turn:
             self._asked[labels] = how
 
     def samples(self) -> Iterator[Sample]:
-        """The number for each set of label values."""
+        """Return the number for each set of label values."""
         with self._turn:
             values, asked = dict(self._values), list(self._asked.items())
         values.update((labels, how()) for labels, how in asked)
@@ -114,24 +114,24 @@ class Gauge(Metric):
 
 
 class Histogram(Metric):
-    """How often a number was at most each of some bounds."""
+    """A histogram: the number of observations at or below each bound."""
 
     kind = "histogram"
 
     def __init__(self, name: str, help_: str, *labels: str, bounds: Sequence[float]) -> None:
-        """Count into buckets that end at `bounds`, and one without an end."""
+        """Count into buckets that end at `bounds`, plus one unbounded bucket."""
         super().__init__(name, help_, *labels)
         self.bounds = tuple(bounds)
         self._counts: dict[Labels, list[float]] = {}
 
     def observe(self, value: float, *labels: object) -> None:
-        """Count one more; any thread may."""
+        """Count one observation; safe to call from any thread."""
         counts = self._counts.get(labels) or self._first(labels)
         counts[bisect_left(self.bounds, value)] += 1
         counts[-1] += value
 
     def samples(self) -> Iterator[Sample]:
-        """For each set of label values the count of each bucket, and then the sum."""
+        """Return the count of each bucket and then the sum, for each set of label values."""
         counted = self._counts.copy()
         return ((_shown(labels), counts.copy()) for labels, counts in counted.items())
 
@@ -143,7 +143,7 @@ class Histogram(Metric):
 
 
 class RequestSeconds(Histogram):
-    """Times of requests, counted once by route, method and status, told by route."""
+    """Request durations, counted by route, method and status, reported by route."""
 
     def samples(self) -> Iterator[Sample]:
         """Return the buckets and the sum of each route."""
@@ -153,16 +153,16 @@ class RequestSeconds(Histogram):
         return ((_shown(labels), counts) for labels, counts in routes.items())
 
     def requests(self) -> Iterator[Sample]:
-        """Return how many there were by route, method and status."""
+        """Return the number of requests by route, method and status."""
         counted = self._counts.copy()
         return ((_shown(labels), (sum(counts[:-1]),)) for labels, counts in counted.items())
 
 
 class Requests(Counter):
-    """The number of requests, read from their times: a request is counted once for both."""
+    """The number of requests, derived from their durations so that a request is counted once."""
 
     def __init__(self, name: str, help_: str, *labels: str, of: RequestSeconds) -> None:
-        """Read from `of`."""
+        """Derive the numbers from `of`."""
         super().__init__(name, help_, *labels)
         self._of = of
 
@@ -176,13 +176,13 @@ def _shown(labels: Labels) -> tuple[str, ...]:
 
 
 def snapshot() -> Snapshot:
-    """What this process has counted."""
+    """Return everything that this process has counted."""
     return {name: list(metric.samples()) for name, metric in _catalogue.items()}
 
 
 _catalogue: dict[str, Metric] = {}
 CATALOGUE: Mapping[str, Metric] = MappingProxyType(_catalogue)
-"""Every metric by its name, in the order of the reference."""
+"""Every metric by name, in the order of the reference."""
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

@@ -1,4 +1,4 @@
-"""Instant and Lifetime: whole seconds, as every RFC counts them."""
+"""Instant and Lifetime: times and durations in whole seconds, as the RFCs count them."""
 
 import re
 from typing import NewType
@@ -6,7 +6,7 @@ from typing import NewType
 from valetkey.kernel.refusal import Mistake
 
 Instant = NewType("Instant", int)
-"""Whole seconds since 1970 in UTC. `expires_at > now` is live, everywhere."""
+"""Whole seconds since 1970 in UTC. A record is live while `expires_at > now`, everywhere."""
 
 Lifetime = NewType("Lifetime", int)
 """A duration in whole seconds."""
@@ -16,31 +16,32 @@ _UNIT = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def seconds(count: int) -> Lifetime:
-    """As many seconds."""
+    """Return a lifetime of `count` seconds."""
     return Lifetime(count)
 
 
 def minutes(count: int) -> Lifetime:
-    """As many minutes."""
+    """Return a lifetime of `count` minutes."""
     return Lifetime(count * 60)
 
 
 def hours(count: int) -> Lifetime:
-    """As many hours."""
+    """Return a lifetime of `count` hours."""
     return Lifetime(count * 3_600)
 
 
 def days(count: int) -> Lifetime:
-    """As many days of 24 hours."""
+    """Return a lifetime of `count` days of 24 hours."""
     return Lifetime(count * 86_400)
 
 
 def parse_lifetime(text: str) -> Lifetime:
-    """The duration that `60s`, `10m`, `1h` or `30d` means; never zero.
+    """Parse a duration such as `60s`, `10m`, `1h` or `30d`; zero is not allowed.
 
-    Raises Mistake: lifetimes are written by operators.
+    Raises Mistake, because operators write lifetimes.
     """
-    # fullmatch: `$` would let a newline pass; int() alone would take full-width digits and "1_0".
+    # fullmatch: `$` would accept a trailing newline; int() alone would accept full-width digits and
+    # "1_0".
     match = _LIFETIME.fullmatch(text)
     if match is None:
         message = "a lifetime is a whole number above zero and a unit: 60s, 10m, 1h or 30d"
@@ -49,5 +50,5 @@ def parse_lifetime(text: str) -> Lifetime:
 
 
 def later(instant: Instant, lifetime: Lifetime) -> Instant:
-    """The instant that lies `lifetime` after `instant`."""
+    """Return the instant that lies `lifetime` after `instant`."""
     return Instant(instant + lifetime)

@@ -1,4 +1,4 @@
-"""Preconditions: no update is lost (RFC 9110 section 13)."""
+"""Conditional requests that prevent lost updates (RFC 9110 section 13)."""
 
 import re
 from collections.abc import Sequence
@@ -30,17 +30,17 @@ REQUIRED = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What the caller demands of the current state; None where nothing is demanded.
+    """The caller's conditions on the current state; None where there is no condition.
 
-    The tags stand as they were sent; an empty tuple means `*`.
+    The tags are as they were sent; an empty tuple means `*`.
     """
 
     match: tuple[str, ...] | None = None
     none_match: tuple[str, ...] | None = None
 
     def check(self, etag: str | None) -> None:
-        """Raise Refused (412) unless a change may be made to what has `etag`; None is nothing."""
-        # Strong comparison: a weak tag promises nothing about the next byte.
+        """Raise Refused (412) unless a resource with `etag` may be changed; None: no resource."""
+        # Strong comparison: a weak tag does not guarantee identical bytes.
         if self.match is not None and (
             etag is None or (self.match != () and etag not in self.match)
         ):
@@ -49,7 +49,7 @@ class Preconditions:
             raise Refused(FAILED)
 
     def has(self, etag: str) -> bool:
-        """Whether the caller says in If-None-Match that it has this; weak tags count (304)."""
+        """Return whether If-None-Match lists this tag; weak tags count (304)."""
         if self.none_match is None:
             return False
         return not self.none_match or etag in {tag.removeprefix("W/") for tag in self.none_match}
@@ -59,9 +59,9 @@ NO_PRECONDITIONS = Preconditions()
 
 
 def preconditions(match: Sequence[str], none_match: Sequence[str]) -> Preconditions:
-    """What the fields If-Match and If-None-Match demand, as they were sent.
+    """Parse the values of If-Match and If-None-Match.
 
-    Raises Refused (400) for what is no list of tags.
+    Raises Refused (400) for a value that is not a list of tags.
     """
     if not match and not none_match:
         return NO_PRECONDITIONS
@@ -69,7 +69,7 @@ def preconditions(match: Sequence[str], none_match: Sequence[str]) -> Preconditi
 
 
 def etag_of(content: bytes) -> str:
-    """A strong tag for what has no version of its own."""
+    """Return a strong tag for a representation without a version of its own."""
     return f'"{to_base64url(sha256(content).digest()[:16])}"'
 
 

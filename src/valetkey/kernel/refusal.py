@@ -1,7 +1,7 @@
-"""How this project says no: refusals to clients, mistakes of operators.
+"""Errors as values: refusals for clients, mistakes for operators.
 
-raise Refused  = nothing happened: the transaction, if any, rolls back.
-return Refusal = it is written:    the transaction commits, and the client is told no.
+`raise Refused` rolls the transaction back, if there is one. `return Refusal` commits the
+transaction and answers the client with the error.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 
 class ErrorCode(StrEnum):
-    """Error codes exactly as the RFCs spell them; below those, the API's own."""
+    """Error codes exactly as in the RFCs; after those, the API's own."""
 
     INVALID_REQUEST = "invalid_request"  # RFC 6749 sections 4.1.2.1 and 5.2, RFC 6750 section 3.1
     INVALID_CLIENT = "invalid_client"  # RFC 6749 section 5.2
@@ -43,7 +43,7 @@ class ErrorCode(StrEnum):
     INVALID_SOFTWARE_STATEMENT = "invalid_software_statement"  # RFC 7591 section 3.2.2
     UNAPPROVED_SOFTWARE_STATEMENT = "unapproved_software_statement"  # RFC 7591 section 3.2.2
     SLOW_DOWN = "slow_down"  # RFC 8628 section 3.5; here for every kind of too many attempts
-    # HTTP's own ways to say no, named after RFC 9110 section 15.5 and RFC 6585.
+    # Errors of HTTP itself, named after RFC 9110 section 15.5 and RFC 6585.
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
@@ -100,22 +100,22 @@ STATUS: Mapping[ErrorCode, int] = MappingProxyType(
         ErrorCode.HEADERS_TOO_LARGE: 431,
     }
 )
-"""The HTTP status of each code, where the answer is not a redirect."""
+"""The HTTP status of each code where the response is not a redirect."""
 
 
 def title(code: ErrorCode) -> str:
-    """The name of the error: "Invalid Token Error" for `invalid_token`."""
+    """Return the name of the error: "Invalid Token Error" for `invalid_token`."""
     words = code.replace("_", " ").title()
     return words if words.endswith("Error") else f"{words} Error"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer of no: `code` and `description` go to the client, the rest to the record.
+    """An error response: `code` and `description` go to the client, the rest to the event log.
 
-    `check` names the rule ("code.replayed"); `expected` and `received` are redacted by whoever
-    fills them and never reach the client. `retry_after` is in seconds, 0 for none. `about` is the
-    id of a registered client that the request named, proven or not, for the record.
+    `check` names the rule ("code.replayed"); `expected` and `received` are redacted by their author
+    and never reach the client. `retry_after` is in seconds, 0 for none. `about` is the id of a
+    registered client that the request named, authenticated or not, for the event log.
     """
 
     code: ErrorCode
@@ -128,19 +128,19 @@ class Refusal:
 
 
 class Refused(Exception):
-    """Carries a refusal out of a parser or a pure rule."""
+    """Raise a refusal out of a parser or a pure rule."""
 
     def __init__(self, refusal: Refusal) -> None:
-        """Carry `refusal`; its description is the only text that prints."""
+        """Hold `refusal`; only its description is printed."""
         super().__init__(f"{refusal.code}: {refusal.description}")
         self.refusal = refusal
 
 
 class Mistake(Exception):
-    """The operator's error: one sentence that says what would be right, and the setting's name."""
+    """An operator's error: one sentence that says what would be valid, and the setting's name."""
 
     def __init__(self, message: str, setting: str = "") -> None:
-        """Say `message` about `setting`, spelled as in the configuration file."""
+        """Hold `message` about `setting`, spelled as in the configuration file."""
         super().__init__(f"{setting}: {message}" if setting else message)
         self.message = message
         self.setting = setting

@@ -1,4 +1,4 @@
-"""The clock and the dice: two functions you pass in. And what is loaded when it is first used."""
+"""The clock and the random source as arguments, and lazy imports."""
 
 import secrets
 import time
@@ -12,7 +12,7 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The two things a program cannot know from its inputs."""
+    """The inputs a program cannot compute: the current time and random bytes."""
 
     now: Callable[[], Instant]
     random: Callable[[int], bytes]
@@ -23,18 +23,19 @@ def _now() -> Instant:
 
 
 SYSTEM = Runtime(now=_now, random=secrets.token_bytes)
-"""The machine's clock and the kernel's random bytes."""
+"""The system clock and the kernel's random bytes."""
 
 
 def lazily(name: str) -> ModuleType:
-    """The module of this name, which is not loaded before somebody uses it; any thread may.
+    """Return the module of this name, imported on first use; safe to call from any thread.
 
-    For libraries that many servers never need, and that are large.
+    For large libraries that many servers never need.
     """
     return _Later(name)
 
 
 class _Later(ModuleType):
     def __getattr__(self, name: str) -> object:
-        # The import system sees to it that it is loaded once, whoever asks at the same time.
+        # The import system loads the module once, also when several threads import it at the same
+        # time.
         return getattr(import_module(self.__name__), name)

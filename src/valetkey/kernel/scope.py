@@ -1,4 +1,4 @@
-"""Scope: parse, narrow, compare (RFC 6749 section 3.3)."""
+"""OAuth scopes: parse, narrow, compare (RFC 6749 section 3.3)."""
 
 import re
 from collections.abc import Iterator
@@ -7,30 +7,30 @@ from dataclasses import dataclass
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 LONGEST = 1_000
-"""Characters in one scope parameter."""
+"""Maximum number of characters in a scope parameter."""
 
 MOST = 100
-"""Names in one scope."""
+"""Maximum number of names in a scope."""
 
-# Splitting on 0x20 only: str.split() would also split on U+00A0 and 0x1C.
+# Split on 0x20 only: str.split() would also split on U+00A0 and 0x1C.
 _LIST = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
-    """Names of what may be done, each once, in the order first said; order does not compare.
+    """An ordered set of scope names, each once; comparison ignores the order.
 
-    Make one with `Scope.parse` or `Scope.of`; the constructor trusts its argument.
+    Create one with `Scope.parse` or `Scope.of`; the constructor does not validate its argument.
     """
 
     names: tuple[str, ...] = ()
 
     @staticmethod
     def parse(text: str) -> "Scope":
-        """The scope that a request parameter says; "" is the empty scope.
+        """Parse the scope of a request parameter; "" is the empty scope.
 
-        Refused with `invalid_scope` above 1,000 characters or 100 names, and for anything but
-        names of the RFC's characters with one space between them.
+        Refused with `invalid_scope` above 1,000 characters or 100 names, and for anything but names
+        of the RFC's characters separated by one space.
         """
         if not text:
             return Scope()
@@ -45,57 +45,57 @@ class Scope:
 
     @staticmethod
     def of(*names: str) -> "Scope":
-        """The scope of these names, held to the same rules as `parse`."""
+        """Return the scope of these names, validated as by `parse`."""
         if any(not name or " " in name for name in names):
             raise _refused("scope.malformed", "names without spaces", "other text")
         return Scope.parse(" ".join(names))
 
     def __and__(self, other: "Scope") -> "Scope":
-        """What both name, in this one's order."""
+        """Return the names in both scopes, in this scope's order."""
         if self.names == other.names:
             return self
         return Scope(tuple([name for name in self.names if name in other.names]))
 
     def __or__(self, other: "Scope") -> "Scope":
-        """What either names, this one's first."""
+        """Return the names in either scope, this scope's first."""
         return Scope(tuple(dict.fromkeys(self.names + other.names)))
 
     def __sub__(self, other: "Scope") -> "Scope":
-        """What this one names and the other does not."""
+        """Return the names in this scope that the other lacks."""
         return Scope(tuple([name for name in self.names if name not in other.names]))
 
     def __le__(self, other: "Scope") -> bool:
-        """Whether the other names everything that this one does."""
+        """Return whether the other scope contains every name of this one."""
         return self.names == other.names or frozenset(other.names).issuperset(self.names)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both name the same, in any order."""
+        """Return whether both scopes contain equal names, in any order."""
         if not isinstance(other, Scope):
             return NotImplemented
         return self.names == other.names or frozenset(self.names) == frozenset(other.names)
 
     def __hash__(self) -> int:
-        """Equal for equal scopes."""
+        """Return an equal hash for equal scopes."""
         return hash(frozenset(self.names))
 
     def __contains__(self, name: object) -> bool:
-        """Whether `name` is among the names."""
+        """Return whether `name` is in the scope."""
         return name in self.names
 
     def __iter__(self) -> Iterator[str]:
-        """The names in order."""
+        """Iterate over the names in order."""
         return iter(self.names)
 
     def __len__(self) -> int:
-        """How many names."""
+        """Return the number of names."""
         return len(self.names)
 
     def __bool__(self) -> bool:
-        """Whether anything is named."""
+        """Return whether the scope contains any name."""
         return bool(self.names)
 
     def __str__(self) -> str:
-        """The names with one space between them, as requests and tokens carry them."""
+        """Return the names separated by one space, as requests and tokens carry them."""
         return " ".join(self.names)
 
 

@@ -1,4 +1,4 @@
-"""Sealing: what must be read again, but not by whoever reads the database (AES-256-GCM)."""
+"""Encrypt data at rest so that reading the database does not reveal it (AES-256-GCM)."""
 
 import hmac
 import re
@@ -18,13 +18,13 @@ _KEY_SIZE = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SealingKey:
-    """One version of the key that seals: 32 random bytes."""
+    """One version of the encryption key: 32 random bytes."""
 
     version: int
     secret: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Hold the key to its size and its version to 1 and above."""
+        """Check that the key has 32 bytes and its version is 1 or above."""
         if len(self.secret) != _KEY_SIZE or self.version < 1:
             message = f"a sealing key has {_KEY_SIZE} bytes and a version above zero"
             raise ValueError(message)
@@ -32,12 +32,12 @@ class SealingKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sealer:
-    """Seals with its newest key and opens with any of them.
+    """Encrypt with the newest key and decrypt with any key.
 
-    `context` says where the sealed text lives, such as "signing_keys.private:" and the row's id:
-    moved elsewhere, the text does not open. `newer` is asked for keys that were added since, when a
-    text was sealed by one that is not known; it must be cheap, because anybody can make up such a
-    text.
+    `context` names where the encrypted text is stored, such as "signing_keys.private:" and the
+    row's id; moved to another place, it does not decrypt. `newer` is called for keys that were
+    added later when a text names an unknown key version. It must be cheap, because an attacker can
+    invent such a text.
     """
 
     keys: tuple[SealingKey, ...]
@@ -45,12 +45,12 @@ class Sealer:
     _learnt: dict[int, SealingKey] = field(default_factory=dict[int, SealingKey], repr=False)
 
     def seal(self, plain: bytes, context: str, random: Callable[[int], bytes]) -> str:
-        """`plain` as `v<version>.<base64url>`, readable only with this key in this context."""
+        """Encrypt `plain` as `v<version>.<base64url>`, bound to this context."""
         newest = self.keys[0]
         return f"v{newest.version}.{_seal(newest.secret, plain, context, random)}"
 
     def open(self, sealed: str, context: str) -> bytes | None:
-        """What was sealed; None if any byte, the version or the context is not as it was."""
+        """Decrypt; return None if any byte, the version or the context differs."""
         match = _SEALED.fullmatch(sealed)
         if match is None:
             return None
@@ -66,17 +66,17 @@ class Sealer:
         return self._learnt.get(version)
 
     def is_current(self, sealed: str) -> bool:
-        """Whether the newest key sealed it; if not, seal it again when next written."""
+        """Return whether the newest key encrypted it; if not, encrypt it again on next write."""
         return sealed.startswith(f"v{self.keys[0].version}.")
 
 
 def seal_with(secret: str, plain: bytes, context: str, random: Callable[[int], bytes]) -> str:
-    """`plain`, readable again only by who holds `secret`, a string of 128 random bits or more."""
+    """Encrypt `plain` with a key derived from `secret`, a string of at least 128 random bits."""
     return f"v1.{_seal(_extract(secret), plain, context, random)}"
 
 
 def open_with(secret: str, sealed: str, context: str) -> bytes | None:
-    """What `seal_with` sealed; None for another secret, another context or a changed text."""
+    """Decrypt the output of `seal_with`; None for another secret or context or a changed text."""
     match = _SEALED.fullmatch(sealed)
     if match is None or match[1] != "1":
         return None
@@ -106,6 +106,6 @@ def _extract(secret: str) -> bytes:
 
 
 def _derive(secret: bytes, context: bytes) -> bytes:
-    # HKDF-Expand, one block (RFC 5869 section 2.3). A key for each context: random nonces then
-    # stay far from their limit of 2**32 messages for one key.
+    # HKDF-Expand, one block (RFC 5869 section 2.3). One key for each context keeps random nonces
+    # far from their limit of 2**32 messages for each key.
     return hmac.digest(secret, b"valetkey seal\0" + context + b"\x01", "sha256")

@@ -1,4 +1,4 @@
-"""Random strings, how they are spelt, their fingerprints, and comparison in constant time."""
+"""Random secrets and identifiers, their fingerprints, and constant-time comparison."""
 
 import hmac
 import zlib
@@ -22,11 +22,11 @@ _CHECKSUM = 6  # base62 digits of a CRC-32
 _DRAWN = 22  # base62 digits of 16 bytes: the random half of a tagged secret
 _TAG = _BODY - _DRAWN  # its other half, 125 bits of a MAC
 _KEY_SIZE = 32
-_SECONDS = 1 << 40  # five bytes of them last for 34,000 years
+_SECONDS = 1 << 40  # Five bytes of seconds last for 34,000 years.
 
 
 class Prefix(StrEnum):
-    """What a secret is for: people and secret scanners can tell, and one cannot pass as another."""
+    """The purpose of a secret, readable by users and secret scanners."""
 
     ACCESS_TOKEN = "vk_at"
     REFRESH_TOKEN = "vk_rt"
@@ -43,7 +43,7 @@ class Prefix(StrEnum):
 
 
 class Secret:
-    """A string that does not show itself: masked when printed, no comparison, no pickling."""
+    """A string that is masked when printed and cannot be compared or pickled."""
 
     __slots__ = ("_text",)
 
@@ -52,68 +52,71 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The string itself, for the one place that must send or fingerprint it."""
+        """Return the string itself, where it has to be sent or fingerprinted."""
         return self._text
 
     def __repr__(self) -> str:
-        """A mask."""
+        """Return a mask."""
         return "Secret(…)"
 
     def __str__(self) -> str:
-        """A mask."""
+        """Return a mask."""
         return "…"
 
     def __format__(self, format_spec: str) -> str:
-        """A mask, whatever was asked."""
+        """Return a mask for every format."""
         return "…"
 
     def __eq__(self, other: object) -> bool:
-        """Never: compare fingerprints, or use `same`."""
+        """Raise always: compare fingerprints, or use `same`."""
         message = "secrets are not compared with =="
         raise TypeError(message)
 
     def __hash__(self) -> NoReturn:
-        """Never: a set of secrets would compare them."""
+        """Raise always: a set of secrets would compare them."""
         message = "secrets are not hashed by Python"
         raise TypeError(message)
 
     def __reduce__(self) -> NoReturn:
-        """Never: a pickle or a copy would carry the string in clear."""
+        """Raise always: a pickle or a copy would carry the string in clear."""
         message = "secrets are not pickled or copied"
         raise TypeError(message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FingerprintKey:
-    """The key of 32 bytes without which nobody can make or plant a fingerprint."""
+    """The 32-byte key without which a fingerprint can neither be computed nor forged."""
 
     key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Hold the key to its size."""
+        """Check the size of the key."""
         if len(self.key) != _KEY_SIZE:
             message = f"a fingerprint key has {_KEY_SIZE} bytes"
             raise ValueError(message)
 
     def of(self, purpose: str, text: str) -> Fingerprint:
-        """The fingerprint of `text`, useless for any other `purpose` (a short name without NUL)."""
+        """Return the fingerprint of `text` for `purpose` (a short name without NUL).
+
+        A fingerprint for one purpose never matches one for another.
+        """
         return Fingerprint(to_base64url(self.digest(purpose, text)))
 
     def digest(self, purpose: str, text: str) -> bytes:
-        """The 32 bytes that `of` spells."""
-        # surrogatepass: a lone surrogate from a lenient decoder must not become a fault.
+        """Return the 32 bytes that `of` encodes."""
+        # surrogatepass: a lone surrogate from a lenient decoder must not raise an exception.
         message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
         return hmac.digest(self.key, message, "sha256")
 
 
 def fresh_secret(prefix: Prefix, random: Callable[[int], bytes]) -> Secret:
-    """A new secret of 256 bits: `<prefix>_<43 characters><6 characters of checksum>`."""
+    """Return a new 256-bit secret: `<prefix>_<43 characters><6 characters of checksum>`."""
     start = prefix + "_" + _base62(int.from_bytes(random(32), "big"), _BODY)
     return Secret(start + _checksum(start))
 
 
 def well_formed(prefix: Prefix, text: str) -> bool:
-    """Whether `text` could be such a secret; no more than a cheap check before the database."""
+    """Return whether `text` has a secret's form: a cheap check before the database is asked."""
     body = text[-_BODY - _CHECKSUM :]
     if not (body.isascii() and body.isalnum()) or text[: -_BODY - _CHECKSUM] != prefix + "_":
         return False
@@ -121,9 +124,9 @@ def well_formed(prefix: Prefix, text: str) -> bool:
 
 
 def tagged_secret(prefix: Prefix, drawn: bytes, key: FingerprintKey, purpose: str) -> Secret:
-    """Make a secret from 16 random bytes whose other half is a MAC of them for `purpose`.
+    """Return a secret of 16 random bytes followed by their MAC for `purpose`.
 
-    It looks like any other secret of 256 bits, but `is_tagged` tells it from an invented one.
+    It looks like any other secret of 256 bits, but `is_tagged` can tell it from an invented one.
     """
     half = _base62(int.from_bytes(drawn, "big"), _DRAWN)
     start = f"{prefix}_{half}{_tag(key, purpose, half)}"
@@ -131,7 +134,7 @@ def tagged_secret(prefix: Prefix, drawn: bytes, key: FingerprintKey, purpose: st
 
 
 def is_tagged(prefix: Prefix, text: str, key: FingerprintKey, purpose: str) -> bool:
-    """Whether `tagged_secret` made `text` with this key, prefix and purpose. Constant time."""
+    """Return whether `tagged_secret` made `text` with this key and purpose. Constant time."""
     if not well_formed(prefix, text):
         return False
     body = text[len(prefix) + 1 :]
@@ -139,52 +142,52 @@ def is_tagged(prefix: Prefix, text: str, key: FingerprintKey, purpose: str) -> b
 
 
 def fresh_id(prefix: str, random: Callable[[int], bytes]) -> str:
-    """A new identifier of 128 bits: `<prefix>_<22 characters of base64url>`. Not a secret."""
+    """Return a new 128-bit identifier: `<prefix>_<22 characters of base64url>`. Not secret."""
     return f"{prefix}_{to_base64url(random(16))}"
 
 
 def ordered_id(prefix: str, second: int, random: Callable[[int], bytes]) -> str:
-    """A new identifier as long as those of `fresh_id`: 88 bits of chance behind its `second`.
+    """Return a new identifier of `fresh_id`'s length: `second`, then 88 random bits.
 
-    Rows that are written together then lie together in an index, so that a log of any length costs
-    the same to add to.
+    Rows written at about one time are then adjacent in an index, so that inserting costs no more in
+    a long log than in a short one.
     """
     return f"{prefix}_{to_base64url((second % _SECONDS).to_bytes(5, 'big') + random(11))}"
 
 
 def fresh_reference(random: Callable[[int], bytes]) -> str:
-    """A name for one refusal or failure, of 60 bits, to be read out: VK-7F3K-9QXM-2RTD."""
+    """Return a 60-bit reference for a refusal or failure, easy to read out: VK-7F3K-9QXM-2RTD."""
     number = int.from_bytes(random(8), "big")
     letters = "".join(_CROCKFORD[number >> shift & 31] for shift in range(0, 60, 5))
     return f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
 
 
 def same(a: str, b: str) -> bool:
-    """Whether both are equal, in time that depends on their lengths only."""
-    # Bytes: compare_digest refuses non-ASCII str with a TypeError.
+    """Return whether both are equal, in time that depends on their lengths only."""
+    # Bytes: compare_digest raises TypeError for non-ASCII str.
     return hmac.compare_digest(
         a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass")
     )
 
 
 def to_base64url(data: bytes) -> str:
-    """`data` in base64url without padding (RFC 7515 section 2)."""
+    """Encode `data` in base64url without padding (RFC 7515 section 2)."""
     return b2a_base64(data, newline=False).translate(_TO_URL, b"=").decode("ascii")
 
 
 def from_base64url(text: str) -> bytes | None:
-    """The bytes that `text` spells; None unless it is their one canonical spelling."""
+    """Decode base64url; return None unless `text` is the canonical encoding."""
     try:
         data = urlsafe_b64decode(text + "==="[: -len(text) % 4])
     except ValueError:
         return None
-    # The library skips foreign characters and takes non-zero trailing bits: "AR" for "AQ".
+    # The library skips foreign characters and accepts non-zero trailing bits: "AR" for "AQ".
     return data if to_base64url(data) == text else None
 
 
 def _base62(number: int, width: int) -> str:
     text = ""
-    # Ten digits at a time: large numbers are costly to divide, small ones are not.
+    # Ten digits at a time: dividing large numbers is expensive, dividing small ones is not.
     while len(text) < width:
         number, ten = divmod(number, _TEN_DIGITS)
         ten, a = divmod(ten, 3_844)

@@ -1,4 +1,4 @@
-"""Strict JSON: one reading only, whoever reads it (RFC 8259 and the I-JSON of RFC 7493)."""
+"""Strict JSON that every parser reads alike (RFC 8259 and I-JSON, RFC 7493)."""
 
 import json
 import re
@@ -6,20 +6,20 @@ from math import isfinite
 from typing import cast
 
 LARGEST = 2**53 - 1
-"""The largest whole number that every reader of JSON sees alike."""
+"""The largest integer that every JSON parser represents exactly."""
 
 DEEPEST = 8
-"""How many arrays and objects may lie inside each other."""
+"""Maximum nesting depth of arrays and objects."""
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 
 
 def read_object(data: bytes) -> dict[str, object] | None:
-    """The JSON object that `data` spells; None unless every reader would see the same one.
+    """Parse a JSON object; return None unless every parser would read it alike.
 
-    UTF-8 without a mark, no name twice, whole numbers below 2**53, no infinity, no lone surrogate,
-    no NUL, at most 8 levels. Limit the size before: the work is proportional to it.
+    UTF-8 without a BOM, no duplicate names, integers below 2**53, no infinity, no lone surrogate,
+    no NUL, at most 8 levels. Limit the size before calling: the work is proportional to it.
     """
     try:
         text = data.decode("utf-8")
@@ -27,7 +27,7 @@ def read_object(data: bytes) -> dict[str, object] | None:
             return None
         value: object = _DECODER.decode(text)
         if "\\u" in text:
-            # Escapes are the only way to half a character.
+            # Only escapes can produce a lone surrogate.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
             if "\\u0000" in text:
                 return None
@@ -55,7 +55,7 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _whole(text: str) -> int:
-    # The length first: a long number costs quadratic time.
+    # The length first: converting a long number takes quadratic time.
     if len(text) > len(str(-LARGEST)) or abs(int(text)) > LARGEST:
         raise ValueError("the number is too large")
     return int(text)

@@ -1,7 +1,7 @@
-"""Strict URLs: what may be registered, what matches, how answers are put on them (RFC 3986).
+"""Strict URLs: registration, matching, and adding response parameters (RFC 3986).
 
-Own parser: the standard library drops tabs, newlines and a bare `#`, and sees another host than a
-browser does where there is a backslash.
+A parser of our own: the standard library drops tabs, newlines and a bare `#`, and finds another
+host than a browser does where there is a backslash.
 """
 
 import re
@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_plus
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 LONGEST = 2_000
-"""Bytes in a redirect URI or a server's URL."""
+"""Maximum number of bytes in a redirect URI or a server's URL."""
 
 ANSWERED_BY = frozenset(
     {
@@ -35,7 +35,7 @@ ANSWERED_BY = frozenset(
 )
 """The parameters of authorization responses (RFC 6749, RFC 9207, OpenID Connect, JARM)."""
 
-# Every character of RFC 3986 but `#` and `*`, each `%` with its two digits.
+# Every character of RFC 3986 except `#` and `*`, each `%` followed by two digits.
 _REST = r"(?:[A-Za-z0-9\-._~!$&'()+,;=:@/?]|%[0-9A-Fa-f]{2})*"
 _WEB = re.compile(
     r"(https?)://([a-z0-9.-]+|\[[0-9a-f:]+\])(?::([1-9][0-9]{0,4}))?((?:[/?]" + _REST + ")?)"
@@ -59,7 +59,7 @@ _LONGEST_NAME = 253
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """An http or https URL, taken apart: `rest` is its path and query, "" for neither.
+    """A parsed http or https URL; `rest` is its path and query, "" for neither.
 
     `host` is a name, an IPv4 address, or an IPv6 address in brackets.
     """
@@ -70,11 +70,11 @@ class Web:
     rest: str
 
     def is_loopback(self) -> bool:
-        """Whether it names this machine."""
+        """Return whether the host is this machine."""
         return self.host in _LOOPBACK
 
     def origin(self) -> str:
-        """Scheme, host and unusual port."""
+        """Return the scheme, host and non-default port."""
         usual = 443 if self.scheme == "https" else 80
         return f"{self.scheme}://{self.host}" + ("" if self.port == usual else f":{self.port}")
 
@@ -90,8 +90,8 @@ def check_redirect_uri(
 
     Allowed: https; http on 127.0.0.1, [::1] or localhost; for native apps also a private scheme
     with a dot in it. ASCII, at most 2,000 bytes, scheme and host in lower case, no user name, no
-    fragment, no wildcard, not on one of the server's `own_origins`, and no parameter of its own
-    that is one of `answered_by`.
+    fragment, no wildcard, not on one of the server's `own_origins`, and no query parameter in
+    `answered_by`.
     """
     _check_characters(text)
     if answer_parameters(text, answered_by):
@@ -110,15 +110,15 @@ def check_redirect_uri(
 
 
 def answer_parameters(text: str, answered_by: Collection[str] = ANSWERED_BY) -> list[str]:
-    """The parameters in the query of a redirect URI that an answer would bring again."""
+    """Return the redirect URI's query parameters that a response would repeat."""
     pairs = re.split("[&;]", text.partition("?")[2])
-    # As a client reads them: "%73tate" is state.
+    # As a client decodes them: "%73tate" is state.
     names = {unquote_plus(pair.partition("=")[0]) for pair in pairs}
     return sorted(names.intersection(answered_by))
 
 
 def matches_redirect_uri(registered: str, presented: str, *, native: bool) -> bool:
-    """Whether `presented` is `registered`, byte for byte.
+    """Return whether `presented` is `registered`, byte for byte.
 
     A native app on a literal loopback address may use another port (RFC 8252 section 7.3).
     """
@@ -132,7 +132,7 @@ def matches_redirect_uri(registered: str, presented: str, *, native: bool) -> bo
 
 @lru_cache(maxsize=1_024)
 def origin(url: str) -> str:
-    """Scheme, host and unusual port; for a private scheme the scheme and colon, as CSP names it.
+    """Return scheme, host and non-default port; for a private scheme the scheme and colon (CSP).
 
     Refused with `invalid_redirect_uri` when `url` is neither.
     """
@@ -146,7 +146,7 @@ def origin(url: str) -> str:
 
 
 def append_query(url: str, pairs: Iterable[tuple[str, str]]) -> str:
-    """`url` with the pairs after its own query, each percent-encoded once (a space is %20)."""
+    """Append the pairs to the query of `url`, each percent-encoded once (a space is %20)."""
     query = encode_pairs(pairs)
     if not query:
         return url
@@ -156,24 +156,24 @@ def append_query(url: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def with_fragment(url: str, pairs: Iterable[tuple[str, str]]) -> str:
-    """`url` with the pairs as its fragment (RFC 6749 section 4.2.2); it must have none yet."""
+    """Add the pairs as fragment (RFC 6749 section 4.2.2); `url` must not have one yet."""
     return f"{url}#{encode_pairs(pairs)}"
 
 
 def encode_pairs(pairs: Iterable[tuple[str, str]]) -> str:
-    """`name=value&…` in UTF-8, all but letters, digits and `-._~` percent-encoded."""
+    """Encode pairs as `name=value&…` in UTF-8, all but letters, digits, `-._~` percent-encoded."""
     return "&".join([f"{_quoted(name)}={_quoted(value)}" for name, value in pairs])
 
 
 def _quoted(text: str) -> str:
-    # Codes and names need no encoding, and to look is cheaper than to encode.
+    # Codes and names need no encoding, and checking is cheaper than encoding.
     return text if _UNRESERVED.fullmatch(text) else quote(text, safe="")
 
 
 def parse_url(text: str) -> Web | None:
-    """Parse an http or https URL; None unless every parser reads it alike.
+    """Parse an http or https URL; return None unless every parser reads it alike.
 
-    Lower case, no user name, no fragment, a port up to 65535, no odd spelling of an address.
+    Lower case, no user name, no fragment, a port up to 65535, only canonical addresses.
     """
     match = _WEB.fullmatch(text)
     if match is None or not _is_host(match[2]):
@@ -200,7 +200,7 @@ def _check_characters(text: str) -> None:
 def _is_host(host: str) -> bool:
     if host.startswith("["):
         try:
-            # Canonical only: one address, one spelling.
+            # Canonical only: each address has one spelling.
             return f"[{IPv6Address(host[1:-1])}]" == host
         except AddressValueError:
             return False
@@ -211,7 +211,7 @@ def _is_host(host: str) -> bool:
 
 
 def _place(web: Web) -> tuple[str, int]:
-    # The loopback names all lead to the same listener.
+    # All loopback names lead to one listener.
     return ("localhost" if web.is_loopback() else web.host, web.port)
 
 

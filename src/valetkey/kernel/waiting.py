@@ -1,32 +1,33 @@
-"""Whose request this is: who waits for the answer, and whether anybody still does."""
+"""The client waiting for the current request, and whether it is still connected."""
 
 from contextvars import ContextVar
 from typing import Protocol
 
 HALF_CLOSED = 1.0
-"""Seconds in which a client that sends nothing more is taken for one that still reads."""
+"""Seconds for which a half-closed client that sends nothing more is assumed to still read."""
 
 
 class Caller(Protocol):
-    """A client that waits for its answer. Threads read it, the event loop's thread writes it."""
+    """A client waiting for its response. Threads read this, the event loop's thread writes it."""
 
     gone: bool
     """The connection is closed."""
 
     @property
     def half_closed_at(self) -> float:
-        """Since when the client waits and sends nothing more (`time.monotonic`); else infinite.
+        """When the client stopped sending (`time.monotonic`); infinite if it has not.
 
-        It has closed the connection, or only its own half. All requests of a connection share it.
+        The client has closed the connection, or only its own half. All requests of a connection
+        share it.
         """
         ...
 
     patience: float
-    """Seconds that work of the request may wait for its turn before it is not worth beginning."""
+    """Seconds that the request's work may queue before it is no longer worth starting."""
 
 
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
-"""The caller of the request that runs; None for what the server does by itself.
+"""The client of the current request; None for the server's own work.
 
 A task that outlives the request that started it sets it to None first.
 """

@@ -1,9 +1,10 @@
-"""How a sentence in the code says that people will read it in their own language."""
+"""Mark sentences in the code for translation."""
 
 
 def translatable(text: str) -> str:
-    """Mark `text` for translation and return it: the catalogue is collected from these calls.
+    """Mark `text` for translation and return it; the catalogue is collected from these calls.
 
-    Say it where a sentence is declared, with a plain literal; translate it where it is shown.
+    Call it with a plain literal where a sentence is declared; translate the sentence where it is
+    shown.
     """
     return text

@@ -1,1 +1,1 @@
-"""The resource server: what tokens open; it protects itself with the SDK."""
+"""The resource server: the API that tokens give access to; it protects itself with the SDK."""

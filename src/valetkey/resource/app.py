@@ -1,4 +1,4 @@
-"""The composition root of the resource server: everything is wired here, and only here."""
+"""The composition root of the resource server: the only place that wires its parts."""
 
 import contextlib
 import ssl
@@ -57,13 +57,13 @@ from valetkey.web.health import Health
 from valetkey.web.router import App, Route
 
 CLIENT_ID = "resource-server"
-"""As whom the authorization server knows this server."""
+"""This server's client id at the authorization server."""
 
 _SCHEMA = "valetkey.resource.storage.schema"
 
 
 async def prepare(settings: Settings, runtime: Runtime) -> None:
-    """Tables and the key of page cursors; safe to run by several processes, any number of times.
+    """Create the tables and the cursor key; safe to repeat and to run concurrently.
 
     Raises Mistake and DatabaseUnavailable.
     """
@@ -80,11 +80,11 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
 
 
 async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = None) -> App:
-    """The server. `prepare` ran before; the authorization server may be away.
+    """Build the server after `prepare`; the authorization server may be unreachable.
 
-    With a `ledger` that workers share, what a caller is allowed is allowed once.
+    With a `ledger` that workers share, they share each caller's allowance too.
 
-    Raises Mistake where the credential is missing, and DatabaseUnavailable.
+    Raises Mistake if the credential is missing, and DatabaseUnavailable.
     """
     objects = objects_of(settings)
     credential = Credential(CLIENT_ID, _secret(settings))
@@ -109,7 +109,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
     problems = Problems(auth_url, protection.challenge, decisions, cors)
     quota = settings.resource.requests_per_minute
     allowances = Allowances(quota, ledger) if quota else None
-    # Connections of its own: however slow records are, revocations are learned in time.
+    # Separate connections: revocations arrive in time however slow records are.
     fetch = Fetcher(tls)
     identity = Identity(f"{auth_url}/oauth/identity", fetch, credential)
     uses = Uses(f"{auth_url}/oauth/uses", fetch, credential, tuple(scopes_of(settings)))
@@ -174,7 +174,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
 
 
 def issuer_url(settings: Settings) -> str:
-    """The authorization server that this resource server trusts; also the `iss` of its tokens."""
+    """Return the issuer this resource server trusts; also the `iss` of its tokens."""
     return (settings.resource.authorization_url or settings.authorization.url).rstrip("/")
 
 
@@ -192,7 +192,10 @@ def _secret(settings: Settings) -> Secret:
 
 
 def _trust(settings: Settings, auth_url: str) -> ssl.SSLContext | None:
-    """Also the certificate that our own authorization server shows, if this file describes it."""
+    """Return a TLS context that also trusts our own authorization server's certificate.
+
+    None if this file does not configure that certificate: the default trust applies.
+    """
     files = certificate_files(settings, settings.authorization)
     if files is None or settings.resource.authorization_url or not auth_url.startswith("https://"):
         return None
@@ -221,7 +224,7 @@ def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memo
 
 
 def _metadata(settings: Settings, problems: Problems) -> Route:
-    """Which authorization server we trust and which scopes there are (RFC 9728)."""
+    """Return the protected resource metadata: its issuer and scopes (RFC 9728)."""
     resource = settings.resource.url
     document = metadata_document(resource, [issuer_url(settings)], scopes_of(settings))
 

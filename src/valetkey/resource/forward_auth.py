@@ -1,9 +1,9 @@
-"""/forward-auth: lets a proxy ask who is calling before it passes a request on.
+"""/forward-auth: lets a proxy authenticate the caller of a request before passing it on.
 
-nginx (`auth_request`), Traefik (`forwardAuth`) and Caddy (`forward_auth`) ask at `/forward-auth`
-and say in the query which scope is needed. Envoy (`ext_authz` over HTTP) puts the caller's path and
-query behind that path, with the caller's method and Host; there only a header says what is needed,
-because everything else is the caller's.
+nginx (`auth_request`), Traefik (`forwardAuth`) and Caddy (`forward_auth`) call `/forward-auth` and
+name the required scope in the query. Envoy (`ext_authz` over HTTP) appends the caller's path and
+query to that path, with the caller's method and Host. Only a header can name the required scope
+there, because the caller controls everything else.
 """
 
 from urllib.parse import quote
@@ -19,9 +19,9 @@ from valetkey.web.router import Route
 PATH = "/forward-auth"
 
 NEEDED = "x-valetkey-required-scope"
-"""The header in which a proxy may say what is needed; the only one of ours that is read.
+"""The header in which a proxy may name the required scope; the only header of ours that is read.
 
-A caller who sends it too can only demand more of itself: everything that is asked for counts.
+A caller who sends it too can only raise the requirement: every scope requested in it is checked.
 """
 
 _BELOW = f"{PATH}/{{+rest}}"
@@ -37,15 +37,15 @@ _UNSAID = Refusal(
 
 
 class ForwardAuth:
-    """Answers proxies: 200 with who is calling, or 401 and 403 as the API itself says them."""
+    """Answer proxies: 200 with the caller's identity, or 401 and 403 as the API itself does."""
 
     def __init__(self, protection: Protection, problems: Problems) -> None:
-        """Judge by `protection`, whose audience is this API, and refuse by `problems`."""
+        """Check tokens with `protection`, whose audience is this API; refuse by `problems`."""
         self._protection = protection
         self._problems = problems
 
     def routes(self) -> tuple[Route, Route]:
-        """The path itself, and every path below it for proxies that append the caller's."""
+        """Return the routes: the path, and every path below it for proxies that append theirs."""
         return self._route(PATH, asks_in_query=True), self._route(_BELOW, asks_in_query=False)
 
     def _route(self, path: str, *, asks_in_query: bool) -> Route:
@@ -76,7 +76,7 @@ class ForwardAuth:
 
 
 def _needed(request: Request, *, asks_in_query: bool) -> tuple[Scope, ...]:
-    """The scopes of which one is enough. Raises Refused: a proxy that forgets must not let in."""
+    """Return the scopes of which one suffices. Raises Refused: a proxy must name at least one."""
     query = read_query(request.hidden_query, multiple=("scope",)) if asks_in_query else None
     ways = [] if query is None else [Scope.parse(text) for text in query.all("scope")]
     always = [Scope.parse(text) for text in request.headers.all(NEEDED)]
@@ -104,9 +104,9 @@ def _too_narrow(ways: tuple[Scope, ...], caller: Caller) -> Refusal:
 
 
 def identity(caller: Caller) -> Pairs:
-    """Who is calling, as headers: all of them each time and none empty, in printable ASCII.
+    """Return the caller's identity as headers, always all of them, non-empty printable ASCII.
 
-    What an answer leaves out, some proxies would let the caller fill in.
+    If a header were missing, some proxies would pass on the caller's own header of that name.
     """
     said = (
         ("x-valetkey-subject", caller.subject),

@@ -1,4 +1,4 @@
-"""Operations: list, read, create, replace, change, delete; once, for every object."""
+"""List, read, create, replace, change and delete, implemented once for every object."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -40,9 +40,9 @@ from valetkey.web.exchange import Endpoint, Pairs, Request, Response
 from valetkey.web.router import Body, Route
 
 _JSON = ("content-type", "application/json")
-# Stored by nobody but the caller, and asked about each time: the ETag answers that.
+# Only the caller may store the response, and must revalidate it each time with the ETag.
 _PRIVATE = (("cache-control", "private, no-cache"), ("vary", "authorization, accept"))
-# Looked up once: a member of an enumeration costs more than the call it is for.
+# Looked up once: reading an enumeration member costs more than the call it is for.
 _OK, _NOT_MODIFIED = HTTPStatus.OK, HTTPStatus.NOT_MODIFIED
 _NO_OBJECT = Refusal(
     ErrorCode.INVALID_REQUEST, "a field is not as it should be: see errors", "body.invalid"
@@ -56,7 +56,7 @@ Act = Callable[[Request, Visit], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """What can be done to one kind of object, over HTTP."""
+    """The operations on one kind of object over HTTP."""
 
     kind: ResourceObject
     records: Records
@@ -69,7 +69,7 @@ class Operations:
     allowances: Allowances | None = None
 
     def routes(self) -> tuple[Route, ...]:
-        """The routes of this kind: one for a singleton, two where there are several."""
+        """Return the routes of this kind: one for a singleton, two otherwise."""
         path = f"/v2/{self.kind.name}"
         if self.kind.singleton:
             own = {**self._reading(path, Verb.READ), **self._writing(path)}
@@ -85,12 +85,12 @@ class Operations:
 
     @property
     def cors(self) -> Cors:
-        """Which pages may read the answers."""
+        """Return which origins may read the responses."""
         return self.problems.cors
 
     @property
     def notices(self) -> Pairs:
-        """What every answer says about the end of this object (RFC 9745, RFC 8594)."""
+        """Return the headers about this object's deprecation and removal (RFC 9745, RFC 8594)."""
         found: list[tuple[str, str]] = []
         if self.kind.deprecated is not None:
             found.append(("deprecation", f"@{int(_midnight(self.kind.deprecated).timestamp())}"))
@@ -166,9 +166,10 @@ class Operations:
         return answer
 
     def _swift(self, scopes: tuple[str, ...], answer: Endpoint) -> Endpoint:
-        """Answer the usual request, a plain read by a caller who is known already, on a short path.
+        """Answer a plain read by an already verified caller on a short path.
 
-        All that could end in another way than 200 is left to `answer`, which begins anew.
+        Any request that could end in a status other than 200 is left to `answer`, which starts
+        over.
         """
         recall, find, owner_of = self.protection.recall, self.records.find, self._owner
         notices, cors, note = self.notices, self.cors, self.uses.note
@@ -227,7 +228,7 @@ class Operations:
 
     async def _list(self, request: Request, visit: Visit) -> Response:
         if request.method == "POST":
-            # Nothing to repeat, but a key that is none is a mistake here as well.
+            # There is nothing to repeat, but a malformed key is an error here too.
             read_idempotency_key(request, visit.caller.client_id)
         kind, now = self.kind, visit.now
         asked = self.pages.read(request.query, kind, visit.owner, now)
@@ -239,7 +240,7 @@ class Operations:
             target = f"{self.url}?{query}"
             body += b',"next":"' + target.encode("ascii") + b'"'
             links = (("link", f'<{target}>; rel="next"'),)
-        # Cursors are sealed with fresh randomness: the tag is of the records alone.
+        # Cursors are encrypted with fresh randomness: the tag covers the records alone.
         tag = etag_of(b"\n".join(r.id.encode() + r.etag.encode() for r in listed.records))
         return self._shown(request, Record("", body + b"}", tag), links)
 
@@ -302,7 +303,7 @@ class Operations:
 
 
 def _either(create: Endpoint, read: Endpoint) -> Endpoint:
-    """Read for a POST without a body; create for one with a body, where the object allows it."""
+    """Read for a POST without a body; create for one with a body if the object allows it."""
 
     async def post(request: Request) -> Response:
         return await (create if request.body else read)(request)
@@ -335,7 +336,7 @@ _ID_LENGTH = 200
 
 
 def _id(request: Request) -> str:
-    """The id in the path; "" for a singleton. Ids need no escapes, so nothing is unescaped."""
+    """Return the id in the path; "" for a singleton. Ids need no percent-decoding."""
     named = request.arguments.get("id", "")
     if len(named) > _ID_LENGTH or "%" in named or not named.isascii():
         raise Refused(NOT_FOUND)

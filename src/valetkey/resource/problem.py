@@ -1,4 +1,4 @@
-"""Problems: how the API says no (RFC 9457), with the challenge of RFC 6750 where it is due."""
+"""Error responses of the API (RFC 9457), with the challenge of RFC 6750 where required."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -16,9 +16,9 @@ from valetkey.sdk.challenge import Challenge
 from valetkey.web.exchange import Refuse, Request, Response
 
 VERSIONS = ("v2",)
-"""The versions of the API that exist; the first segment of every path."""
+"""The existing versions of the API; the first segment of every path."""
 
-# HTTP has a word for these; the registered error codes do not.
+# HTTP has a status for these; the registered error codes do not cover them.
 _STATUS_OF: Mapping[str, int] = MappingProxyType({NOT_ACCEPTABLE.check: 406, OTHER_BODY.check: 422})
 _CHALLENGED = frozenset((401, 403))
 _FAULT = "http.failed"
@@ -26,7 +26,7 @@ _TYPE = ("content-type", "application/problem+json")
 
 
 class Problems:
-    """Answers every refusal of this API."""
+    """Build every error response of this API."""
 
     def __init__(
         self,
@@ -35,18 +35,18 @@ class Problems:
         decisions: DecisionQueue,
         cors: Cors | None = None,
     ) -> None:
-        """Explain at `auth_url`, introduce ourselves by `challenge`, record in `decisions`."""
+        """Link explanations at `auth_url`, send `challenge`, record in `decisions`."""
         self.cors = cors or Cors()
         self._auth_url = auth_url
         self._challenge = challenge
         self._decisions = decisions
 
     def refuse(self, request: Request, refusal: Refusal) -> Response:
-        """Say no to a request that reached no route."""
+        """Refuse a request that matched no route."""
         return self.answer(request, _with_versions(request, refusal))
 
     def refuse_at(self, endpoint: str) -> Refuse:
-        """How the route called `endpoint` says no before, or when, its own code fails."""
+        """Return the error handler for the route called `endpoint`."""
 
         def refuse(request: Request, refusal: Refusal) -> Response:
             return self.answer(request, refusal, endpoint=endpoint)
@@ -63,9 +63,10 @@ class Problems:
         errors: Sequence[FieldError] = (),
         reference: str = "",
     ) -> Response:
-        """Say no. `scope` would be enough; `reference` is another server's, kept as it is.
+        """Return the error response. `scope` would suffice; `reference` is another server's.
 
-        `endpoint` is the path as the route is written: what callers put in a path may be secret.
+        `endpoint` is the path pattern of the route: values that callers put in a path may be
+        secret.
         """
         status = _STATUS_OF.get(refusal.check, STATUS[refusal.code])
         if refusal.check == _FAULT:

@@ -1,4 +1,4 @@
-"""What a resource object is: its shape, its scopes, its owner, where it lives, what can be done."""
+"""ResourceObject: an object's shape, scopes, owner, place of storage and methods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,23 +22,23 @@ from valetkey.resource.storage.lists import Orders
 
 
 class OwnedBy(StrEnum):
-    """Whose data it is, and so who may call."""
+    """The owner of the data, and so who may call."""
 
     USER = "user"
     CLIENT = "client"
 
 
 class Home(StrEnum):
-    """Where it is kept."""
+    """The server that stores the data."""
 
     HERE = "here"
-    """In the resource server's own database."""
+    """The resource server's own database."""
     ISSUER = "issuer"
-    """At the authorization server, which is asked over HTTP."""
+    """The authorization server, called over HTTP."""
 
 
 class Verb(StrEnum):
-    """What can be done to an object."""
+    """An operation on an object."""
 
     LIST = "list"
     READ = "read"
@@ -49,7 +49,7 @@ class Verb(StrEnum):
 
     @property
     def writes(self) -> bool:
-        """Whether it needs the scope for writing."""
+        """Return whether it needs the scope for writing."""
         return self not in (Verb.LIST, Verb.READ)
 
 
@@ -57,9 +57,9 @@ class Verb(StrEnum):
 class ResourceObject:
     """One kind of object under `/v2/<name>`.
 
-    `shape` is what callers may write, a frozen dataclass or a JSON Schema; a default is what a
-    field has when it is left out on creation or removed by a patch. A singleton has one record for
-    each owner and no id in its URL. `either` names fields of which a replacement needs any one.
+    `shape` holds the fields that callers may write, a frozen dataclass or a JSON Schema; a field
+    that is omitted on creation or removed by a patch gets its default. A singleton has one record
+    for each owner and no id in its URL. `either` names fields of which a replacement needs any one.
     """
 
     name: str
@@ -74,49 +74,49 @@ class ResourceObject:
     singleton: bool = False
     either: tuple[frozenset[str], ...] = ()
     shows: Document = field(default_factory=dict[str, object])
-    """The fields of what the authorization server keeps, each as a JSON Schema, for who reads."""
+    """Read-only fields of records at the authorization server, each as a JSON Schema."""
     newest: int = 0
-    """How many the authorization server lists at most, the newest; 0 where there is no limit."""
+    """Maximum number of records the authorization server lists, the newest; 0 for no limit."""
     sort: tuple[str, ...] = ()
-    """Fields that lists can be sorted by, `changed_at` among them if named; text, numbers, truths.
+    """Fields that lists can be sorted by: text, numbers, booleans; `changed_at` if named.
 
-    By `created_at` they always can.
+    Sorting by `created_at` is always possible.
     """
     filter: tuple[str, ...] = ()
-    """Fields of which lists can name a value."""
+    """Fields that lists can be filtered by."""
     requires_if_match: bool = False
-    """Whether a change must say which state it is a change of (RFC 6585 section 3)."""
+    """Whether a change must name the state it is based on (RFC 6585 section 3)."""
     deprecated: date | None = None
-    """Since when nobody should begin to use it (RFC 9745)."""
+    """The date since which new clients should not use it (RFC 9745)."""
     sunset: date | None = None
-    """From when on it may be gone (RFC 8594)."""
+    """The date after which it may be removed (RFC 8594)."""
 
     def scopes(self, verb: Verb) -> tuple[str, ...]:
-        """The scopes of which any one allows `verb`, the narrowest first."""
+        """Return the scopes of which any one allows `verb`, the narrowest first."""
         word = "write" if verb.writes else "read"
         narrow = f"{self.name}:{word}"
-        # A client's own record is no user's data: `read` says nothing about it.
+        # A client's own record is not a user's data: the scope `read` does not cover it.
         return (narrow, word) if self.owned_by is OwnedBy.USER else (narrow,)
 
     @cached_property
     def fields(self) -> Shape:
-        """What callers may write."""
+        """Return the fields that callers may write."""
         return DataclassShape(self.shape) if isinstance(self.shape, type) else self.shape
 
     @cached_property
     def orders(self) -> Orders:
-        """The lists that are kept of it."""
+        """Return the lists kept of it."""
         return Orders(self.sort, self.filter)
 
     @cached_property
     def scalars(self) -> Mapping[str, Scalar]:
-        """What each field holds of those that hold one simple thing."""
+        """Return the scalar type of each field that has one."""
         properties = cast("Mapping[str, Document]", self.fields.schema.get("properties", {}))
         held = {name: scalar_of(schema) for name, schema in properties.items()}
         return {name: scalar for name, scalar in held.items() if scalar is not None}
 
     def created(self, given: Document) -> Document:
-        """The whole document that `given` creates, defaults filled in. Raises Invalid."""
+        """Return the new document for `given`, defaults filled in. Raises Invalid."""
         shape = self.fields
         missing = [
             FieldError(pointer(name), "this field is required")
@@ -126,7 +126,7 @@ class ResourceObject:
         return self._whole({**shape.defaults, **given}, missing)
 
     def replaced(self, given: Document) -> Document:
-        """The whole document, which must name every field. Raises Invalid."""
+        """Return the new document, which must name every field. Raises Invalid."""
         shape = self.fields
         missing = [
             FieldError(pointer(name), "a PUT names every field; use PATCH to change some")
@@ -141,9 +141,9 @@ class ResourceObject:
         return self._whole(given, missing)
 
     def changed(self, before: Document, after: Document) -> Document:
-        """The whole document that a patch has made of `before`. Raises Invalid.
+        """Return the whole document after a patch of `before`. Raises Invalid.
 
-        A field that the patch removed gets its default; one that has none and is required cannot
+        A field that the patch removed gets its default; a required field without a default cannot
         be removed.
         """
         shape = self.fields
@@ -155,11 +155,11 @@ class ResourceObject:
         return self._whole({**shape.defaults, **after}, missing)
 
     def known(self, stored: Document) -> Document:
-        """Of a stored document the fields that this shape has: an older one may have had more."""
+        """Return a stored document's fields in this shape; an older document may have more."""
         return {name: stored[name] for name in self.fields.names if name in stored}
 
     def changes(self, patch: Document) -> Document:
-        """The fields that a merge patch changes, for a home that keeps the rest. Raises Invalid."""
+        """Return the fields a merge patch changes, to send to the other server. Raises Invalid."""
         shape = self.fields
         removed = [name for name, value in patch.items() if value is None and name in shape.names]
         errors, values = shape.judge(
@@ -178,7 +178,7 @@ class ResourceObject:
         return {**values, **{name: shape.defaults[name] for name in removed}}
 
     def merged(self, before: Document, patch: Document) -> Document:
-        """The whole document after a merge patch (RFC 7396). Raises Invalid."""
+        """Return the whole document after a merge patch (RFC 7396). Raises Invalid."""
         strange = [unknown(name) for name in patch if name not in self.fields.names]
         after = merge(before, {n: v for n, v in patch.items() if n in self.fields.names})
         try:
@@ -193,12 +193,12 @@ class ResourceObject:
         errors, values = self.fields.judge(document)
         if errors or missing:
             raise Invalid([*errors, *missing])
-        # Equal documents are equal bytes, in whatever order the fields were sent.
+        # Equal documents have equal bytes, in whatever order the fields were sent.
         return {name: values[name] for name in self.fields.names if name in values}
 
 
 def merge(before: object, patch: Document) -> dict[str, object]:
-    """What RFC 7396 makes of `before`: null removes, objects are merged, all else replaces."""
+    """Apply RFC 7396 to `before`: null removes, objects merge, anything else replaces."""
     merged = dict(cast("dict[str, object]", before)) if isinstance(before, Mapping) else {}
     for name, value in patch.items():
         if value is None:

@@ -1,4 +1,4 @@
-"""Scopes: every name that this API asks for, and the sentence that people read about it."""
+"""The scopes of this API, and the sentence users read about each."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -10,11 +10,11 @@ from valetkey.resource.resource_object import OwnedBy, ResourceObject
 
 
 def scopes_of(settings: Settings) -> Mapping[str, str]:
-    """The scopes of all objects, those that the settings declare included.
+    """Return the scopes of all objects, including declared ones.
 
-    Those of what belongs to clients have the sentence "": no person is asked for them.
+    Scopes of objects that belong to clients have the sentence "": users are not asked for them.
 
-    Raises Mistakes where a file in the directory of objects declares none.
+    Raises Mistakes if a file in the directory of objects is invalid.
     """
     return MappingProxyType(dict(_sentences(objects_of(settings))))
 
@@ -30,4 +30,4 @@ def _sentences(objects: Iterable[ResourceObject]) -> Iterator[tuple[str, str]]:
 
 
 SCOPES: Mapping[str, str] = MappingProxyType(dict(_sentences(OBJECTS)))
-"""Those that come with Valetkey. Each sentence starts with a verb: "Notes Printer wants to …"."""
+"""Valetkey's own scopes. Each sentence starts with a verb: "Notes Printer wants to …"."""

@@ -1,1 +1,1 @@
-"""JOSE, small and strict: keys, signatures and the access tokens made of them."""
+"""JOSE, small and strict: keys, signatures and the access tokens built on them."""

@@ -1,4 +1,4 @@
-"""The access token by value: the claims both servers agree on (RFC 9068)."""
+"""Self-contained access tokens: the claims both servers agree on (RFC 9068)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 
 TYPE = "at+jwt"
-"""The `typ` of its header: nothing else that we sign can pass as an access token."""
+"""The `typ` of its header: no other token that we sign can pass as an access token."""
 
 UNKNOWN_KEY = jwt.UNKNOWN_KEY
-"""The check of a refusal that newer keys might turn into a yes."""
+"""The check of a refusal that fetching newer keys might resolve."""
 
 DPOP = "jkt"
-"""Bound to the key of DPoP proofs (RFC 9449 section 6.1)."""
+"""The token is bound to the key of DPoP proofs (RFC 9449 section 6.1)."""
 
 MUTUAL_TLS = "x5t#S256"
-"""Bound to a client certificate (RFC 8705 section 3.1)."""
+"""The token is bound to a client certificate (RFC 8705 section 3.1)."""
 
 _ALGORITHMS = (Algorithm.ES256,)
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A key that whoever presents the token must prove to hold (RFC 7800 section 3.1).
+    """A key whose possession the token's bearer must prove (RFC 7800 section 3.1).
 
-    `method` is the member of `cnf`; `thumbprint` is "" where we do not know the method's form.
+    `method` is the member of `cnf`; `thumbprint` is "" for a method of unknown form.
     """
 
     method: str
@@ -39,10 +39,10 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """What an access token says. `grant_id` is None when the client acts for itself alone.
+    """The claims of an access token. `grant_id` is None for a client acting on its own behalf.
 
-    `audience` is the resource server's URL; `auth_time` is when the user signed in, if one did.
-    Without `bindings`, whoever bears the token may use it.
+    `audience` is the resource server's URL; `auth_time` is when the user signed in, if one did. A
+    token without `bindings` is a bearer token.
     """
 
     issuer: str
@@ -58,7 +58,7 @@ class AccessToken:
     bindings: tuple[Binding, ...] = ()
 
     def sign(self, key: SigningKey) -> str:
-        """The token as a string, signed."""
+        """Return the token as a signed string."""
         claims: jwt.Claims = {
             "iss": self.issuer,
             "sub": self.subject,
@@ -87,10 +87,10 @@ def verify(
     now: Instant,
     algorithms: Collection[Algorithm] = _ALGORITHMS,
 ) -> AccessToken:
-    """The access token that `text` is, if `issuer` signed it for `audience` and it is live.
+    """Return the access token in `text` if `issuer` signed it for `audience` and it is live.
 
-    Live is `expires_at > now`, without leeway; its issue may lie 60 seconds ahead. Refused with
-    `invalid_token`; the check is `UNKNOWN_KEY` when its key is not among `keys`.
+    Live means `expires_at > now`, without leeway; it may be issued up to 60 seconds in the future.
+    Refused with `invalid_token`; the check is `UNKNOWN_KEY` when its key is not among `keys`.
     """
     claims = jwt.verify(
         text,
@@ -118,7 +118,7 @@ def verify(
 
 
 def read_bindings(cnf: object) -> tuple[Binding, ...] | None:
-    """The bindings that a `cnf` says, whatever their method; None where it says nothing."""
+    """Return the bindings in a `cnf` claim, whatever their method; None if it names none."""
     if not isinstance(cnf, dict) or not cnf:
         return None
     members = cast("dict[str, object]", cnf)

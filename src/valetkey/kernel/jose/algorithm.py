@@ -1,10 +1,10 @@
-"""The algorithms of signatures, by name alone: whoever only names them needs no cryptography."""
+"""Names of the signature algorithms, importable without loading cryptography."""
 
 from enum import StrEnum
 
 
 class Algorithm(StrEnum):
-    """How a signature is made (RFC 7518 section 3.1, RFC 8037 section 3.1)."""
+    """A signature algorithm (RFC 7518 section 3.1, RFC 8037 section 3.1)."""
 
     ES256 = "ES256"
     RS256 = "RS256"

@@ -1,7 +1,7 @@
-"""Encrypt to a client's key: JWE in compact serialisation (RFC 7516, RFC 7518 sections 4 and 5).
+"""Encrypt to a client's key: JWE, compact serialisation (RFC 7516, RFC 7518 sections 4, 5).
 
-Two ways to a key and two ciphers, all of them sound; RSA1_5, PBES2 and compression do not exist
-here (RFC 7516). Nothing is decrypted: what comes to us is never encrypted.
+Two key management algorithms and two ciphers; RSA1_5, PBES2 and compression are not supported (RFC
+7516). Nothing is decrypted: the server never receives encrypted content.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,10 +35,10 @@ ECDH_ES = "ECDH-ES"
 """A key agreed with the client's key on P-256, used directly (RFC 7518 section 4.6)."""
 
 ALGORITHMS = (RSA_OAEP_256, ECDH_ES)
-"""How the content's key reaches the client: the values of `alg`."""
+"""The key management algorithms: the values of `alg`."""
 
 ENCRYPTIONS: Mapping[str, int] = MappingProxyType({"A128GCM": 16, "A256GCM": 32})
-"""How the content is encrypted: the values of `enc`, and the bytes of a key (section 5.3)."""
+"""The content encryption algorithms: the values of `enc`, with key sizes in bytes (section 5.3)."""
 
 _ALGORITHM_OF = {"RSA": RSA_OAEP_256, "EC": ECDH_ES}
 _TO_USE = {RSA_OAEP_256: ("encrypt", "wrapKey"), ECDH_ES: ("deriveKey", "deriveBits")}
@@ -48,7 +48,7 @@ _OAEP = padding.OAEP(padding.MGF1(SHA256()), SHA256(), None)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncryptionKey:
-    """A public key to encrypt to; `kid` is "" where the client gave it no name."""
+    """A public key to encrypt to; `kid` is "" if the client gave it none."""
 
     kid: str
     alg: str
@@ -64,11 +64,12 @@ class EncryptionKeys:
 
     @staticmethod
     def parse(document: bytes) -> "EncryptionKeys":
-        """The keys of a JWKS document that are for encryption, RSA from 2,048 bits or on P-256.
+        """Return the encryption keys of a JWKS document: RSA from 2,048 bits, or P-256.
 
-        A key is, if it says `use` or `key_ops` or an `alg` of ours; one that says none of them is
-        too, behind those that do. All others are left out, whatever is wrong with them. Refused
-        with `invalid_client_metadata` if this is no JWKS document, or above 64 KiB or 100 keys.
+        A key is for encryption if its `use`, `key_ops` or a supported `alg` says so. A key with
+        none of these counts too, sorted behind those that have one. All other keys are ignored,
+        whatever is wrong with them. Refused with `invalid_client_metadata` if this is no JWKS
+        document, or above 64 KiB or 100 keys.
         """
         said: list[EncryptionKey] = []
         silent: list[EncryptionKey] = []
@@ -82,19 +83,19 @@ class EncryptionKeys:
         return EncryptionKeys((*said, *silent))
 
     def document(self) -> bytes:
-        """The keys as a JWKS document, for `parse` to read again."""
+        """Return the keys as a JWKS document that `parse` can read."""
         return msgspec.json.encode({"keys": [key.jwk for key in self.keys]})
 
     def find(self, alg: str) -> EncryptionKey | None:
-        """The first key for this `alg`."""
+        """Return the first key for this `alg`."""
         return next((key for key in self.keys if key.alg == alg), None)
 
     def __iter__(self) -> Iterator[EncryptionKey]:
-        """The keys in order."""
+        """Iterate over the keys in order."""
         return iter(self.keys)
 
     def __len__(self) -> int:
-        """How many keys."""
+        """Return the number of keys."""
         return len(self.keys)
 
 
@@ -107,10 +108,10 @@ def encrypt(
     cty: str,
     random: Callable[[int], bytes],
 ) -> str:
-    """`payload` in compact serialisation, for the owner of `key` alone.
+    """Encrypt `payload` for the owner of `key`, in compact serialisation.
 
-    `cty` is "JWT" around a signed token, "" for none. Raises ValueError for an `alg` that is not
-    the key's and for an unknown `enc`.
+    `cty` is "JWT" around a signed token, "" for none. Raises ValueError for an `alg` that does not
+    fit the key and for an unknown `enc`.
     """
     size = ENCRYPTIONS.get(enc)
     if alg != key.alg or size is None:
@@ -137,7 +138,7 @@ def encrypt(
 def seal_content(
     payload: bytes, protected: str, content_key: bytes, *, encrypted_key: bytes, nonce: bytes
 ) -> str:
-    """The five parts, once key and header are settled (RFC 7516 section 5.1, steps 14 to 19)."""
+    """Encrypt the content and return the five parts (RFC 7516 section 5.1, steps 14 to 19)."""
     sealed = AESGCM(content_key).encrypt(nonce, payload, protected.encode("ascii"))
     ciphertext, tag = sealed[:-16], sealed[-16:]
     rest = (encrypted_key, nonce, ciphertext, tag)
@@ -145,7 +146,7 @@ def seal_content(
 
 
 def derive(agreed: bytes, enc: str, size: int, *, apu: bytes = b"", apv: bytes = b"") -> bytes:
-    """The key of `size` bytes, at most 32, that two parties make of what they agreed on.
+    """Derive a key of `size` bytes, at most 32, from an agreed secret.
 
     Concat KDF with SHA-256 in one round (RFC 7518 section 4.6.2), `enc` being the AlgorithmID.
     """

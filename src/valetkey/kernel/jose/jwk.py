@@ -1,4 +1,4 @@
-"""The members of JWKs and the keys that they spell (RFC 7517, 7518 section 6, 7638, 8037)."""
+"""Convert between JWK members and keys (RFC 7517, 7518 section 6, 7638, 8037)."""
 
 import re
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ from valetkey.kernel.secret import from_base64url, to_base64url
 from valetkey.kernel.strict_json import read_object
 
 LONGEST = 65_536
-"""Bytes in a key set."""
+"""Maximum number of bytes in a key set."""
 
 MOST = 20
-"""Keys in a set that somebody hands in."""
+"""Maximum number of keys in a submitted key set."""
 
 MOST_PUBLISHED = 100
-"""Keys in a set that a server publishes: each algorithm has several, retiring ones among them."""
+"""Maximum number of keys in a published set: several for each algorithm, some retiring."""
 
 SIZE = 32
-"""Bytes of a coordinate on P-256, of half a signature and of an Ed25519 key."""
+"""Bytes of a P-256 coordinate, of half a signature and of an Ed25519 key."""
 
 PARTS = {"EC": ("crv", "kty", "x", "y"), "RSA": ("e", "kty", "n"), "OKP": ("crv", "kty", "x")}
 """The members that every public key of a kind has, in the order of RFC 7638."""
@@ -38,14 +38,15 @@ _KID = re.compile(r"[\x21-\x7e]{1,256}")
 _RSA_BITS = range(2_048, 8_193)
 _RSA_EXPONENTS = range(3, 2**32)
 
-# Points of order 1, 2, 4 and 8 on Curve25519: whoever names one signs anything with no key.
+# Points of order 1, 2, 4 and 8 on Curve25519: a signature that verifies with one of them needs no
+# private key.
 _FIELD = 2**255 - 19
 _ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 _SMALL_ORDER = frozenset({0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8})
 
 
 def entries(document: bytes, most: int = MOST) -> list[object]:
-    """What stands in the array of a JWKS document (RFC 7517 section 5), not looked at yet.
+    """Return the entries of a JWKS document (RFC 7517 section 5), not yet validated.
 
     Refused with `invalid_client_metadata` above 64 KiB or `most` keys, or if there is no array.
     """
@@ -62,7 +63,7 @@ def entries(document: bytes, most: int = MOST) -> list[object]:
 
 
 def members_of(entry: object) -> Mapping[str, object]:
-    """The members of a key; refused if it is none, or if it gives its secret away."""
+    """Return the members of a key; refused if it is not a key or contains private members."""
     if not isinstance(entry, dict):
         raise refused("json", "a key is a JSON object")
     jwk = cast("dict[str, object]", entry)
@@ -72,7 +73,7 @@ def members_of(entry: object) -> Mapping[str, object]:
 
 
 def required(jwk: Mapping[str, object]) -> dict[str, str]:
-    """The members that every public key of this kind has; refused for an unknown kind."""
+    """Return the required members of a public key of this kind; refused for an unknown kind."""
     parts = PARTS.get(string(jwk, "kty"))
     if parts is None:
         raise refused("kty", "keys are of the kinds EC, RSA and OKP")
@@ -80,7 +81,7 @@ def required(jwk: Mapping[str, object]) -> dict[str, str]:
 
 
 def kid_of(jwk: Mapping[str, object], otherwise: str) -> str:
-    """The name of a key; `otherwise` where it has none."""
+    """Return the kid of a key, or `otherwise` if it has none."""
     kid = jwk.get("kid")
     if kid is None:
         return otherwise
@@ -90,13 +91,13 @@ def kid_of(jwk: Mapping[str, object], otherwise: str) -> str:
 
 
 def thumbprint(jwk: Mapping[str, str]) -> str:
-    """The name that a public key gives itself: SHA-256 of its required members (RFC 7638)."""
+    """Return the JWK thumbprint: SHA-256 of the key's required members (RFC 7638)."""
     members = {name: jwk[name] for name in PARTS[jwk["kty"]]}
     return to_base64url(sha256(msgspec.json.encode(members)).digest())
 
 
 def public_half(members: Mapping[str, str]) -> PublicHalf:
-    """The key that these members spell: on P-256 or Ed25519, or RSA of 2,048 to 8,192 bits."""
+    """Return the public key of these members: P-256, Ed25519, or RSA of 2,048 to 8,192 bits."""
     if members["kty"] == "RSA":
         return _rsa(members)
     if (members["kty"], members["crv"]) == ("EC", "P-256"):
@@ -115,7 +116,7 @@ def public_half(members: Mapping[str, str]) -> PublicHalf:
 
 
 def private_half(jwk: Mapping[str, object]) -> PrivateHalf:
-    """The private key that its members spell. Refused or ValueError for anything else."""
+    """Return the private key of these members. Raises Refused or ValueError for anything else."""
     if jwk["kty"] == "OKP":
         return ed25519.Ed25519PrivateKey.from_private_bytes(data(jwk, "d", SIZE))
     if jwk["kty"] == "EC":
@@ -128,12 +129,13 @@ def private_half(jwk: Mapping[str, object]) -> PrivateHalf:
     if not fits or (dp, dq) != (d % (p - 1), d % (q - 1)):
         raise ValueError("the numbers of this key do not belong together")
     numbers = rsa.RSAPrivateNumbers(p, q, d, dp, dq, qi, rsa.RSAPublicNumbers(e, n))
-    # Whether p and q are prime takes a hundred times as long, and whoever made the key knew.
+    # Testing p and q for primality takes a hundred times as long, and the generator of the key has
+    # done it.
     return numbers.private_key(unsafe_skip_rsa_key_validation=True)
 
 
 def public_members(key: PublicHalf) -> dict[str, str]:
-    """A public key as its members say it."""
+    """Return the JWK members of a public key."""
     if isinstance(key, ec.EllipticCurvePublicKey):
         point = key.public_numbers()
         x, y = base64url_uint(point.x, SIZE), base64url_uint(point.y, SIZE)
@@ -145,7 +147,7 @@ def public_members(key: PublicHalf) -> dict[str, str]:
 
 
 def private_members(key: PrivateHalf) -> dict[str, str]:
-    """What a private key has beyond its public members."""
+    """Return the private JWK members of a private key."""
     if isinstance(key, ec.EllipticCurvePrivateKey):
         return {"d": base64url_uint(key.private_numbers().private_value, SIZE)}
     if isinstance(key, rsa.RSAPrivateKey):
@@ -157,7 +159,7 @@ def private_members(key: PrivateHalf) -> dict[str, str]:
 
 
 def string(jwk: Mapping[str, object], name: str) -> str:
-    """The member `name`; refused unless it is a string."""
+    """Return the member `name`; refused unless it is a string."""
     value = jwk.get(name)
     if not isinstance(value, str):
         raise refused("member", f"a key of this kind needs {name}, a string")
@@ -165,7 +167,7 @@ def string(jwk: Mapping[str, object], name: str) -> str:
 
 
 def data(jwk: Mapping[str, object], name: str, size: int = 0) -> bytes:
-    """The number in `name`: `size` bytes, or as few as it needs (RFC 7518 section 2)."""
+    """Return the number in `name`: `size` bytes, or as few as it needs (RFC 7518 section 2)."""
     value = from_base64url(string(jwk, name))
     if not value or (len(value) != size if size else value[0] == 0):
         raise refused("member", f"{name} is not a number in base64url")
@@ -178,7 +180,7 @@ def base64url_uint(number: int, size: int = 0) -> str:
 
 
 def refused(check: str, description: str) -> Refused:
-    """A refusal of a key or of a set of keys."""
+    """Return a refusal of a key or of a key set."""
     return Refused(
         Refusal(
             ErrorCode.INVALID_CLIENT_METADATA,

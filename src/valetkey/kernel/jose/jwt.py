@@ -1,7 +1,7 @@
 """Sign and verify JWTs; alg, typ, iss and aud are never implied (RFC 7515, 7519, 8725).
 
-Our own strict reading comes first and `cryptography` checks the signature: no library in between
-that would accept more algorithms, serialisations or headers than this one.
+The token is parsed strictly here, then `cryptography` checks the signature. No JOSE library is
+used, because it would accept more algorithms, serialisations or headers than this module.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,19 +18,19 @@ from valetkey.kernel.secret import from_base64url, to_base64url
 from valetkey.kernel.strict_json import read_object
 
 Claims = dict[str, object]
-"""What a verified token says. Registered claims have their types; all others are as sent."""
+"""The claims of a verified token. Registered claims have their types; all others are as sent."""
 
 LONGEST = 16_384
-"""Characters in a token."""
+"""Maximum number of characters in a token."""
 
 AHEAD = 60
-"""Seconds that an issuer's clock may be ahead of ours."""
+"""Maximum number of seconds that an issuer's clock may be ahead of ours."""
 
 UNKNOWN_KEY = "jwt.key"
-"""The check of a refusal that newer keys might turn into a yes."""
+"""The check of a refusal that fetching newer keys might resolve."""
 
 UNSIGNED = "none"
-"""The `alg` of what has no signature (RFC 7518 section 3.6): read only by who asks for it."""
+"""The `alg` of an unsigned token (RFC 7518 section 3.6); only `parse_unsigned` accepts it."""
 
 _DOTS = 2
 _HEADER = frozenset({"alg", "kid", "typ"})
@@ -42,7 +42,7 @@ _LONGEST_KID = 256
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a JWT says about itself: not proven yet; `typ` in lower case, "" if it is absent."""
+    """The header of a JWT, not yet verified; `typ` is in lower case, "" if it is absent."""
 
     alg: str
     kid: str | None
@@ -51,7 +51,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A JWT taken apart, nothing of it proven: what was signed, and the signature."""
+    """A JWT split into its parts, not yet verified: the signed content and the signature."""
 
     header: Header
     payload: bytes
@@ -60,9 +60,9 @@ class Parts:
 
 
 def sign(claims: Mapping[str, object], key: SigningKey, *, typ: str) -> str:
-    """The claims as a JWT of this type in compact serialisation, signed with `key`.
+    """Sign the claims as a JWT of this type in compact serialisation.
 
-    The claims must be what JSON can say; the algorithm and kid are the key's.
+    The claims must be representable in JSON; the algorithm and kid are the key's.
     """
     signed = f"{key.header(typ)}.{to_base64url(msgspec.json.encode(claims))}"
     return f"{signed}.{to_base64url(key.sign(signed.encode('ascii')))}"
@@ -79,12 +79,13 @@ def verify(
     issuer: str | None = None,
     leeway: int = 10,
 ) -> Claims:
-    """The claims of a JWT that one of `keys` signed, that is for `audience` and still live.
+    """Return the claims of a live JWT for `audience` that one of `keys` signed.
 
     `typ` holds the accepted types in lower case, with or without their "application/", and "" if
-    the header may be without one; `issuer` None leaves `iss` to the caller. There must be an `exp`,
-    over for at most `leeway` seconds; `nbf` has the same leeway, `iat` may be 60 seconds ahead.
-    Refused with `invalid_token` and the rule that failed; never with any of the token.
+    the header may omit it; with `issuer` None the caller must check `iss`. `exp` is required and
+    may have passed at most `leeway` seconds ago; `nbf` has that leeway too, `iat` may be 60 seconds
+    ahead. Refused with `invalid_token` and the name of the failed rule; the refusal never contains
+    any of the token.
     """
     parts = prove(token, keys, typ=typ, algorithms=algorithms)
     return read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
@@ -93,7 +94,7 @@ def verify(
 def prove(
     token: str, keys: KeySet, *, typ: Collection[str], algorithms: Collection[Algorithm]
 ) -> Parts:
-    """The parts of a JWT that one of `keys` signed; what it says is not judged yet."""
+    """Return the parts of a JWT that one of `keys` signed; the claims are not checked."""
     parts = parse(token, typ)
     algorithm = _ALGORITHMS.get(parts.header.alg)
     if algorithm is None or algorithm not in algorithms:
@@ -109,14 +110,14 @@ def prove(
 
 
 def parse(token: str, typ: Collection[str]) -> Parts:
-    """Split a JWT without judging its signature. Raises Refused as `verify` would."""
+    """Split a JWT without checking its signature. Raises Refused as `verify` would."""
     return _parse(token, typ, signed=True)
 
 
 def parse_unsigned(token: str, typ: Collection[str]) -> Parts:
     """Split an unsecured JWT, which has no signature (RFC 7519 section 6). Raises Refused.
 
-    Only for content that may come unsigned: its author is unknown.
+    Only for content that is allowed to be unsigned: its author is unknown.
     """
     parts = _parse(token, typ, signed=False)
     if parts.header.alg != UNSIGNED or parts.signature:
@@ -125,7 +126,7 @@ def parse_unsigned(token: str, typ: Collection[str]) -> Parts:
 
 
 def header_of(token: str) -> Header:
-    """What a JWT says about itself: nothing of it is proven. Refused as `verify` would."""
+    """Return the header of a JWT, unverified. Refused as `verify` would."""
     return _read_header(_segments(token)[0])
 
 
@@ -160,11 +161,12 @@ def read_claims(
     leeway: int,
     sparse: bool = False,
 ) -> Claims:
-    """The claims of a JWT whose signature is proven; refused as `verify` would.
+    """Return the claims of a JWT whose signature was verified; refused as `verify` would.
 
-    Where it may be `sparse`, `exp`, `iss` and `aud` can be absent; what is there must be right.
+    With `sparse`, `exp`, `iss` and `aud` may be absent; if present, they must be valid.
     """
-    # Only after the signature: nobody but a key's owner gets the reader of claims to work.
+    # Only after the signature check: claims from anyone but the key's owner must not reach the
+    # parser.
     claims = read_object(payload)
     if claims is None:
         raise _refused("payload", "a strict JSON object")
@@ -180,7 +182,7 @@ def _read_header(segment: str) -> Header:
     header = None if data is None else read_object(data)
     if header is None:
         raise _refused("header", "a strict JSON object in base64url")
-    # crit, b64, zip, jwk, jku, x5u and x5c would change what is verified or with what.
+    # crit, b64, zip, jwk, jku, x5u and x5c would change what is verified or with which key.
     if not _HEADER.issuperset(header):
         raise _refused("header", "alg, kid and typ")
     alg, kid, typ = header.get("alg"), header.get("kid"), header.get("typ", "")
@@ -190,7 +192,7 @@ def _read_header(segment: str) -> Header:
         raise _refused("kid", f"a string of 1 to {_LONGEST_KID} characters")
     if not isinstance(typ, str) or ("typ" in header and not typ):
         raise _refused("typ", "a media type")
-    # RFC 7515 section 4.1.9: types compare without case, and "application/" may be left out.
+    # RFC 7515 section 4.1.9: types compare case-insensitively, and "application/" may be omitted.
     return Header(alg, kid, typ.lower().removeprefix("application/"))
 
 

@@ -1,4 +1,4 @@
-"""Keys and key sets, JWK in and out (RFC 7517, 7518, 7638, 8037)."""
+"""Keys and key sets, to and from JWK (RFC 7517, 7518, 7638, 8037)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -50,9 +50,9 @@ _PSS = padding.PSS(padding.MGF1(_HASH), padding.PSS.DIGEST_LENGTH)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicKey:
-    """A key that verifies; `jwk` has its public members only.
+    """A public key for verifying; `jwk` has its public members only.
 
-    `algorithms` are those it verifies: one, unless an RSA key leaves open which of two.
+    `algorithms` are those it verifies: one, or two for an RSA key that does not name its algorithm.
     """
 
     kid: str
@@ -62,28 +62,28 @@ class PublicKey:
 
     @property
     def algorithm(self) -> Algorithm:
-        """Its algorithm; RS256 for an RSA key that does not say."""
+        """Return its algorithm; RS256 for an RSA key that does not name one."""
         return self.algorithms[0]
 
     @staticmethod
     def parse(text: str) -> "PublicKey":
-        """The key that a JWK in JSON says; its kid, if it has none, is its thumbprint.
+        """Parse a JWK in JSON; a key without a kid gets its thumbprint.
 
         Refused with `invalid_client_metadata` for anything but P-256, Ed25519 and RSA of 2,048 to
-        8,192 bits, for private members, and for keys that are meant to encrypt.
+        8,192 bits, for private members, and for encryption keys.
         """
-        # surrogatepass: half a character must end as a refusal of the reader, not as a fault.
+        # surrogatepass: a lone surrogate must become the parser's refusal, not an exception.
         jwk = read_object(text.encode("utf-8", "surrogatepass")[: LONGEST + 1])
         if jwk is None:
             raise refused("json", "a key is a JSON object")
         return _public(jwk)
 
     def text(self) -> str:
-        """The key as a JWK in JSON."""
+        """Return the key as a JWK in JSON."""
         return msgspec.json.encode(self.jwk).decode()
 
     def verifies(self, algorithm: Algorithm, signature: bytes, message: bytes) -> bool:
-        """Whether this key signed `message`; False for an algorithm that is not the key's."""
+        """Return whether this key signed `message`; False for an algorithm of another key type."""
         if algorithm not in self.algorithms:
             return False
         key = self._key
@@ -102,7 +102,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SigningKey:
-    """A key that signs. Its kid is the thumbprint of its public half (RFC 7638)."""
+    """A signing key. Its kid is the thumbprint of its public half (RFC 7638)."""
 
     public: PublicKey
     _key: PrivateHalf = field(repr=False)
@@ -110,17 +110,17 @@ class SigningKey:
 
     @property
     def kid(self) -> str:
-        """The kid that its signatures name."""
+        """Return the kid that its signatures name."""
         return self.public.kid
 
     @property
     def algorithm(self) -> Algorithm:
-        """The algorithm it signs with."""
+        """Return the algorithm it signs with."""
         return self.public.algorithm
 
     @staticmethod
     def generate(algorithm: Algorithm = Algorithm.ES256) -> "SigningKey":
-        """A key that nobody has seen; RSA has 2,048 bits and takes a tenth of a second or more."""
+        """Generate a new key; RSA has 2,048 bits and takes a tenth of a second or more."""
         if algorithm is Algorithm.ES256:
             return _signing(ec.generate_private_key(ec.SECP256R1()), algorithm)
         if algorithm is Algorithm.EDDSA:
@@ -129,7 +129,7 @@ class SigningKey:
 
     @staticmethod
     def from_private_jwk(text: str) -> "SigningKey":
-        """The key that `private_jwk` wrote. Raises ValueError, which does not repeat the text."""
+        """Parse the output of `private_jwk`. Raises ValueError, which does not repeat the text."""
         jwk = read_object(text.encode("utf-8", "surrogatepass"))
         if jwk is None:
             raise ValueError("a private key is a JSON object")
@@ -145,11 +145,11 @@ class SigningKey:
         return signing
 
     def private_jwk(self) -> str:
-        """The key with its private members as a JWK in JSON: to be sealed, never to be shown."""
+        """Return the private key as a JWK in JSON: to be encrypted at rest, never to be shown."""
         return msgspec.json.encode({**self.public.jwk, **private_members(self._key)}).decode()
 
     def header(self, typ: str) -> str:
-        """The first part of every JWT of this type that this key signs."""
+        """Return the header segment of a JWT of this type signed by this key."""
         segment = self._headers.get(typ)
         if segment is None:
             header = {"alg": self.algorithm.value, "kid": self.kid}
@@ -159,7 +159,7 @@ class SigningKey:
         return segment
 
     def sign(self, message: bytes) -> bytes:
-        """The signature as a JWS carries it."""
+        """Return the signature as a JWS carries it."""
         key = self._key
         if isinstance(key, ec.EllipticCurvePrivateKey):
             r, s = decode_dss_signature(key.sign(message, _ECDSA))
@@ -172,13 +172,13 @@ class SigningKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeySet:
-    """The public keys of one party, each with a kid of its own. Make one with `of` or `parse`."""
+    """The public keys of one party, each with a distinct kid. Create it with `of` or `parse`."""
 
     _by_kid: Mapping[str, PublicKey] = field(default_factory=dict[str, PublicKey])
 
     @staticmethod
     def of(*keys: PublicKey) -> "KeySet":
-        """The set of these keys. Raises ValueError when two share a kid."""
+        """Return the set of these keys. Raises ValueError when two share a kid."""
         by_kid = {key.kid: key for key in keys}
         if len(by_kid) != len(keys):
             raise ValueError("two keys share a kid")
@@ -186,12 +186,12 @@ class KeySet:
 
     @staticmethod
     def parse(document: bytes, *, ignore_unknown: bool = False) -> "KeySet":
-        """The set that a JWKS document says (RFC 7517 section 5).
+        """Parse a JWKS document (RFC 7517 section 5).
 
-        Keys that say they are for encryption are left out. Refused with `invalid_client_metadata`
-        above 64 KiB or 20 keys, for any other key that `PublicKey.parse` would refuse, and unless
-        several keys have a kid each. With `ignore_unknown`, for what a server publishes, a key that
-        cannot be used is left out, and there may be 100.
+        Encryption keys are left out. Refused with `invalid_client_metadata` above 64 KiB or 20
+        keys, for any other key that `PublicKey.parse` would refuse, and for several keys unless
+        each has a kid. With `ignore_unknown`, for sets that a server publishes, unusable keys are
+        left out, and there may be 100.
         """
         keys: dict[str, PublicKey] = {}
         listed = entries(document, MOST_PUBLISHED if ignore_unknown else MOST)
@@ -212,21 +212,21 @@ class KeySet:
         return KeySet(MappingProxyType(keys))
 
     def document(self) -> bytes:
-        """The set as a JWKS document."""
+        """Return the set as a JWKS document."""
         return msgspec.json.encode({"keys": [key.jwk for key in self]})
 
     def find(self, kid: str | None) -> PublicKey | None:
-        """The key that a header means; without a kid, the only one there is."""
+        """Return the key that a header names; without a kid, the only key of the set."""
         if kid is not None:
             return self._by_kid.get(kid)
         return next(iter(self)) if len(self) == 1 else None
 
     def __iter__(self) -> Iterator[PublicKey]:
-        """The keys in order."""
+        """Iterate over the keys in order."""
         return iter(self._by_kid.values())
 
     def __len__(self) -> int:
-        """How many keys."""
+        """Return the number of keys."""
         return len(self._by_kid)
 
 
@@ -253,7 +253,7 @@ def _possible(key: PublicHalf) -> tuple[Algorithm, ...]:
 
 
 def _is_to_encrypt(entry: object) -> bool:
-    """Whether a public key says that it is for encryption, and so none that could sign."""
+    """Return whether a public key is declared for encryption and so cannot verify signatures."""
     if not isinstance(entry, dict) or not PRIVATE.isdisjoint(cast("dict[str, object]", entry)):
         return False
     jwk = cast("dict[str, object]", entry)

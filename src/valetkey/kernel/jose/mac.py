@@ -1,6 +1,6 @@
-"""JWTs that both sides sign with the same secret: HS256 (RFC 7518 section 3.2, OpenID Core 10.1).
+"""Sign and verify JWTs with a shared secret: HS256 (RFC 7518 section 3.2, OIDC Core 10.1).
 
-Apart from `jwt.py` on purpose: a public key can never come to where a secret is expected.
+Separate from `jwt.py` on purpose: a public key can never reach code that expects a secret.
 """
 
 import hmac
@@ -14,16 +14,16 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, to_base64url
 
 ALGORITHM = "HS256"
-"""The only one: what is longer is no safer."""
+"""The only supported algorithm; longer hashes add no security."""
 
 SHORTEST = 32
-"""Bytes in a secret that signs: as many as the hash has."""
+"""Minimum number of bytes in a signing secret: the size of the hash."""
 
 
 def sign_shared(claims: Mapping[str, object], secret: Secret, *, typ: str = "JWT") -> str:
-    """The claims as a JWT of this type, signed with `secret`.
+    """Sign the claims as a JWT of this type with `secret`.
 
-    The claims must be what JSON can say. Raises ValueError for a secret under 32 bytes.
+    The claims must be representable in JSON. Raises ValueError for a secret under 32 bytes.
     """
     key = _key(secret)
     if key is None:
@@ -44,7 +44,7 @@ def verify_shared(
     issuer: str | None = None,
     leeway: int = 10,
 ) -> jwt.Claims:
-    """The claims of a JWT that one of `secrets` signed, that is for `audience` and still live.
+    """Return the claims of a live JWT for `audience` that one of `secrets` signed.
 
     Every rule is as in `jwt.verify`. A secret under 32 bytes verifies nothing.
     """
@@ -53,7 +53,7 @@ def verify_shared(
 
 
 def prove_shared(token: str, secrets: Collection[Secret], *, typ: Collection[str]) -> jwt.Parts:
-    """The parts of a JWT that one of `secrets` signed; what it says is not judged yet."""
+    """Return the parts of a JWT that one of `secrets` signed; the claims are not checked."""
     parts = jwt.parse(token, typ)
     if parts.header.alg != ALGORITHM:
         raise _refused("alg", ALGORITHM)
@@ -65,12 +65,12 @@ def prove_shared(token: str, secrets: Collection[Secret], *, typ: Collection[str
 
 
 def authenticate(key: bytes, message: bytes) -> bytes:
-    """The signature of `message` as a JWS carries it."""
+    """Return the signature of `message` as a JWS carries it."""
     return hmac.digest(key, message, "sha256")
 
 
 def _key(secret: Secret) -> bytes | None:
-    # OpenID Core section 10.1: the bytes of the secret as it is written, not what they spell.
+    # OpenID Core section 10.1: the key is the bytes of the secret as written, not decoded.
     key = secret.reveal().encode("utf-8", "surrogatepass")
     return key if len(key) >= SHORTEST else None
 

@@ -1,1 +1,1 @@
-"""The documentation that the API gives of itself: an OpenAPI document and a page for people."""
+"""Generated API documentation: an OpenAPI document and a page for readers."""

@@ -1,4 +1,4 @@
-"""Actions: each verb of an object as a request; what the document and the page are made from."""
+"""Each operation of an object as an example request, for the OpenAPI document and the page."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from valetkey.resource.shapes.shape import Document
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One verb of one object: method, path, and an example of what is sent, if anything is."""
+    """One operation of one object: method, path, and an example body if it has one."""
 
     kind: ResourceObject
     verb: Verb
@@ -21,22 +21,22 @@ class Action:
 
     @property
     def name(self) -> str:
-        """What programs call it, such as `list_notes`."""
+        """Return its operationId, such as `list_notes`."""
         return f"{self.verb}_{self.kind.name.replace('-', '_')}"
 
     @property
     def has_id(self) -> bool:
-        """Whether the path names one object."""
+        """Return whether the path contains an id."""
         return "{id}" in self.path
 
     @property
     def has_preconditions(self) -> bool:
-        """Whether it can say which state it changes."""
+        """Return whether it takes preconditions."""
         return self.verb in (Verb.REPLACE, Verb.CHANGE, Verb.DELETE)
 
     @property
     def has_body(self) -> bool:
-        """Whether something is sent."""
+        """Return whether it has a body."""
         return self.verb in (Verb.CREATE, Verb.REPLACE, Verb.CHANGE)
 
 
@@ -51,7 +51,7 @@ _METHODS = (
 
 
 def actions(kind: ResourceObject) -> Iterator[Action]:
-    """All that can be done to it, in the order in which people meet it."""
+    """Return all operations of an object, in display order."""
     example = examples.of_kind(kind) if kind.home is Home.HERE or kind.fields.names else None
     for verb, method, summary in _METHODS:
         if verb not in kind.verbs:

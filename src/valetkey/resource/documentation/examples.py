@@ -1,4 +1,4 @@
-"""Examples: a value that a schema takes, as a person would write it."""
+"""Generate realistic example values for a schema."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -22,7 +22,7 @@ _LETTERS = "Some text "
 
 
 def of_kind(kind: ResourceObject) -> Document | None:
-    """A document that creates one; None where none can be made up."""
+    """Return a document that creates an object; None if there is no example."""
     made = of_schema(kind.fields.schema)
     try:
         return kind.created(cast("dict[str, object]", made)) if isinstance(made, dict) else None
@@ -31,7 +31,7 @@ def of_kind(kind: ResourceObject) -> Document | None:
 
 
 def of_schema(schema: Document) -> object:
-    """A value for it: its own example, else its default, else the simplest that fits its type."""
+    """Return a value for a schema: its example, its default, or the simplest of its type."""
     for said in ("examples", "enum"):
         several = schema.get(said)
         if isinstance(several, list) and several:
@@ -67,7 +67,7 @@ def _of_type(schema: Document) -> object:
         case "object":
             properties = cast("Mapping[str, Document]", schema.get("properties", {}))
             made = {name: of_schema(each) for name, each in properties.items()}
-            # What nobody can make up is left out, as a caller may.
+            # A field without an example is omitted, as a caller may do.
             return {name: each for name, each in made.items() if each is not None}
         case _:
             return None

@@ -27,7 +27,7 @@ _OF_VERB = {
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where this API is, what it is called, and which authorization server it trusts."""
+    """The API's address and name, and the authorization server it trusts."""
 
     name: str
     url: str
@@ -36,7 +36,7 @@ class Site:
 
 
 def document(site: Site, objects: Sequence[ResourceObject]) -> Document:
-    """The whole document."""
+    """Return the whole document."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -146,7 +146,7 @@ def _reading_post(action: Action) -> dict[str, object]:
 
 
 def _either_post(action: Action) -> dict[str, object]:
-    """POST on a collection: with a body it creates, without one it lists."""
+    """Return POST on a collection: with a body it creates, without one it lists."""
     made = _operation(action)
     kind = action.kind
     listed = {
@@ -179,7 +179,7 @@ def _parameters(action: Action) -> list[Document]:
 
 
 def _scalar(schema: Document) -> Document:
-    """A field's type as a query says it: any value of that type may be asked for."""
+    """Return a field's schema in a query: filters accept any value of its type."""
     scalar = schemas.scalar(schema)
     if scalar is Scalar.INTEGER:
         return {"type": scalar, "minimum": -LARGEST, "maximum": LARGEST}

@@ -1,6 +1,6 @@
-"""The page for people at `/v2/`: every object, verb and scope, with requests to copy.
+"""The human-readable page at `/v2/`: every object, method and scope, with example requests.
 
-Written by hand: everything that is not in this file passes through `_text`, which escapes it.
+The HTML is written by hand: every value from outside this file is escaped by `_text`.
 """
 
 import json
@@ -42,7 +42,7 @@ _MANNERS = (
 
 
 def page(site: Site, objects: Sequence[ResourceObject]) -> Response:
-    """The whole page; it needs nothing but itself."""
+    """Return the whole page, without external resources."""
     style = files("valetkey.resource.documentation").joinpath("style.css").read_text("utf-8")
     style = style.replace("ACCENT", site.accent)
     digest = b64encode(sha256(style.encode()).digest()).decode()
@@ -220,7 +220,7 @@ def _answer(action: Action) -> str:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table of cells that are HTML already."""
+    """Return a table of cells that are already HTML."""
     yield "<table><thead><tr>"
     yield from (f'<th scope="col">{_text(head)}</th>' for head in heads)
     yield "</tr></thead><tbody>"

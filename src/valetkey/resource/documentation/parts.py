@@ -1,4 +1,4 @@
-"""Parts of the OpenAPI document that do not depend on any object: problems, parameters, headers."""
+"""Parts of the OpenAPI document common to all objects: problems, parameters, headers."""
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
@@ -80,13 +80,13 @@ PARAMETERS: Mapping[str, Document] = {
 
 
 def in_path() -> Document:
-    """The id of one object."""
+    """Return the path parameter of one object's id."""
     made = _parameter("id", "path", "Which one.", {"type": "string", "minLength": 1})
     return {**made, "required": True}
 
 
 def in_query(sorts: Iterable[str], filters: Mapping[str, Document]) -> list[Document]:
-    """What a list takes."""
+    """Return the query parameters of a list."""
     by = [*sorts, *(f"-{each}" for each in sorts)]
     limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
     cursor = {"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": LONGEST_CURSOR}
@@ -146,13 +146,13 @@ STATUSES: Mapping[int, str] = {
     429: "Too many requests.",
     503: "Something this needs is away for a moment.",
 }
-"""What each problem means here."""
+"""What each error status means in this API."""
 
 
 def problem(status: int) -> Document:
-    """The answer of this status."""
+    """Return the response of this status."""
     if status == HTTPStatus.REQUEST_URI_TOO_LONG:
-        # Said before anybody looks at the request, and so in fewer words.
+        # Sent before the request is examined, and so with fewer details.
         return {"description": STATUSES[status]}
     made: dict[str, object] = {
         "description": STATUSES[status],

@@ -1,4 +1,4 @@
-"""Programs: one action as it is called from a shell, from Python and from JavaScript."""
+"""Example programs: one operation in shell, Python and JavaScript."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Program:
 
 
 def programs(action: Action, url: str) -> tuple[Program, ...]:
-    """The action in each language; `url` is the address of the API."""
+    """Return the operation in each language; `url` is the address of the API."""
     target = url + action.path.replace("{id}", _ID)
     return tuple(Program(name, write(action, target)) for name, write in _LANGUAGES)
 
@@ -36,7 +36,7 @@ def _body(action: Action) -> Document | None:
 
 
 def _says_what(action: Action) -> bool:
-    """Whether it would be refused without saying which state it changes."""
+    """Return whether the operation is refused without a precondition."""
     return action.kind.requires_if_match and action.has_preconditions
 
 

@@ -1,4 +1,4 @@
-"""The two addresses of the documentation, for everybody: it says nothing of anybody's data."""
+"""The two documentation routes, public because they contain no user data."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _CACHED = (("cache-control", "public, max-age=300"),)
 def routes(
     site: Site, objects: Sequence[ResourceObject], problems: Problems
 ) -> tuple[Route, Route]:
-    """The page and the document, both made once."""
+    """Return the page and the document, each built once."""
     described = json_response(document(site, objects), headers=_CACHED)
     shown = page(site, objects)
 

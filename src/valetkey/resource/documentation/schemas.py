@@ -1,4 +1,4 @@
-"""Schemas: an object as it is shown, created, replaced and patched, in JSON Schema (2020-12)."""
+"""Objects as shown, created, replaced and patched, in JSON Schema (2020-12)."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -8,7 +8,7 @@ from valetkey.resource.shapes.scalar import Scalar, scalar_of
 from valetkey.resource.shapes.shape import Document
 
 LARGEST = 2**53
-"""Whole numbers that every reader of JSON sees alike lie between this and its negative."""
+"""JSON parsers agree on integers between this and its negative."""
 
 _MOMENT = {
     "type": "integer",
@@ -19,7 +19,7 @@ _NUMERIC = frozenset(("integer", "number"))
 
 
 def shown(kind: ResourceObject) -> Document:
-    """What a caller reads."""
+    """Return the schema of an object as it is read."""
     if kind.home is not Home.HERE:
         return {"type": "object", "properties": dict(kind.shows)}
     fields = published(kind.fields.schema)
@@ -43,12 +43,12 @@ def shown(kind: ResourceObject) -> Document:
 
 
 def created(kind: ResourceObject) -> Document:
-    """What a POST says."""
+    """Return the schema of a POST body."""
     return {**published(kind.fields.schema), "required": sorted(kind.fields.required)}
 
 
 def replaced(kind: ResourceObject) -> Document:
-    """What a PUT says."""
+    """Return the schema of a PUT body."""
     needed = [name for name in kind.fields.names if _always(kind, name)]
     whole = {**published(kind.fields.schema), "required": needed}
     if not kind.either:
@@ -62,7 +62,7 @@ def replaced(kind: ResourceObject) -> Document:
 
 
 def patched(kind: ResourceObject) -> Document:
-    """What a merge patch says: any of the fields; null removes what can be removed."""
+    """Return the schema of a merge patch: any field; null removes those that can be removed."""
     fields = published(kind.fields.schema)
     if kind.home is Home.HERE:
         made = _partly({**fields, "required": sorted(kind.fields.required)})
@@ -79,7 +79,7 @@ def patched(kind: ResourceObject) -> Document:
 
 
 def listed(kind: ResourceObject) -> Document:
-    """What a list is."""
+    """Return the schema of a list."""
     return {
         "type": "object",
         "properties": {
@@ -91,8 +91,8 @@ def listed(kind: ResourceObject) -> Document:
 
 
 def published(schema: Document) -> dict[str, object]:
-    """`schema` with the limit of whole numbers that every body has."""
-    # A class's name is no title; a field called title is a schema, not a text.
+    """Return `schema` with the limits on integers that every body has."""
+    # A class's name is not a title; a field called title is a schema, not a text.
     named = "title" if isinstance(schema.get("title"), str) else ""
     made = {key: _published(value) for key, value in schema.items() if key != named}
     kind = made.get("type")
@@ -118,12 +118,12 @@ def _always(kind: ResourceObject, name: str) -> bool:
 
 
 def scalar(schema: Document) -> Scalar:
-    """What a field holds that lists are filtered by."""
+    """Return the type of a field that lists are filtered by."""
     return scalar_of(schema) or Scalar.STRING
 
 
 def _partly(schema: Document) -> dict[str, object]:
-    """What changes a value of this schema: objects by their fields, all else as a whole."""
+    """Return the schema of a partial value: objects by field, anything else as a whole."""
     made = dict(schema)
     for several in ("anyOf", "allOf", "oneOf"):
         if isinstance(made.get(several), list):
@@ -148,5 +148,5 @@ def _or_null(schema: Document) -> Document:
 
 
 def properties(schema: Document) -> Mapping[str, Document]:
-    """The fields of a schema of objects."""
+    """Return the fields of a schema of objects."""
     return cast("Mapping[str, Document]", schema["properties"])

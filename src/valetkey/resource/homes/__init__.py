@@ -1,1 +1,1 @@
-"""Where objects are kept: in the database here, or at the authorization server."""
+"""Where objects are stored: in this server's database, or at the authorization server."""

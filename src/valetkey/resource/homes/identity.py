@@ -1,4 +1,4 @@
-"""Identity: what the authorization server holds about users and clients, asked over HTTP."""
+"""Users and clients stored by the authorization server, read and changed over HTTP."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ AWAY = Refusal(
     "identity.unreachable",
     retry_after=5,
 )
-"""503; what this server holds itself goes on being served."""
+"""503 while the authorization server is unreachable; this server's own objects stay available."""
 
 _OVERTAKEN = Refusal(
     ErrorCode.CONFLICT,
@@ -53,7 +53,7 @@ _CODES: Mapping[str, ErrorCode] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked in the name of the bearer of `token`; `id` only where there are several."""
+    """A request on behalf of the bearer of `token`; `id` only for objects with several records."""
 
     token: Secret
     object: str
@@ -61,22 +61,22 @@ class Question:
     id: str = ""
     changes: Document | None = None
     expected: Document | None = None
-    """The record that the changes are for; another is not changed."""
+    """The record that the changes are based on; another record is not changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityAnswer:
-    """What the authorization server answered: one record (None after a deletion), or several."""
+    """A response of the authorization server: one record (None after deletion), or several."""
 
     record: dict[str, object] | None = None
     records: tuple[dict[str, object], ...] = ()
 
 
 class Declined(Refused):
-    """The authorization server said no, and recorded why under `reference`."""
+    """The authorization server refused, and recorded the reason under `reference`."""
 
     def __init__(self, refusal: Refusal, reference: str) -> None:
-        """Carry its refusal and its reference."""
+        """Hold its refusal and its reference."""
         super().__init__(refusal)
         self.reference = reference
 
@@ -91,14 +91,14 @@ class _Error:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Asks the authorization server, with this server's own credential and the caller's token."""
+    """Call the authorization server with this server's own credential and the caller's token."""
 
     url: str
     fetch: Fetcher
     credential: Credential
 
     async def ask(self, question: Question) -> IdentityAnswer:
-        """What it says. Raises Declined, Invalid, and Refused (503) when there is no answer."""
+        """Send the request. Raises Declined, Invalid, and Refused (503) without a response."""
         asked: dict[str, object] = {
             "access_token": question.token.reveal(),
             "object": question.object,
@@ -127,7 +127,8 @@ def _read(answer: Answer) -> IdentityAnswer:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(AWAY) from error
     code = _CODES.get(said.error)
-    # Anything else is between the two servers: a wrong credential, a fault, an older version.
+    # Anything else is a problem between the two servers: a wrong credential, a fault, an older
+    # version.
     if code is None or STATUS[code] != answer.status:
         raise Refused(AWAY)
     if said.errors:
@@ -137,13 +138,13 @@ def _read(answer: Answer) -> IdentityAnswer:
 
 @dataclass(frozen=True, slots=True)
 class IdentityRecords:
-    """Objects that the authorization server keeps, as the API shows them."""
+    """Objects that the authorization server stores, as the API shows them."""
 
     identity: Identity
     kind: ResourceObject
 
     async def page(self, visit: Visit, asked: PageRequest) -> Listed:
-        """One page in the order of creation; the authorization server sends all of them."""
+        """Return a page in creation order; the authorization server sends all records."""
         told = await self._ask(visit, Verb.LIST)
         placed = sorted(
             ((_place(record), record) for record in told.records),
@@ -156,23 +157,23 @@ class IdentityRecords:
         return Listed(tuple(_record(record) for _, record in shown), more)
 
     async def find(self, visit: Visit, id: str) -> Record:
-        """The record. Raises Refused (404)."""
+        """Return the record. Raises Refused (404)."""
         return _only(await self._ask(visit, Verb.READ, id))
 
     async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
-        """Never: what the authorization server keeps is made there."""
+        """Raise always: these records are created at the authorization server."""
         raise Refused(NOT_FOUND)
 
     async def replace(
         self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
     ) -> Record:
-        """Put `fields` in place of everything that can be written."""
+        """Replace all writable fields by `fields`."""
         return await self._write(visit, Verb.REPLACE, id, preconditions, lambda _: fields)
 
     async def change(
         self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
     ) -> Record:
-        """Make what `patch` says of it; only the fields that change are sent."""
+        """Apply `patch`; only the fields that change are sent."""
         alone = patch.alone(self.kind)
         if alone is not None:
             return await self._write(visit, Verb.CHANGE, id, preconditions, lambda _: alone)
@@ -185,7 +186,7 @@ class IdentityRecords:
         return await self._write(visit, Verb.CHANGE, id, preconditions, changes, reads=True)
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
-        """End it."""
+        """Delete the record."""
         await self._check(visit, id, preconditions)
         await self._ask(visit, Verb.DELETE, id)
 
@@ -199,7 +200,7 @@ class IdentityRecords:
         *,
         reads: bool = False,
     ) -> Record:
-        """Write what `changes` makes of the record, and only to the record it was made of."""
+        """Apply `changes`, on condition that the record is the one they were computed from."""
         for _ in range(_TRIES):
             before: Document | None = None
             if reads or preconditions != NO_PRECONDITIONS:
@@ -209,7 +210,7 @@ class IdentityRecords:
             try:
                 told = await self._ask(visit, verb, id, changes(before or {}), before)
             except Declined as declined:
-                # Somebody was faster: what they made of it may no longer be what was asked for.
+                # Another request changed the record first; the preconditions may no longer hold.
                 if declined.refusal.code is ErrorCode.CONFLICT:
                     continue
                 raise

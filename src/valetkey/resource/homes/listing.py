@@ -1,4 +1,4 @@
-"""Listing: one page out of the database, in a time that does not depend on how much there is."""
+"""Read one page of a list from the database in time independent of the list's length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,20 +13,20 @@ from valetkey.resource.storage.lists import CREATED, Both, Lists, list_name, wri
 from valetkey.resource.storage.objects import ListPosition, Objects, Owner, Stored
 
 EXAMINED = 1_000
-"""Objects that are looked at for one page, however few of them fit its filters."""
+"""Maximum number of objects examined for one page, however few match its filters."""
 
 LARGEST = 4 * 1024 * 1024
 """Bytes of documents after which a page is full: two hundred objects may have 1 MiB each."""
 
 _MOST_READ = 8 * LARGEST
-_FIRST = 16  # objects that are read before it is known how large they are
+_FIRST = 16  # objects read before their size is known
 _ROUNDS = 5
 _Placed = Sequence[tuple[Stored, ListPosition]]
 
 
 @dataclass(slots=True)
 class _Page:
-    """A page that fills, and what was read for it."""
+    """A page being filled, and the number of objects read for it."""
 
     asked: PageRequest
     shown: list[Stored] = field(default_factory=list[Stored])
@@ -36,22 +36,22 @@ class _Page:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more goes on it."""
+        """Return whether the page is full."""
         return (
             len(self.shown) == self.asked.limit or self.held >= LARGEST or self.read >= _MOST_READ
         )
 
     @property
     def wants(self) -> int:
-        """How many objects to read at once: not much more bytes than a page may have."""
-        # One more than needed tells whether there is another.
+        """Return how many objects to read at once, to stay near the page's limit of bytes."""
+        # One more than needed shows whether there is another page.
         wanted = self.asked.limit - len(self.shown) + 1
         if not self.examined:
             return min(wanted, _FIRST)
         return min(wanted, max(_FIRST, LARGEST * self.examined // max(self.read, 1)))
 
     def take(self, stored: Stored) -> None:
-        """Show it, if it fits the filters."""
+        """Add the object to the page if it matches the filters."""
         self.examined += 1
         self.read += len(stored.document)
         if _fits(stored, self.asked):
@@ -62,11 +62,11 @@ class _Page:
 def read_page(
     db: Connection, kind: ResourceObject, owner: Owner, asked: PageRequest
 ) -> tuple[Sequence[Stored], ListPosition | None]:
-    """The objects of a page, and behind which place the next one begins; None after the last.
+    """Return the objects of a page, and the position of the next one; None after the last.
 
-    The first filter leads into the right list, the second into another of the same order; more are
-    compared one by one. With several filters a page may hold fewer than were asked for, and there
-    may be a next one all the same; so may a page of large objects.
+    The first filter selects a list, the second another list of equal order; further filters are
+    compared one by one. With several filters, or with large objects, a page may hold fewer objects
+    than requested and still have a next page.
     """
     if len(asked.filters) > 1:
         return _read_both(db, kind, owner, asked)
@@ -106,7 +106,7 @@ def _read_both(
             if filling.is_full:
                 return filling.shown, after
             after = place
-            # Compared again: a third value, and what long texts have beyond their first bytes.
+            # Compared again: further filters, and the part of long texts beyond their first bytes.
             filling.take(stored)
         if len(found) < size:
             return filling.shown, end(began, EXAMINED)

@@ -1,4 +1,4 @@
-"""Records: what every home of objects can do, and the home in our own database."""
+"""Records: the interface of every place that stores objects, and the one in our own database."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ from valetkey.resource.storage.objects import ONE, ListPosition, Objects, Owner,
 from valetkey.sdk.caller import Caller
 
 NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "there is no such object among yours", "object.not_found")
-"""One answer for objects that never existed, are deleted, or belong to someone else."""
+"""One response for objects that never existed, were deleted, or belong to another owner."""
 
 _CONTENDED = Refusal(
     ErrorCode.TEMPORARILY_UNAVAILABLE,
@@ -48,9 +48,9 @@ _MOST_RECENT = 1_000
 _LARGEST_RECENT = 8 * 1024
 
 
-# Tuples, because each read makes one of both: a frozen dataclass takes three times as long.
+# Tuples, because each read creates one of both: a frozen dataclass takes three times as long.
 class Visit(NamedTuple):
-    """One request's caller, with the token that was shown, the owner it acts for, and the time."""
+    """One request's caller, its token, the owner it acts for, and the time."""
 
     caller: Caller
     token: Secret
@@ -68,66 +68,66 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One page of records, and where the next one begins; None after the last."""
+    """One page of records, and the position of the next page; None after the last."""
 
     records: tuple[Record, ...]
     next: ListPosition | None
 
 
 Change = Callable[[Document], Document]
-"""From the writable fields as they are to what they shall be."""
+"""A function from the current writable fields to the new ones."""
 
 
 class Records(Protocol):
-    """The objects of one kind, wherever they are kept. Every verb may raise Refused."""
+    """The objects of one kind, wherever they are stored. Every method may raise Refused."""
 
     async def page(self, visit: Visit, asked: PageRequest) -> Listed:
-        """One page of the owner's objects."""
+        """Return one page of the owner's objects."""
         ...
 
     async def find(self, visit: Visit, id: str) -> Record:
-        """The owner's object; `id` is "" for a singleton."""
+        """Return the owner's object; `id` is "" for a singleton."""
         ...
 
     async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
-        """A new object; with a key that was used before, the object made then."""
+        """Create an object; for a reused idempotency key, return the one created first."""
         ...
 
     async def replace(
         self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
     ) -> Record:
-        """Put `fields` in place of everything that can be written."""
+        """Replace all writable fields by `fields`."""
         ...
 
     async def change(
         self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
     ) -> Record:
-        """Make what `patch` says of it."""
+        """Apply `patch`."""
         ...
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
-        """End it."""
+        """Delete the object."""
         ...
 
 
 class Recent:
-    """Records as they were read, for as long as nobody commits anything; a bounded memory."""
+    """A bounded cache of records, valid until anything is committed."""
 
     __slots__ = ("_mark", "_records")
 
     def __init__(self) -> None:
-        """Nothing was read yet."""
+        """Start empty."""
         self._mark: bytes | None = None
         self._records: dict[tuple[Owner, str], Record] = {}
 
     def find(self, mark: bytes | None, owner: Owner, id: str) -> Record | None:
-        """What was read when the engine's mark was this one; None if it must be read again."""
+        """Return the cached record if the engine's mark is unchanged; None: read it again."""
         if mark is None or mark != self._mark:
             return None
         return self._records.get((owner, id))
 
     def keep(self, mark: bytes | None, owner: Owner, record: Record) -> None:
-        """Remember it, if it is not too large."""
+        """Cache the record unless it is too large."""
         if mark is None or len(record.body) > _LARGEST_RECENT:
             return
         if mark != self._mark:
@@ -140,7 +140,7 @@ class Recent:
 
 @dataclass(frozen=True, slots=True)
 class OwnRecords:
-    """Objects in this server's own database, each change durable before it is answered."""
+    """Objects in this server's own database; each change is durable before the response."""
 
     engine: Engine
     kind: ResourceObject
@@ -148,7 +148,7 @@ class OwnRecords:
     recent: Recent = field(default_factory=Recent)
 
     async def page(self, visit: Visit, asked: PageRequest) -> Listed:
-        """One page; with several filters it may be short, or empty, and still have a next."""
+        """Return a page; with several filters it may be short or empty and still have a next."""
 
         def work(db: Connection) -> Listed:
             shown, more = read_page(db, self.kind, visit.owner, asked)
@@ -157,8 +157,8 @@ class OwnRecords:
         return await self.engine.scan(work)
 
     async def find(self, visit: Visit, id: str) -> Record:
-        """The object. Raises Refused (404)."""
-        # Taken before the look: what is committed meanwhile makes it another.
+        """Return the object. Raises Refused (404)."""
+        # Taken before the read: a commit in the meantime changes the mark.
         mark = self.engine.mark()
         known = self.recent.find(mark, visit.owner, id)
         if known is not None:
@@ -171,7 +171,7 @@ class OwnRecords:
         return record
 
     async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
-        """A new object. Raises Refused (422) for a key that was used with another body."""
+        """Create an object. Raises Refused (422) for a key used with another body."""
         new_id = fresh_id(self.kind.name.removesuffix("s"), self.random)
         new = Stored(new_id, msgspec.json.encode(fields).decode(), 1, visit.now, visit.now)
         record = _record(new)
@@ -192,13 +192,13 @@ class OwnRecords:
     async def replace(
         self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
     ) -> Record:
-        """Put `fields` in place of everything. Raises Refused (404, 412)."""
+        """Replace all writable fields. Raises Refused (404, 412)."""
         return await self._write(visit, id, lambda _: fields, preconditions, ObjectReplaced)
 
     async def change(
         self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
     ) -> Record:
-        """Make what `patch` says of it. Raises Refused (404, 409, 412) and Invalid."""
+        """Apply `patch`. Raises Refused (404, 409, 412) and Invalid."""
         kind = self.kind
 
         def changed(before: Document) -> Document:
@@ -207,7 +207,7 @@ class OwnRecords:
         return await self._write(visit, id, changed, preconditions, ObjectChanged)
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
-        """Delete it; its id is never given again. Raises Refused (404, 412)."""
+        """Delete the object; its id is never reused. Raises Refused (404, 412)."""
 
         def work(db: Connection) -> None:
             objects = self._objects(db, visit)
@@ -232,7 +232,8 @@ class OwnRecords:
     ) -> Record:
         def work(db: Connection) -> Record:
             objects = self._objects(db, visit)
-            # Who loses a race looks again: what was demanded of the state must hold of the new one.
+            # After a lost race the object is read again: the preconditions must hold for its new
+            # state.
             for _ in range(_TRIES):
                 before = _the(objects, id, preconditions)
                 fields = msgspec.json.decode(before.document, type=dict[str, object])
@@ -274,7 +275,7 @@ class OwnRecords:
 def _the(objects: Objects, id: str, preconditions: Preconditions) -> Stored:
     stored = objects.find(id)
     if stored is None:
-        # 404 also where If-Match was sent: whether it ever existed is nobody's business.
+        # 404 also with If-Match: the response must not reveal whether the object ever existed.
         raise Refused(NOT_FOUND)
     preconditions.check(_etag(stored))
     return stored
@@ -283,7 +284,7 @@ def _the(objects: Objects, id: str, preconditions: Preconditions) -> Stored:
 def _answered(keys: IdempotencyKeys, key: IdempotencyKey) -> Record:
     first = keys.answered(key)
     if first is None:
-        # It expired between the two statements; the next try takes it.
+        # It expired between the two statements; the next attempt claims it.
         raise Refused(_CONTENDED)
     if first.request != key.request:
         raise Refused(OTHER_BODY)
@@ -299,8 +300,8 @@ def _record(stored: Stored) -> Record:
 
 
 def _shown(id: str, document: str, version: int, created_at: int, changed_at: int) -> Record:
-    # The document is an object as we wrote it, without our own names: it need not be parsed to be
-    # put between them.
+    # The document is a JSON object that we wrote, without our own names: it can be inserted between
+    # them without parsing it.
     name = msgspec.json.encode(id).decode()
     fields = document[1:-1]
     body = (

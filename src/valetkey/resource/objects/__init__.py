@@ -1,4 +1,4 @@
-"""The objects under /v2/: each is one file and one line here."""
+"""The objects under /v2/: one file and one line here for each."""
 
 from valetkey.resource.objects import account, authorizations, client, notes
 from valetkey.resource.resource_object import ResourceObject
@@ -9,4 +9,4 @@ OBJECTS: tuple[ResourceObject, ...] = (
     authorizations.OBJECT,
     notes.OBJECT,
 )
-"""In the order in which people meet them."""
+"""The objects in display order."""

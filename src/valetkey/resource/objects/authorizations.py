@@ -1,4 +1,4 @@
-"""authorizations: what the user let apps do; each can be read and ended, none can be made here."""
+"""authorizations: apps that a user authorized; they can be read and revoked, not created."""
 
 from dataclasses import dataclass
 

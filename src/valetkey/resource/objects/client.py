@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 
-# Empty where the client has none: what was read can be put back.
+# Empty if the client has none, so that a record can be written back as it was read.
 _Uri = Annotated[str, Meta(max_length=2_000, examples=["https://app.example/callback"])]
 _Uris = Annotated[tuple[_Uri, ...], Meta(max_length=100)]
 

@@ -1,1 +1,1 @@
-"""What a request to the API may say beyond its path, and how each part of it is read."""
+"""Parsing of API requests beyond the path: headers, query and body."""

@@ -1,4 +1,4 @@
-"""Allowance: how many requests one caller has, told in RateLimit headers (the HTTPAPI draft)."""
+"""Rate limits for each caller, reported in RateLimit headers (the HTTPAPI draft)."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from valetkey.resource.requests.ledger import Ledger, OwnLedger
 from valetkey.web.exchange import Pairs
 
 WINDOW = 60
-"""Seconds after which a caller who asked for nothing has everything again."""
+"""Seconds after which an idle caller has its full allowance again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left after a request: so many, all again after so many seconds; or a wait."""
+    """The requests left and the seconds until all are available again; or the wait."""
 
     quota: int
     remaining: int
@@ -22,7 +22,7 @@ class Left:
 
     @property
     def headers(self) -> Pairs:
-        """RateLimit and RateLimit-Policy."""
+        """Return RateLimit and RateLimit-Policy."""
         return (
             ("ratelimit-policy", f'"requests";q={self.quota};w={WINDOW}'),
             ("ratelimit", f'"requests";r={self.remaining};t={self.reset}'),
@@ -30,7 +30,7 @@ class Left:
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why this request is too much; None if it is not."""
+        """Return the refusal if this request exceeds the limit; None if it does not."""
         if not self.wait:
             return None
         return Refusal(
@@ -43,16 +43,17 @@ class Left:
 
 
 class Allowances:
-    """An allowance for each caller that refills evenly; each process has its own, or all one."""
+    """An evenly refilling allowance for each caller, for each process or shared by all."""
 
     def __init__(self, quota: int, ledger: Ledger | None = None) -> None:
-        """Allow `quota` requests a minute, at least 1; workers with one ledger allow it once."""
+        """Allow `quota` requests a minute, at least 1; workers that share a ledger share it."""
         self._quota = quota
-        # For each caller when all is refilled, in 1/quota seconds: whole numbers do not drift.
+        # The time at which each caller's allowance is full, in 1/quota seconds: integers do not
+        # drift.
         self._full_at = ledger or OwnLedger()
 
     def take(self, caller: str, now: Instant) -> Left:
-        """One request less, or a wait."""
+        """Count one request; return what is left, or the wait."""
         scaled = now * self._quota
 
         def spend(known: int) -> int:

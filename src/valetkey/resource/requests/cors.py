@@ -1,4 +1,4 @@
-"""CORS: which pages of other origins may read the answers (Fetch standard), by exact name."""
+"""CORS: which origins' pages may read responses (Fetch standard), matched exactly."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ _REMEMBERED = "600"  # seconds that a browser may keep a preflight's answer
 
 @dataclass(frozen=True, slots=True)
 class Cors:
-    """The origins that may call from a browser; empty for none. Cookies are never taken."""
+    """The origins that may call from a browser; may be empty. Cookies are never accepted."""
 
     origins: Collection[str] = ()
 
     def opened(self, request: Request, response: Response) -> Response:
-        """`response`, readable by the page that asked if its origin may."""
+        """Return `response`, with the headers that let an allowed origin read it."""
         if not self.origins:
             return response
         headers = response.headers
@@ -33,11 +33,11 @@ class Cors:
             )
         vary = [value for name, value in headers if name == "vary"]
         rest = tuple(pair for pair in headers if pair[0] != "vary")
-        # Whatever the origin was, a cache must not show the answer to another.
+        # For every origin: a cache must not serve the response to another origin.
         return replace(response, headers=(*rest, ("vary", ", ".join((*vary, "origin")))))
 
     def preflight(self, methods: Iterable[str]) -> dict[str, Endpoint]:
-        """What answers a browser that asks before it calls; nothing where nobody may."""
+        """Return the handler of preflight requests by method; empty if no origin is allowed."""
         if not self.origins:
             return {}
         allowed = ", ".join(sorted({*methods, _METHOD}))

@@ -1,4 +1,4 @@
-"""Ledgers: a number for each caller, in one process or shared by all workers of a server."""
+"""A number for each caller, kept in one process or shared by all workers of a server."""
 
 import fcntl
 import mmap
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Protocol
 
 CALLERS = 10_000
-"""Callers that a ledger of one process remembers, those who asked last."""
+"""Callers that a ledger of one process remembers, the most recent ones."""
 
 VARIABLE = "VALETKEY_LEDGER"
-"""In the environment of workers, where the file is that they share."""
+"""The environment variable that names the workers' shared file."""
 
 Step = Callable[[int], int]
-"""From the number that is there, 0 for a stranger, to the one that takes its place."""
+"""A function from the caller's current number, 0 if unknown, to the new one."""
 
 _SLOT = struct.Struct("<Qq")
 _BUCKET = 8
@@ -26,18 +26,18 @@ _SIZE = _SLOT.size * _BUCKET * _BUCKETS
 
 
 class Ledger(Protocol):
-    """Keeps a number for each caller, as far as there is room."""
+    """The interface: keep a number for each caller, within a bounded memory."""
 
     def change(self, caller: str, step: Step) -> int:
-        """Put what `step` makes of the caller's number in its place; gives the old one."""
+        """Replace the caller's number by `step` of it; return the old one."""
         ...
 
 
 class OwnLedger:
-    """In the memory of this process."""
+    """A ledger in the memory of this process."""
 
     def __init__(self) -> None:
-        """Know nobody."""
+        """Start empty."""
         self._numbers: OrderedDict[str, int] = OrderedDict()
 
     def change(self, caller: str, step: Step) -> int:
@@ -51,22 +51,23 @@ class OwnLedger:
 
 
 class SharedLedger:
-    """In a small file that all workers have in their memory; 16,384 callers find room."""
+    """A ledger in a small file mapped by all workers, with room for 16,384 callers."""
 
     def __init__(self, file: Path) -> None:
-        """Share `file`, which `begin` made. Raises OSError."""
-        # Open for good: the lock is this descriptor's, and ends with the process.
+        """Map `file`, which `begin` created. Raises OSError."""
+        # Open for the process's life: the lock belongs to this descriptor and ends with the
+        # process.
         self._descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         self._memory = mmap.mmap(self._descriptor, _SIZE)
 
     @staticmethod
     def begin(file: Path) -> None:
-        """Make the file, with nobody in it. Raises OSError."""
+        """Create an empty file. Raises OSError."""
         with file.open("xb") as made:
             made.truncate(_SIZE)
 
     def change(self, caller: str, step: Step) -> int:
-        """See `Ledger.change`; one at a time, whichever worker."""
+        """See `Ledger.change`; serialised across all workers."""
         print_ = sha256(caller.encode("utf-8", "surrogatepass")).digest()
         name = int.from_bytes(print_[:8], "big") or 1
         first = int.from_bytes(print_[8:12], "big") % _BUCKETS * _BUCKET * _SLOT.size
@@ -75,7 +76,7 @@ class SharedLedger:
         try:
             slots = {place: _SLOT.unpack_from(self._memory, place) for place in places}
             mine = [place for place, (whose, _) in slots.items() if whose == name]
-            # Who takes the place of another takes that of the smallest number.
+            # A new caller replaces the one with the smallest number.
             place = mine[0] if mine else min(places, key=lambda each: slots[each][1])
             known = slots[place][1] if mine else 0
             _SLOT.pack_into(self._memory, place, name, step(known))
@@ -84,6 +85,6 @@ class SharedLedger:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._memory.close()
         os.close(self._descriptor)

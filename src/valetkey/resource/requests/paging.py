@@ -1,4 +1,4 @@
-"""Pages of a list: sort, filters, `limit`, and a cursor that only we can read (sealed, bound)."""
+"""Pages of a list: sort, filters, `limit`, and an encrypted cursor bound to its list."""
 
 import re
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from valetkey.resource.storage.objects import ListPosition, Owner
 from valetkey.web.form import Form, read_query
 
 USUAL = 50
-"""Records on a page, if the caller does not say."""
+"""Default number of records on a page."""
 
 MOST = 200
-"""Records on a page, whatever the caller says."""
+"""Maximum number of records on a page."""
 
 LIFETIME: Lifetime = days(1)
-"""How long a cursor can be used."""
+"""How long a cursor is valid."""
 
 LONGEST = 200
-"""Characters of a value that is filtered by."""
+"""Maximum number of characters in a filter value."""
 
 LONGEST_CURSOR = 1_000
-"""Characters of a cursor, and more than any has."""
+"""Maximum number of characters in a cursor; no valid one is longer."""
 
 RESERVED = ("limit", "cursor", "sort")
 
@@ -50,20 +50,20 @@ class PageRequest:
 
     @property
     def sort(self) -> str:
-        """The order as the query says it."""
+        """Return the order as the query spells it."""
         return f"-{self.by}" if self.descending else self.by
 
 
 class Pages:
-    """Reads and writes the query of a list."""
+    """Parse and build the query of a list."""
 
     def __init__(self, key: bytes, runtime: Runtime) -> None:
-        """Seal cursors under `key`, 32 bytes that every process of this server shares."""
+        """Encrypt cursors under `key`, 32 bytes that all processes of this server share."""
         self._sealer = Sealer((SealingKey(1, key),))
         self._runtime = runtime
 
     def read(self, query: str, kind: ResourceObject, owner: Owner, now: Instant) -> PageRequest:
-        """The page that a query asks for. Raises Refused (400)."""
+        """Parse a query. Raises Refused (400)."""
         if not query:
             return PageRequest()
         form = read_query(query)
@@ -94,7 +94,7 @@ class Pages:
         owner: Owner,
         now: Instant,
     ) -> str:
-        """The query of the page that begins after `last`."""
+        """Return the query of the page that begins after `last`."""
         content = msgspec.json.encode((now, last.value, last.id))
         context = _context(asked, kind, owner)
         cursor = self._sealer.seal(content, context, self._runtime.random)
@@ -128,7 +128,7 @@ def _sort(text: str | None, kind: ResourceObject) -> tuple[str, bool]:
 
 
 def _filters(form: Form, kind: ResourceObject) -> tuple[tuple[str, Value], ...]:
-    # In the order of the declaration: the same list whatever the order of the query.
+    # In the order of declaration: one list, whatever the order of the query's parameters.
     found: list[tuple[str, Value]] = []
     for name in kind.filter:
         text = form.get(name)
@@ -147,7 +147,7 @@ def _text(value: Value) -> str:
 
 
 def _context(asked: PageRequest, kind: ResourceObject, owner: Owner) -> str:
-    # A cursor opens for the one whose list it came from, and continues that list, no other.
+    # A cursor only works for the owner and list it was issued for.
     which = msgspec.json.encode((asked.sort, asked.filters)).decode()
     return f"page:{kind.name}:{owner}:{which}"
 

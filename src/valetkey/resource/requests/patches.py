@@ -1,4 +1,4 @@
-"""Patches: the two ways to say what shall change (RFC 7396 merge patch, RFC 6902 JSON Patch)."""
+"""The two patch formats: merge patch (RFC 7396) and JSON Patch (RFC 6902)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.shapes.shape import Document, FieldError, Invalid, pointer
 
 OPERATIONS = 100
-"""Operations in one JSON Patch."""
+"""Maximum number of operations in one JSON Patch."""
 
 _BYTES = 1024 * 1024
 _MOVED = 2 * _BYTES
-"""Bytes that the operations of one patch may put somewhere, all together: it holds up others."""
+"""Bytes that the operations of one patch may write in total: the work delays other requests."""
 _DEPTH = 32
 _CONFLICT = Refusal(
     ErrorCode.CONFLICT,
@@ -28,29 +28,29 @@ _TOO_LARGE = Refusal(
 
 
 class Patch(Protocol):
-    """What a PATCH says."""
+    """A parsed PATCH body."""
 
     def applied(self, kind: ResourceObject, before: Document) -> Document:
-        """The whole document after it. Raises Invalid and Refused."""
+        """Return the whole document after the patch. Raises Invalid and Refused."""
         ...
 
     def alone(self, kind: ResourceObject) -> Document | None:
-        """The fields it changes, if that can be said without what was there. Raises Invalid."""
+        """Return the changed fields if they do not depend on the current ones. Raises Invalid."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MergePatch:
-    """A document of what changes; null removes."""
+    """A document of changes; null removes."""
 
     document: Document
 
     def applied(self, kind: ResourceObject, before: Document) -> Document:
-        """The whole document after it. Raises Invalid."""
+        """Return the whole document after the patch. Raises Invalid."""
         return kind.merged(before, self.document)
 
     def alone(self, kind: ResourceObject) -> Document | None:
-        """The fields it changes, unless one is an object, which is merged with what is there."""
+        """Return the changed fields, unless one is an object, which merges with the current one."""
         if any(isinstance(value, dict) for value in self.document.values()):
             return None
         return kind.changes(self.document)
@@ -58,7 +58,7 @@ class MergePatch:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation; `path` and `source` are JSON pointers in steps."""
+    """One operation; `path` and `source` are JSON pointers split into steps."""
 
     op: str
     path: tuple[str, ...]
@@ -68,13 +68,13 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class JsonPatch:
-    """Operations, of which all are done or none."""
+    """Operations that are applied all or none."""
 
     operations: tuple[Operation, ...]
 
     def applied(self, kind: ResourceObject, before: Document) -> Document:
-        """The whole document after it. Raises Invalid, and Refused (409) where one does not fit."""
-        # A copy that shares nothing, so that what is tried again begins anew.
+        """Return the patched document. Raises Invalid; Refused (409) if an operation fails."""
+        # A deep copy, so that a retry starts from the original.
         document: object = _copied(before)
         room = _Room(len(msgspec.json.encode(before)))
         for operation in self.operations:
@@ -84,12 +84,12 @@ class JsonPatch:
         return kind.changed(before, cast("dict[str, object]", document))
 
     def alone(self, kind: ResourceObject) -> Document | None:
-        """Never: a test or a copy needs what is there."""
+        """Return None: a test or a copy needs the current document."""
         return None
 
 
 def read_json_patch(value: object) -> JsonPatch:
-    """The operations that a body says. Raises Invalid with every one that is none."""
+    """Parse the operations in a body. Raises Invalid listing every invalid one."""
     if not isinstance(value, list):
         raise Invalid([FieldError("", "a JSON Patch is a list of operations")])
     entries = cast("list[object]", value)
@@ -150,14 +150,14 @@ def _steps(value: object, name: str) -> tuple[str, ...]:
 
 
 class _Room:
-    """How much the operations of one patch may still make of a document."""
+    """The bytes that the operations of one patch may still write."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._moved = 0
 
     def put(self, value: object, path: Sequence[str]) -> object:
-        """A copy of `value` to be put there. Raises Refused where it is too much or too deep."""
+        """Return a copy of `value` to write. Raises Refused if it is too large or too deep."""
         written = msgspec.json.encode(value)
         self._moved += len(written)
         self._size += len(written) + sum(map(len, path[-1:])) + len('"":,')
@@ -166,8 +166,9 @@ class _Room:
         return cast("object", msgspec.json.decode(written))
 
     def check(self, document: object) -> object:
-        """The document as it is now. Raises Refused where it is too large."""
-        # Counted anew only where it may be: every operation would otherwise read all of it.
+        """Check the current document. Raises Refused if it is too large."""
+        # Measured only when the limit is possibly exceeded: otherwise every operation would read
+        # the whole document.
         if self._size > _BYTES:
             self._size = len(msgspec.json.encode(document))
             if self._size > _BYTES:
@@ -254,7 +255,7 @@ def _copied(value: object) -> object:
 
 
 def _depth(value: object) -> int:
-    """How many lists and objects are inside each other; 0 for anything else."""
+    """Return the nesting depth of lists and objects; 0 for anything else."""
     deepest, waiting = 0, [(value, 1)]
     while waiting:
         here, level = waiting.pop()
@@ -272,7 +273,7 @@ def _depth(value: object) -> int:
 
 
 def _same(one: object, other: object) -> bool:
-    # True is no number in JSON, and 1 is 1.0 (RFC 6902 section 4.6).
+    # In JSON true is not a number, and 1 equals 1.0 (RFC 6902 section 4.6).
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

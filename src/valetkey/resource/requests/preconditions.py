@@ -1,4 +1,4 @@
-"""Preconditions: no update is lost (RFC 9110 section 13), no POST with a key counts twice."""
+"""Parse If-Match, If-None-Match (RFC 9110 section 13) and Idempotency-Key."""
 
 import re
 from hashlib import sha256
@@ -40,12 +40,12 @@ OTHER_BODY = Refusal(
 
 
 def read_preconditions(headers: Headers) -> Preconditions:
-    """What If-Match and If-None-Match demand. Raises Refused (400) for what is no list of tags."""
+    """Parse If-Match and If-None-Match. Raises Refused (400) for an invalid list of tags."""
     return preconditions(headers.all("if-match"), headers.all("if-none-match"))
 
 
 def read_idempotency_key(request: Request, client_id: str) -> IdempotencyKey | None:
-    """The key of a POST, with the print of its body. Raises Refused (400) for a malformed one."""
+    """Return a POST's key and the hash of its body. Raises Refused (400) for a malformed key."""
     fields = request.headers.all("idempotency-key")
     if not fields:
         return None

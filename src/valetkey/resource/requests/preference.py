@@ -1,4 +1,4 @@
-"""Preference: how much of an answer a caller wants (RFC 7240)."""
+"""The Prefer header: how much of a response a caller wants (RFC 7240)."""
 
 from enum import StrEnum
 
@@ -6,14 +6,14 @@ from valetkey.web.exchange import Headers, Pairs
 
 
 class Preference(StrEnum):
-    """What a change is answered with."""
+    """The body to send after a change."""
 
     REPRESENTATION = "return=representation"
     MINIMAL = "return=minimal"
 
 
 def read_preference(headers: Headers) -> Preference | None:
-    """The first preference about the answer; None if there is none. Unknown ones are ignored."""
+    """Return the first supported preference, or None. Unknown ones are ignored."""
     for field in headers.all("prefer"):
         for item in field.split(","):
             said = item.partition(";")[0].replace('"', "").replace(" ", "").strip("\t").lower()
@@ -23,5 +23,5 @@ def read_preference(headers: Headers) -> Preference | None:
 
 
 def applied(preference: Preference | None) -> Pairs:
-    """The header that says which preference was honoured."""
+    """Return the header that names the preference applied."""
     return () if preference is None else (("preference-applied", preference.value),)

@@ -1,4 +1,4 @@
-"""Representations: what callers may send and what they can be sent (RFC 9110 sections 8 and 12)."""
+"""Content negotiation: accepted and returned media types (RFC 9110 sections 8 and 12)."""
 
 import re
 from typing import cast
@@ -13,7 +13,7 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 PATCHES = f"{MERGE_PATCH}, {JSON_PATCH}, {JSON}"
-"""What Accept-Patch says (RFC 5789 section 3.1)."""
+"""The value of Accept-Patch (RFC 5789 section 3.1)."""
 
 NOT_ACCEPTABLE = Refusal(
     ErrorCode.INVALID_REQUEST,
@@ -22,7 +22,7 @@ NOT_ACCEPTABLE = Refusal(
     JSON,
     "an Accept header without it",
 )
-"""406: there is nothing else to send."""
+"""406: only JSON is available."""
 
 _CHARSET = r'(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*'
 _JSON_TYPE = re.compile(re.escape(JSON) + _CHARSET, re.IGNORECASE | re.ASCII)
@@ -31,21 +31,21 @@ _PATCH_TYPE = re.compile(
 )
 _JSON_PATCH_TYPE = re.compile(re.escape(JSON_PATCH) + _CHARSET, re.IGNORECASE | re.ASCII)
 _ZERO = re.compile(r"q=0(?:\.0{0,3})?", re.IGNORECASE | re.ASCII)
-# The more exact of two ranges decides (RFC 9110 section 12.5.1).
+# The more specific of two ranges decides (RFC 9110 section 12.5.1).
 _ANYTHING = ("*/*",)  # what most clients say
 _RANGES = (JSON, "application/*", "*/*")
 
 
 def check_accept(headers: Headers) -> None:
-    """Raise Refused (406) unless the caller takes JSON; who says nothing takes anything."""
+    """Raise Refused (406) unless the caller accepts JSON; no Accept header accepts anything."""
     if headers.get("accept") is not None and not _accepts_json(headers):
         raise Refused(NOT_ACCEPTABLE)
 
 
 def read_document(headers: Headers, body: bytes, *, patch: bool = False) -> Document:
-    """The JSON object in a body; with `patch` it may be called a merge patch.
+    """Parse the JSON object in a body; with `patch` also of the merge patch media type.
 
-    Raises Refused: 415 for another content type, 400 unless every reader would see the same object.
+    Raises Refused: 415 for another content type, 400 unless every parser would read it alike.
     """
     types = _PATCH_TYPE if patch else _JSON_TYPE
     if types.fullmatch((headers.get("content-type") or "").strip(" \t")) is None:
@@ -70,7 +70,7 @@ def read_document(headers: Headers, body: bytes, *, patch: bool = False) -> Docu
 
 
 def read_patch(headers: Headers, body: bytes) -> Patch:
-    """The patch in a body: a merge patch, also as plain JSON, or a JSON Patch.
+    """Parse the patch in a body: a merge patch, also sent as plain JSON, or a JSON Patch.
 
     Raises Refused as `read_document` does, and Invalid.
     """

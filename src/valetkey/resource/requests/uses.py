@@ -1,7 +1,7 @@
-"""What apps really use of what they may: noted in memory, told to the authorization server.
+"""Count which scopes apps really use, and report them to the authorization server.
 
-Whoever looks at their connected apps there sees which permissions an app never needed. Noting
-waits for nothing and writes nothing; what a process that dies had not told yet is lost.
+The authorization server shows users which permissions a connected app never needed. Counting blocks
+nothing and writes nothing; a process that dies loses what it had not reported yet.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ EVERY = 60.0
 """Seconds between two reports."""
 
 MOST = 20_000
-"""Uses that wait to be told; of what comes beyond, the next report knows nothing."""
+"""Maximum number of unreported uses; further ones are dropped until the next report."""
 
 _AT_ONCE = 500
 _SIGN_OF_LIFE = hours(1)
@@ -27,12 +27,12 @@ _CLOSES_WITHIN = 1.0
 
 
 class Uses:
-    """Uses of one process. Each pair of grant and scope is told once a minute at most."""
+    """The scope uses of one process. Each pair of grant and scope is reported once a minute."""
 
     def __init__(
         self, url: str, fetch: Fetcher, credential: Credential, watches: Sequence[str]
     ) -> None:
-        """Report to `url`. `watches` names every scope whose use is noted here."""
+        """Report to `url`. `watches` names every scope whose use is counted here."""
         self._url = url
         self._fetch = fetch
         self._credential = credential
@@ -41,7 +41,7 @@ class Uses:
         self._heard_at = Instant(0)
 
     def note(self, caller: Caller, needed: Sequence[str], now: Instant) -> None:
-        """This caller did something for which any one of `needed` is enough."""
+        """Count a use of the scopes in `needed`, of which any one suffices."""
         grant = caller.grant_id
         if grant is None:
             return
@@ -54,22 +54,22 @@ class Uses:
                 return
 
     async def run(self, now: Callable[[], Instant]) -> None:
-        """Report each minute, for ever."""
+        """Report every minute, forever."""
         while True:
             await self.report(now())
             await asyncio.sleep(EVERY)
 
     async def close(self, now: Instant) -> None:
-        """Tell what waits, if that can be done within a second."""
+        """Report the rest if that takes less than a second."""
         if self._seen:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSES_WITHIN):
                     await self.report(now)
 
     async def report(self, now: Instant) -> bool:
-        """Tell what waits; False where the authorization server did not take it.
+        """Report queued uses; return False if the authorization server did not accept them.
 
-        What it did not take is told the next time.
+        Rejected uses are reported again the next time.
         """
         if not self._seen and now - self._heard_at < _SIGN_OF_LIFE:
             return True
@@ -80,7 +80,7 @@ class Uses:
             try:
                 told = await self._tell(pairs[start : start + _AT_ONCE])
             finally:
-                # Also when this was cancelled; a use that is told twice is the same use.
+                # Also after cancellation; reporting a use twice has no further effect.
                 if not told:
                     self._seen = {**dict(pairs[start:]), **self._seen}
             if not told:

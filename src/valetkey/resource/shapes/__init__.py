@@ -1,1 +1,1 @@
-"""The shape of an object: which fields callers may write, and what each of them may be."""
+"""The shape of an object: the fields that callers may write, and their allowed values."""

@@ -1,4 +1,4 @@
-"""DataclassShape: the shape that a frozen dataclass says, its constraints by msgspec.Meta."""
+"""DataclassShape: an object's shape from a frozen dataclass, constraints by msgspec.Meta."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
@@ -13,7 +13,7 @@ _EXACT = 2**53
 
 
 class DataclassShape:
-    """The fields of a dataclass; a default is what a field has when it is left out."""
+    """The fields of a dataclass; an omitted field gets its default."""
 
     def __init__(self, record: type) -> None:
         """Take the fields of `record`, a dataclass. Raises NameError for an unknown type."""
@@ -29,11 +29,11 @@ class DataclassShape:
 
     @property
     def schema(self) -> Document:
-        """The class as a JSON Schema."""
+        """Return the class as a JSON Schema."""
         return {**inlined(msgspec.json.schema(self._record)), "additionalProperties": False}
 
     def judge(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
-        """What is wrong with each field; the values as the class wants them."""
+        """Validate each field; return the errors, and the values converted for the class."""
         errors: list[FieldError] = []
         values: dict[str, object] = {}
         for name, value in given.items():
@@ -48,7 +48,7 @@ class DataclassShape:
 
 
 def _defaults(record: type) -> Iterator[tuple[str, object]]:
-    """The defaults of the class, as JSON has them."""
+    """Return the defaults of the class as JSON values."""
     for field in fields(record):
         value = field.default
         if field.default_factory is not MISSING:
@@ -58,7 +58,7 @@ def _defaults(record: type) -> Iterator[tuple[str, object]]:
 
 
 def _whole(value: object) -> object:
-    """`value` with 1 for each 1.0, which is the same number in JSON."""
+    """Return `value` with 1 for each 1.0, which JSON treats as one number."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) <= _EXACT else value
     if isinstance(value, list):
@@ -69,7 +69,7 @@ def _whole(value: object) -> object:
 
 
 def _error(name: str, message: str) -> FieldError:
-    """What msgspec says about a value (`Expected `str`, got `int` - at `$[0].a``), at its place."""
+    """Convert msgspec's message (`Expected `str`, got `int` - at `$[0].a``) and its path."""
     said, _, place = message.partition(" - at `$")
     inside = place.removesuffix("`").replace("[", "/").replace("]", "").replace(".", "/")
     detail = said.replace("`", "")

@@ -1,10 +1,10 @@
-"""Inlining: a JSON Schema without references: nothing is fetched, nothing turns in circles."""
+"""Inline the references of a JSON Schema; only local, acyclic references are allowed."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 MOST = 5_000
-"""Schemas that one file may be made of, each reference counted with all that it stands for."""
+"""Maximum number of schemas in one file, each reference counted with everything it refers to."""
 
 _MAPS = frozenset(("properties", "patternProperties", "dependentSchemas"))
 _LISTS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
@@ -25,16 +25,16 @@ _LOCAL = "#/"
 
 
 class NotLocal(Exception):
-    """A reference that leads out of the file, to nothing, or in a circle; says so in a sentence."""
+    """A reference out of the file, to nothing, or in a cycle; the message explains which."""
 
 
 def inlined(schema: Mapping[str, object]) -> dict[str, object]:
-    """`schema` with all that it refers to in place. Raises NotLocal."""
+    """Return `schema` with every reference replaced by its target. Raises NotLocal."""
     return _Inlining(schema).of(schema, ())
 
 
 def inside(schema: Mapping[str, object]) -> Sequence[tuple[str, Mapping[str, object]]]:
-    """Each schema directly inside this one, with the place where it stands."""
+    """Iterate over the schemas directly inside this one, each with its path."""
     found: list[tuple[str, object]] = []
     for keyword, value in schema.items():
         if keyword in _MAPS | {"$defs"} and isinstance(value, dict):
@@ -83,7 +83,7 @@ class _Inlining:
         if not isinstance(reference, str):
             raise NotLocal("a $ref is no text")
         target = self.of(self._found(reference), (*on_the_way, reference))
-        # What stands beside a reference holds as well (2020-12).
+        # Keywords beside a reference apply too (2020-12).
         return target if not made else {**made, "allOf": [*_several(made), target]}
 
     def _any(self, value: object, on_the_way: tuple[str, ...]) -> object:

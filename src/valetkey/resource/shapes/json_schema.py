@@ -1,7 +1,7 @@
-"""JsonSchema: the shape that a JSON Schema (2020-12) says; nobody else imports jsonschema_rs.
+"""JsonSchema: an object's shape from a JSON Schema (2020-12); the only user of jsonschema_rs.
 
-Patterns run on an engine whose time grows with the text alone, whatever the pattern. Nothing is
-ever fetched: references are local, and in place before the validator sees them.
+Patterns run on a regex engine whose time is linear in the text, whatever the pattern. Nothing is
+ever fetched: references are local, and inlined before the validator sees them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ else:
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _EXPLAINED = 1_000
-"""Values in what is explained to the last one.
+"""Maximum number of values in a document whose errors are all explained.
 
-The validator says yes or no in no time; what it says of alternatives takes the square of the size.
+Validating is fast, but explaining alternatives takes time quadratic in the size.
 """
 _SOMEWHERE = "this does not fit, and is too large to say where"
 _TOGETHER = "the fields do not fit together"
@@ -55,11 +55,11 @@ _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 
 class Unusable(Exception):
-    """A schema that no object can have, and the reason in half a sentence."""
+    """A schema that no object can have, with the reason in half a sentence."""
 
 
 class JsonSchema:
-    """The properties of a JSON Schema; `default` is what one has when it is left out."""
+    """The properties of a JSON Schema; an omitted property gets its `default`."""
 
     def __init__(self, schema: Mapping[str, object]) -> None:
         """Take a schema of `type: object`. Raises Unusable."""
@@ -78,14 +78,14 @@ class JsonSchema:
         }
         self.required = _required(root) - self.defaults.keys()
         self.schema: Document = {**root, "additionalProperties": False}
-        # Absence is judged by who knows whether it is a creation or a replacement.
+        # The caller checks absence, which depends on whether this is a creation or a replacement.
         self._validator = _validator({**self.schema, "required": []})
         self._fields = {name: _validator(each) for name, each in properties.items()}
         for error in self._errors(self.defaults):
             raise Unusable(f"the default at {error.pointer} does not fit: {error.detail}")
 
     def judge(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
-        """What is wrong with the fields and between them, at most 100 errors."""
+        """Validate the fields and their combination; return at most 100 errors."""
         return tuple(islice(self._errors(given), MOST_ERRORS)), dict(given)
 
     def _errors(self, given: Document) -> Iterator[FieldError]:
@@ -111,7 +111,7 @@ class JsonSchema:
 
 
 def _is_small(value: object) -> bool:
-    """Whether it holds at most `_EXPLAINED` values; looks at no more than that."""
+    """Return whether it holds at most `_EXPLAINED` values; reads no more than that many."""
     seen, waiting = 0, [value]
     while waiting:
         here = waiting.pop()
@@ -128,7 +128,7 @@ def _is_small(value: object) -> bool:
 
 
 def _detail(error: "jsonschema_rs.ValidationError") -> str:
-    """The validator's sentence, which begins with a stand-in for the value."""
+    """Return the validator's message, which begins with a placeholder for the value."""
     return error.message.replace('"', "").replace("\n", " ")[:300]
 
 
@@ -147,7 +147,7 @@ def _validator(schema: Document) -> "jsonschema_rs.Draft202012Validator":
 
 
 def _check_dialect(schema: Mapping[str, object]) -> None:
-    # Before references are resolved, so that a place is where it stands in the file.
+    # Before references are resolved, so that a path is that of the file.
     try:
         jsonschema_rs.meta.validate({**schema, "$schema": DIALECT})
     except jsonschema_rs.ValidationError as reason:

@@ -1,4 +1,4 @@
-"""Scalars: fields that lists can be sorted and filtered by, and how a query writes their values."""
+"""Scalar fields: those that lists can sort and filter by, and their spelling in a query."""
 
 import re
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from typing import cast
 _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,25}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 LARGEST = 10**15 - 1
-"""Whole numbers that a query can say lie between this and its negative."""
+"""Integers in a query lie between this and its negative."""
 
 _TRUTH = {"true": True, "false": False}
 _NULL = {"type": "null"}
 
 
 class Scalar(StrEnum):
-    """What a field holds, if it holds one simple thing; it may also hold null."""
+    """The type of a field that holds a single value; the field may also be null."""
 
     STRING = "string"
     INTEGER = "integer"
@@ -24,7 +24,7 @@ class Scalar(StrEnum):
     BOOLEAN = "boolean"
 
     def read(self, text: str) -> str | int | float | bool | None:
-        """The value that a query writes so; None if it writes none."""
+        """Parse the value in a query; return None if it is not of this type."""
         match self:
             case Scalar.STRING:
                 return text
@@ -43,11 +43,11 @@ WORDS: Mapping[Scalar, str] = {
     Scalar.NUMBER: "a number",
     Scalar.BOOLEAN: "true or false",
 }
-"""How each is called in a sentence."""
+"""The name of each type in a sentence."""
 
 
 def scalar_of(schema: Mapping[str, object]) -> Scalar | None:
-    """What a field of this schema holds; None if it is not always the same simple thing."""
+    """Return the scalar type of a field with this schema; None if it does not have exactly one."""
     several = schema.get("anyOf")
     if isinstance(several, list):
         rest = [each for each in cast("list[object]", several) if each != _NULL]

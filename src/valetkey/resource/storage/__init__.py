@@ -1,1 +1,1 @@
-"""What the resource server remembers: the users' data, and what it learned from the issuer."""
+"""The resource server's database: users' data, and state learned from the issuer."""

@@ -1,4 +1,4 @@
-"""Why something was refused: written behind the answer, kept for a week."""
+"""Decision records: why a request was refused; written after the response, kept a week."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.secret import fresh_reference
 
 REMEMBERED = days(7)
-"""How long the reasons of a refusal can be read."""
+"""How long a decision record is kept."""
 
 _QUEUED = 10_000
 _BATCH = 500
@@ -19,7 +19,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which check refused, what it expected and what it received; secrets never."""
+    """The check that refused, and its expected and received values; never secrets."""
 
     reference: str
     at: Instant
@@ -35,12 +35,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Decision records, found by the reference that the refusal carried."""
+    """Decision records, found by the reference in the error response."""
 
     db: Connection
 
     def add(self, decision: Decision) -> None:
-        """Keep it until it expires."""
+        """Insert the record; it is kept until it expires."""
         self.db.send(
             "INSERT INTO decisions (reference, at, endpoint, code, checked, description, expected,"
             " received, client_id, expires_at)"
@@ -59,7 +59,7 @@ class Decisions:
         )
 
     def find(self, reference: str) -> Decision | None:
-        """The record behind a reference."""
+        """Return the record of a reference."""
         row = self.db.row(
             "SELECT reference, at, endpoint, code, checked, description, expected, received,"
             " client_id, expires_at FROM decisions WHERE reference = :reference",
@@ -70,16 +70,17 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class DecisionQueue:
-    """Decisions on their way to the database: a refusal does not wait for a disk.
+    """Decisions waiting to be written: an error response does not wait for the disk.
 
-    At most 10,000 wait; under a flood of refusals the oldest records are lost, not the answers.
+    At most 10,000 wait; under a flood of refusals the oldest records are dropped, and responses are
+    unaffected.
     """
 
     random: Callable[[int], bytes]
     waiting: deque[Decision] = field(default_factory=lambda: deque[Decision](maxlen=_QUEUED))
 
     def put(self, refusal: Refusal, *, endpoint: str, at: Instant) -> str:
-        """The reference that the refusal is to carry, such as VK-7F3K-9QXM-2RTD."""
+        """Queue the record and return its reference, such as VK-7F3K-9QXM-2RTD."""
         metrics.REFUSALS.add(refusal.check)
         reference = fresh_reference(self.random)
         self.waiting.append(
@@ -99,6 +100,6 @@ class DecisionQueue:
         return reference
 
     def take(self) -> tuple[Decision, ...]:
-        """Up to 500 that waited longest; they are the caller's now."""
+        """Remove and return up to 500 records, the oldest first."""
         count = min(len(self.waiting), _BATCH)
         return tuple(self.waiting.popleft() for _ in range(count))

@@ -1,4 +1,4 @@
-"""Events: who made, changed or deleted which object; written with the change, never its content."""
+"""Audit log events: which caller made, changed or deleted which object, never its content."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from valetkey.sdk.caller import Caller
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that was done to an object. `name` is noun.past_participle.
+    """A change of an object. `name` is noun.past_participle.
 
-    `version` is the one that the change made. `uid` is the user for whom the client acted, None
-    where it acted for itself.
+    `version` is the one that the change made. `uid` is the user for whom the client acted, None if
+    it acted on its own behalf.
     """
 
     name: ClassVar[str]
@@ -59,19 +59,19 @@ EVENTS: tuple[type[Event], ...] = (ObjectCreated, ObjectReplaced, ObjectChanged,
 
 
 def done(event: type[Event], object: str, id: str, version: int, caller: Caller) -> Event:
-    """That `caller` did this."""
+    """Return the event of `caller` applying `verb`."""
     return event(
         object, id, version, caller.user, caller.client_id, caller.token_id, caller.grant_id
     )
 
 
 ListPosition = tuple[Instant, str, int]
-"""Where an event stands in the order of time: its instant, its object, its version."""
+"""An event's position in time order: its instant, its object, its version."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event as it was written. Object and version name it, once and for all."""
+    """A stored event, identified by its object and version."""
 
     at: Instant
     object_id: str
@@ -85,27 +85,27 @@ class EventRecord:
 
     @property
     def done_by(self) -> str:
-        """The user who did it by that client, or the client that did it for itself."""
+        """Return the user and client, or the client that acted on its own behalf."""
         return f"client {self.client_id}" if self.uid is None else f"user {self.uid}"
 
     @property
     def place(self) -> ListPosition:
-        """Where it stands."""
+        """Return its position."""
         return self.at, self.object_id, self.version
 
 
 FIRST: ListPosition = (Instant(-1), "", 0)
-"""Before all events."""
+"""Sorts before all events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The audit log: only ever added to, in the transaction that made the change."""
+    """The audit log: append-only, written in the transaction of the change."""
 
     db: Connection
 
     def add(self, event: Event, now: Instant) -> None:
-        """Write it down."""
+        """Append the event."""
         self.db.send(
             "INSERT INTO events (at, object_id, version, name, object, uid, client_id, token_id,"
             " grant_id) VALUES (:at, :object_id, :version, :name, :object, :uid, :client_id,"
@@ -122,7 +122,7 @@ class Events:
         )
 
     def page(self, after: ListPosition, limit: int, object: str = "") -> Sequence[EventRecord]:
-        """At most `limit` behind that place in the order of time; only of one kind, if named."""
+        """Return at most `limit` events after a position in time order, optionally of one kind."""
         rows = self.db.rows(
             "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"
             " FROM events WHERE (at, object_id, version) > (:at, :object_id, :version)"
@@ -138,7 +138,7 @@ class Events:
         return [_record(row) for row in rows]
 
     def newest(self, limit: int, object: str = "") -> Sequence[EventRecord]:
-        """The last `limit`, in the order of time."""
+        """Return the last `limit` events in time order."""
         rows = self.db.rows(
             "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"
             " FROM events WHERE (:every = 1 OR object = :object)"
@@ -150,7 +150,7 @@ class Events:
         return [_record(row) for row in reversed(rows)]
 
     def find(self, object_id: str, version: int) -> EventRecord | None:
-        """The event that made this version; reads all of them to find it."""
+        """Return the event that made this version; scans all events."""
         row = self.db.row(
             "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"
             " FROM events WHERE object_id = :object_id AND version = :version",
@@ -160,7 +160,7 @@ class Events:
         return None if row is None else _record(row)
 
     def sweep(self, before: Instant, limit: int) -> int:
-        """Delete at most `limit` of those written before `before`."""
+        """Delete at most `limit` events written before `before`."""
         return self.db.run(
             "DELETE FROM events WHERE (at, object_id, version) IN"
             " (SELECT at, object_id, version FROM events WHERE at < :before"

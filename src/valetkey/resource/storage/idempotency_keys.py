@@ -1,4 +1,4 @@
-"""Idempotency keys: of equal requests one has an effect, and all get the same answer."""
+"""Idempotency keys: a repeated request takes effect once and gets the first response."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from valetkey.kernel.moment import Instant, hours
 from valetkey.resource.storage.objects import Owner
 
 REMEMBERED = hours(24)
-"""How long an answer is kept."""
+"""How long a response is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """What a client calls one request: its key, and the print of what it asked."""
+    """A client's name for one request: its key, and a hash of the request."""
 
     client_id: str
     name: str
@@ -21,7 +21,7 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the first request with a key was told: `request` is its print, `answer` JSON."""
+    """The response to the first request with a key: `request` is its hash, `answer` JSON."""
 
     request: str
     object_id: str
@@ -37,7 +37,7 @@ class IdempotencyKeys:
     owner: Owner
 
     def claim(self, key: IdempotencyKey, object_id: str, answer: str, expires_at: Instant) -> bool:
-        """Take the key. Of all who try, exactly one is told True, until it expires."""
+        """Claim the key; of concurrent callers exactly one gets True, until the key expires."""
         claimed = self.db.run(
             "INSERT INTO idempotency_keys (owner, client_id, kind, name, request, object_id,"
             " answer, expires_at) VALUES (:owner, :client_id, :kind, :name, :request, :object_id,"
@@ -55,7 +55,7 @@ class IdempotencyKeys:
         return claimed == 1
 
     def answered(self, key: IdempotencyKey) -> Answered | None:
-        """What the request that took the key was told."""
+        """Return the response to the request that claimed the key."""
         row = self.db.row(
             "SELECT request, object_id, answer FROM idempotency_keys"
             " WHERE owner = :owner AND client_id = :client_id AND kind = :kind AND name = :name",

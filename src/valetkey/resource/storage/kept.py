@@ -1,4 +1,4 @@
-"""What is kept for the time when the authorization server is away, and other single values."""
+"""Single values and revocations kept while the authorization server is unreachable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ class Kept:
     db: Connection
 
     def find(self, name: str) -> str:
-        """The value; "" if there is none."""
+        """Return the value; "" if there is none."""
         row = self.db.row("SELECT value FROM kept WHERE name = :name", name=name)
         return "" if row is None else str(row[0])
 
     def put(self, name: str, value: str) -> None:
-        """Put `value` in place of what was there."""
+        """Set the value."""
         self.db.send(
             "INSERT INTO kept (name, value) VALUES (:name, :value)"
             " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -33,7 +33,7 @@ class Kept:
         )
 
     def put_first(self, name: str, value: str) -> bool:
-        """Write `value` unless there is one. Of all who try, exactly one is told True."""
+        """Write `value` unless there is one; of concurrent callers exactly one gets True."""
         written = self.db.run(
             "INSERT INTO kept (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
             name=name,
@@ -42,7 +42,7 @@ class Kept:
         return written == 1
 
     def revocations(self, now: Instant) -> Page:
-        """All that was learned from the feed and still matters, and where to read on."""
+        """Return all revocations that still matter, and the feed position to continue from."""
         rows = self.db.rows(
             "SELECT kind, id, revoked_at, expires_at FROM revocations WHERE expires_at > :now",
             now=now,
@@ -53,7 +53,7 @@ class Kept:
         return Page(self.find(CURSOR), known)
 
     def learn(self, page: Page) -> None:
-        """Write one page of the feed; entries may repeat."""
+        """Store one page of the feed; entries may repeat."""
         for entry in page.revocations:
             self.db.send(
                 "INSERT INTO revocations (kind, id, revoked_at, expires_at)"
@@ -71,12 +71,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Removes what expired, in batches so small that nobody waits for them."""
+    """Delete expired rows, in batches small enough not to delay other writers."""
 
     db: Connection
 
     def idempotency_keys(self, now: Instant, limit: int) -> int:
-        """Delete at most `limit` answers that nobody may ask for again."""
+        """Delete at most `limit` expired responses to idempotency keys."""
         return self.db.run(
             "DELETE FROM idempotency_keys WHERE (owner, client_id, kind, name) IN"
             " (SELECT owner, client_id, kind, name FROM idempotency_keys"
@@ -104,7 +104,7 @@ class Sweep:
         )
 
     def everything(self, now: Instant, limit: int) -> int:
-        """At most `limit` rows of each; how many went."""
+        """Delete at most `limit` rows of each table; return how many were deleted."""
         counts: Sequence[int] = (
             self.idempotency_keys(now, limit),
             self.revocations(now, limit),

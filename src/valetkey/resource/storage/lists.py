@@ -1,4 +1,4 @@
-"""Lists: where each object stands in each of its kind's orders; decision 0007."""
+"""Lists: the position of each object in each of its kind's orders; decision 0007."""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ CREATED = "created_at"
 CHANGED = "changed_at"
 
 COMPARED = 100
-"""Bytes of a text that take part in its order; beyond, ids decide."""
+"""Bytes of a text that take part in the order; beyond, ids decide."""
 
 FIRST = ListPosition("", "")
 LAST = ListPosition("2", "")
-"""Before and behind everything: what is written begins with 0 or 1."""
+"""Sorts after everything, as FIRST sorts before: text from `written` begins with 0 or 1."""
 
 _BATCH = 500
 _SIGN = 1 << 63
@@ -27,7 +27,7 @@ _ALL = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where one object stands in one list."""
+    """The position of one object in one list."""
 
     list: str
     value: str
@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The lists of one kind: by creation comes for free, all others have entries."""
+    """The lists of one kind: creation order needs no entries, all others do."""
 
     sort: tuple[str, ...] = ()
     filter: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Orders:
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
-        """Each list as the field that is filtered ("" for none) and the field that is sorted."""
+        """Return each list as its filter field ("" for none) and its sort field."""
         return tuple(
             (filtered, by)
             for filtered in ("", *self.filter)
@@ -55,7 +55,7 @@ class Orders:
         )
 
     def entries(self, stored: Stored) -> frozenset[Entry]:
-        """Where this object stands in each list."""
+        """Return the position of this object in each list."""
         if not self:
             return frozenset()
         return frozenset(self._entries(stored))
@@ -72,14 +72,14 @@ class Orders:
 
 
 def list_name(filtered: str, by: str) -> str:
-    """What a list is called in the table."""
+    """Return a list's name in the table."""
     return f"{filtered}/{by}"
 
 
 def written(value: object) -> str:
-    """A scalar as text of 0-9 and a-f that compares as the values do, under every collation.
+    """Encode a scalar as 0-9 and a-f so that texts sort like values in every collation.
 
-    Nothing is before everything; numbers compare as doubles, text by its first 100 bytes.
+    Null sorts before everything; numbers compare as doubles, text by its first 100 bytes.
     """
     if isinstance(value, bool):
         return f"1{value:d}"
@@ -116,13 +116,13 @@ class Lists:
             )
 
     def drop(self, id: str) -> None:
-        """Take an object out of every list."""
+        """Remove an object from every list."""
         self.db.send("DELETE FROM list_entries WHERE id = :id", id=id)
 
     def page(
         self, list: str, value: str, after: ListPosition, limit: int
     ) -> Sequence[tuple[Stored, ListPosition]]:
-        """At most `limit` objects that come after that place, each with its own."""
+        """Return at most `limit` objects after a position, each with its own position."""
         rows = self.db.rows(
             "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
             " FROM list_entries AS e JOIN objects AS o ON o.id = e.id"
@@ -162,19 +162,19 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """The objects that stand in two lists of one order: those with two values, say."""
+    """The objects in both of two lists of equal order, as for a query with two filters."""
 
     db: Connection
     kind: str
     owner: Owner
     lists: tuple[str, str]
     values: tuple[str, str]
-    """In each list, under which value."""
+    """The value to look up in each list."""
 
     def page(
         self, after: ListPosition, window: int, limit: int
     ) -> Sequence[tuple[Stored, ListPosition]]:
-        """At most `limit` of those that are among the `window` entries of the first list."""
+        """Return at most `limit` objects among the `window` next entries of the first list."""
         rows = self.db.rows(
             "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
             " FROM (SELECT place, id FROM list_entries"
@@ -194,7 +194,7 @@ class Both:
         return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
     def end(self, after: ListPosition, window: int) -> ListPosition | None:
-        """Where that window ends; None if the first list does, before it."""
+        """Return the end of that window; None if the first list ends before it."""
         row = self.db.row(
             "SELECT place, id FROM list_entries"
             " WHERE owner = :owner AND kind = :kind AND list = :list AND value = :value"
@@ -207,7 +207,7 @@ class Both:
     def page_back(
         self, before: ListPosition, window: int, limit: int
     ) -> Sequence[tuple[Stored, ListPosition]]:
-        """As `page`, in the other direction."""
+        """Do as `page`, in the other direction."""
         rows = self.db.rows(
             "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
             " FROM (SELECT place, id FROM list_entries"
@@ -227,7 +227,7 @@ class Both:
         return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
     def end_back(self, before: ListPosition, window: int) -> ListPosition | None:
-        """As `end`, in the other direction."""
+        """Do as `end`, in the other direction."""
         row = self.db.row(
             "SELECT place, id FROM list_entries"
             " WHERE owner = :owner AND kind = :kind AND list = :list AND value = :value"
@@ -250,7 +250,7 @@ class Both:
 
 
 async def bring_up_to_date(engine: Engine, kind: str, orders: Orders) -> None:
-    """Enter all objects of a kind again where its lists were declared otherwise before."""
+    """Rebuild the entries of a kind whose lists were declared differently before."""
     declared = " ".join(list_name(*names) for names in orders.names)
     name = f"lists:{kind}"
     if await engine.read(lambda db: Kept(db).find(name)) == declared:
@@ -262,7 +262,7 @@ async def bring_up_to_date(engine: Engine, kind: str, orders: Orders) -> None:
 
 
 def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], str | None]:
-    """Enters the objects behind the id `after`; gives the last id, None at the end."""
+    """Enter a batch of objects after the id `after`; return the last id, None at the end."""
 
     def work(db: Connection) -> str | None:
         rows = db.rows(

@@ -1,4 +1,4 @@
-"""Objects: the users' data, one row each, whatever kind it is."""
+"""Objects: the users' data, one row each for every kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 
 Owner = NewType("Owner", str)
-"""`user:<uid>` or `client:<client_id>`: whose data it is."""
+"""The owner of the data: `user:<uid>` or `client:<client_id>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One object as its row has it; `document` is JSON. The version begins at 1."""
+    """One object as stored in its row; `document` is JSON. The version starts at 1."""
 
     id: str
     document: str
@@ -32,31 +32,31 @@ class ListPosition:
 
 FIRST = ListPosition(-1, "")
 LAST = ListPosition(2**62, "")
-"""Before and behind all objects in the order of creation."""
+"""Sorts after all objects in creation order, as FIRST sorts before them."""
 
 
 ONE = (
     "SELECT id, document, version, created_at, changed_at FROM objects"
     " WHERE id = :id AND kind = :kind AND owner = :owner"
 )
-"""One object of one owner, in the order of `Stored`."""
+"""SQL for one object of one owner, columns in the order of `Stored`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """The objects of one kind and one owner; nobody else's can be seen through it."""
+    """The objects of one kind and one owner; other owners' objects are not visible."""
 
     db: Connection
     kind: str
     owner: Owner
 
     def find(self, id: str) -> Stored | None:
-        """The object; None if there is none, or it is another's."""
+        """Return the object; None if it does not exist or belongs to another owner."""
         row = self.db.row(ONE, id=id, kind=self.kind, owner=self.owner)
         return None if row is None else stored_of(row)
 
     def page(self, after: ListPosition, limit: int) -> Sequence[Stored]:
-        """At most `limit` objects in the order of their creation, beginning after that place."""
+        """Return at most `limit` objects in creation order after a position."""
         rows = self.db.rows(
             "SELECT id, document, version, created_at, changed_at FROM objects"
             " WHERE owner = :owner AND kind = :kind"
@@ -86,7 +86,7 @@ class Objects:
         return [stored_of(row) for row in rows]
 
     def add(self, new: Stored) -> None:
-        """Write a new object."""
+        """Insert a new object."""
         self.db.send(
             "INSERT INTO objects (id, kind, owner, document, version, created_at, changed_at)"
             " VALUES (:id, :kind, :owner, :document, :version, :created_at, :changed_at)",
@@ -100,7 +100,7 @@ class Objects:
         )
 
     def change(self, before: Stored, document: str, now: Instant) -> Stored | None:
-        """Put `document` in place of what `before` held; None if somebody was faster."""
+        """Write `document` if the row is still `before`; return None if it has changed."""
         changed = self.db.run(
             "UPDATE objects SET document = :document, version = version + 1, changed_at = :now"
             " WHERE id = :id AND kind = :kind AND owner = :owner AND version = :version",
@@ -116,7 +116,7 @@ class Objects:
         return Stored(before.id, document, before.version + 1, before.created_at, now)
 
     def remove(self, before: Stored) -> bool:
-        """Delete the object as `before` shows it; False if somebody was faster."""
+        """Delete the object if the row is still `before`; return False if it has changed."""
         removed = self.db.run(
             "DELETE FROM objects"
             " WHERE id = :id AND kind = :kind AND owner = :owner AND version = :version",
@@ -129,5 +129,5 @@ class Objects:
 
 
 def stored_of(row: Row) -> Stored:
-    """The object of a row that begins with the columns of Stored."""
+    """Return the object of a row that begins with the columns of Stored."""
     return Stored(row[0], row[1], row[2], Instant(row[3]), Instant(row[4]))

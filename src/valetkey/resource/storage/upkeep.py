@@ -1,4 +1,4 @@
-"""Upkeep: what is written behind the answers, and what is removed when it expired; no cron."""
+"""Background work: write queued decision records, delete expired rows; no cron needed."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from valetkey.resource.storage.kept import Sweep
 T = TypeVar("T")
 
 UNAVAILABLE = (DatabaseUnavailable, Overloaded)
-"""What a database says when it cannot do anything at the moment."""
+"""Exceptions of a database that is temporarily unavailable."""
 
 _EVERY = 1.0
 _SWEEP_EVERY = 15  # rounds
@@ -26,7 +26,7 @@ _YEAR = days(365)
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """Runs beside the requests for as long as the server does."""
+    """Run in the background while the server runs."""
 
     engine: Engine
     runtime: Runtime
@@ -34,7 +34,7 @@ class Upkeep:
     keep_events: Lifetime = _YEAR
 
     async def run(self) -> None:
-        """Write decision records each second, remove what expired; until cancelled."""
+        """Write decision records every second and delete expired rows, until cancelled."""
         rounds = 0
         while True:
             await asyncio.sleep(_EVERY)
@@ -45,12 +45,12 @@ class Upkeep:
                     await self.sweep()
 
     async def write_decisions(self) -> None:
-        """Write down what waits. Raises what `Engine.write` raises; then that batch is lost."""
+        """Write queued records. Raises what `Engine.write` raises; that batch is then lost."""
         while taken := self.decisions.take():
             await self.engine.write(_adding(taken))
 
     async def sweep(self) -> None:
-        """Remove everything that expired, in batches."""
+        """Delete everything that expired, in batches."""
         now = self.runtime.now()
         forgotten = Instant(now - self.keep_events)
         gone = _BATCH
@@ -64,7 +64,7 @@ class Upkeep:
 def forgiving(
     engine: Engine, work: Callable[[Connection, T], None]
 ) -> Callable[[T], Awaitable[bool]]:
-    """A function that runs `work`; False, and no fault, while the database is away."""
+    """Return a function that runs `work` and returns False while the database is down."""
 
     async def keep(value: T) -> bool:
         try:

@@ -1,1 +1,1 @@
-"""Objects that the operator declares: each is one file in the directory that the settings name."""
+"""Objects that the operator declares, one file each, in the directory set in the settings."""

@@ -1,4 +1,4 @@
-"""The directory of declared objects: every file in it, and everything that is wrong with them."""
+"""Read the directory of declared objects and collect the errors in its files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from valetkey.resource.resource_object import ResourceObject
 SETTING = "resource.objects"
 
 MOST = 40
-"""Files in the directory: each brings two scopes, and a token can carry a hundred."""
+"""Maximum number of files: each adds two scopes, and a token can carry a hundred."""
 
 _LARGEST = 1024 * 1024
 _READERS: Mapping[str, Callable[[Path, str], ResourceObject]] = MappingProxyType(
@@ -26,9 +26,9 @@ _NOTES = frozenset((".md", ".txt"))
 
 
 def objects_of(settings: Settings) -> tuple[ResourceObject, ...]:
-    """The objects that come with Valetkey, then those that the settings declare, by name.
+    """Return Valetkey's objects and then those that the settings declare, by name.
 
-    Raises Mistakes with every file that declares none.
+    Raises Mistakes with every file that is invalid.
     """
     found, problems = read_directory(settings)
     if problems:
@@ -37,7 +37,7 @@ def objects_of(settings: Settings) -> tuple[ResourceObject, ...]:
 
 
 def read_directory(settings: Settings) -> tuple[Sequence[ResourceObject], Sequence[Problem]]:
-    """The declared objects, and what is wrong with the others."""
+    """Return the declared objects, and the errors of the invalid files."""
     if not settings.resource.objects:
         return (), ()
     folder = settings.source.directory / settings.resource.objects
@@ -82,7 +82,7 @@ def _read(file: Path) -> ResourceObject:
 
 
 def _nobody_else_writes(path: Path) -> None:
-    # What is written there runs inside the servers.
+    # Code in these files runs inside the servers.
     if path.stat().st_mode & S_IWOTH:
         raise Wrong("everybody on this machine may write it", f"chmod o-w {path}")
 

@@ -17,7 +17,7 @@ BLOCK = "x-valetkey"
 
 
 class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a schema alone does not say; the names are those of ResourceObject."""
+    """The settings that JSON Schema lacks; names are those of ResourceObject."""
 
     reads: str
     writes: str = ""
@@ -31,7 +31,7 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(file: Path, text: str) -> ResourceObject:
-    """The object that the file declares. Raises Wrong."""
+    """Return the object that the file declares. Raises Wrong."""
     try:
         document = read_json(text.encode())
     except Refused as refused:

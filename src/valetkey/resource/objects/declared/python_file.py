@@ -11,10 +11,10 @@ _PACKAGE = "valetkey_declared_"
 
 
 def read(file: Path, text: str) -> ResourceObject:
-    """The object that the file declares. Runs it; raises Wrong whatever happens there."""
+    """Run the file and return the object it declares. Raises Wrong for every exception in it."""
     module = ModuleType(_PACKAGE + file.stem)
     module.__file__ = str(file)
-    # By its module a dataclass finds the names in its own annotations.
+    # A dataclass resolves the names in its annotations through its module.
     sys.modules[module.__name__] = module
     try:
         exec(compile(text, str(file), "exec"), module.__dict__)  # noqa: S102 - the operator's own

@@ -1,4 +1,4 @@
-"""Wrong: a file that declares no object, and the rules that every declared object keeps."""
+"""Errors in declared object files, and the rules that every declared object follows."""
 
 import re
 from dataclasses import is_dataclass
@@ -20,16 +20,16 @@ _TAKEN = frozenset(("read", "write", *(each.name for each in OBJECTS)))
 
 
 class Wrong(Exception):
-    """What is wrong with a file, and as `right` what would be right."""
+    """An error in a file; `right` says what would be valid."""
 
     def __init__(self, reason: str, right: str) -> None:
-        """Say `reason`."""
+        """Hold `reason`."""
         super().__init__(reason)
         self.right = right
 
 
 def check(declared: ResourceObject, file: Path) -> ResourceObject:
-    """`declared`, if it keeps the rules. Raises Wrong."""
+    """Return `declared` if it follows the rules. Raises Wrong."""
     name = file.stem
     if _NAME.fullmatch(name) is None:
         raise Wrong(
