@@ -18,17 +18,17 @@ def test_all_workers_together_allow_what_the_setting_says(tmp_path: Path) -> Non
     limits = f"[resource]\nrequests_per_minute = {_ALLOWED}\nworkers = 3"
     assert "[resource]\n" in file.read_text()
     file.write_text(re.sub(r"\[resource\](?=\n)", limits, file.read_text()))
-    made = valetkey(
-        "client",
-        "create",
-        "--name",
-        "Robot",
-        "--grant-type",
-        "client_credentials",
-        "--json",
-        here=tmp_path,
-    ).json
     with serving(tmp_path) as site:
+        made = valetkey(
+            "client",
+            "create",
+            "--name",
+            "Robot",
+            "--grant-type",
+            "client_credentials",
+            "--json",
+            here=tmp_path,
+        ).json
         token = requests.post(
             f"{site.authorization}/token",
             data={"grant_type": "client_credentials"},
