@@ -1,1 +1,1 @@
-"""Transactions as plain functions, on any engine: SQLite and PostgreSQL, one SQL."""
+"""Run plain functions as transactions on SQLite or PostgreSQL, with one SQL dialect."""

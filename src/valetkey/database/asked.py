@@ -1,4 +1,4 @@
-"""One transaction that waits for its turn on another thread, and how its caller hears of it."""
+"""One queued transaction, run on a database thread, and how its outcome reaches the caller."""
 
 import asyncio
 from collections import defaultdict
@@ -14,12 +14,12 @@ Work = Callable[[Connection], Any]
 
 
 class Asked:
-    """A transaction somebody waits for: what to run, whom to tell, and then how it went."""
+    """A transaction that a caller waits for: its function, the caller's future, and the outcome."""
 
     __slots__ = ("_caller", "_late", "future", "loop", "problem", "result", "since", "work")
 
     def __init__(self, work: Work) -> None:
-        """Make one to be awaited on the event loop that runs now."""
+        """Create one to be awaited on the running event loop."""
         self._caller = CALLER.get()
         self.since = monotonic()
         self._late = False
@@ -30,10 +30,10 @@ class Asked:
         self.problem: BaseException | None = None
 
     async def answer(self, longest: float | None) -> Any:
-        """Wait for what the work returned or raised; no longer than `longest` seconds.
+        """Wait at most `longest` seconds for the outcome of the work; return it or raise it.
 
-        Raises `DatabaseUnavailable` then. The work is not begun any more, and not committed unless
-        its commit is already under way.
+        Raises `DatabaseUnavailable` after that time. The work is then not begun any more, and not
+        committed unless its commit is already under way.
         """
         if longest is None:
             return await self.future
@@ -50,10 +50,10 @@ class Asked:
             self.future.set_exception(DatabaseUnavailable(message))
 
     def require_caller(self) -> None:
-        """Raise `GivenUp` where nobody waits for the answer any more.
+        """Raise `GivenUp` if nothing waits for the outcome any more.
 
-        A client that has closed only its own half of the connection may still read: for
-        `HALF_CLOSED` seconds it is taken for one of those.
+        A client that closed only its sending half may still read: it counts as waiting for
+        `HALF_CLOSED` seconds.
         """
         if self._late:
             raise GivenUp("the database took too long")
@@ -68,18 +68,18 @@ class Asked:
             raise GivenUp(f"the request waited {waited:.0f} s for its turn")
 
     def again(self) -> None:
-        """Forget how it went: it is going to be run a second time."""
+        """Discard the outcome before the work is run again."""
         self.result = None
         self.problem = None
 
 
 class group:  # noqa: N801 - reads as the statement it stands in: `with group(â€¦):`
-    """Measure a group of transactions of one `kind`: how many, how long they waited and took."""
+    """Measure a group of transactions of one `kind`: their number, waiting time and duration."""
 
     __slots__ = ("_began", "_kind")
 
     def __init__(self, kind: str, batch: Sequence[Asked]) -> None:
-        """Measure from now on."""
+        """Record the group's size and the wait of its first transaction; start the timer."""
         self._kind = kind
         self._began = began = monotonic()
         if batch:
@@ -93,7 +93,7 @@ class group:  # noqa: N801 - reads as the statement it stands in: `with group(â€
 
 
 def tell(batch: Iterable[Asked]) -> None:
-    """Answer every caller, waking each event loop once. Any thread may call it."""
+    """Deliver the outcomes, waking each event loop once. Any thread may call it."""
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[Asked]] = defaultdict(list)
     for asked in batch:
         by_loop[asked.loop].append(asked)
@@ -101,7 +101,7 @@ def tell(batch: Iterable[Asked]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, answered)
         except RuntimeError:
-            # That loop is closed: nobody is left to hear it.
+            # That loop is closed: nothing waits for these outcomes.
             continue
 
 
@@ -112,7 +112,7 @@ def _settle(answered: Iterable[Asked]) -> None:
         if asked.problem is None:
             asked.future.set_result(asked.result)
         elif isinstance(asked.problem, StopIteration):
-            # A future cannot carry it: it would end the caller's own iteration.
+            # A future cannot hold StopIteration: it would end an iteration of the caller.
             asked.future.set_exception(RuntimeError("the work raised StopIteration"))
         else:
             asked.future.set_exception(asked.problem)

@@ -1,4 +1,4 @@
-"""From the URL of a database to the engine that speaks to it. A new engine is one line here."""
+"""Create the engine for a database URL. A new engine takes one line here."""
 
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -20,18 +20,18 @@ def connect(
     begins: bool = True,
     timeouts: Timeouts = _TIMEOUTS,
 ) -> Engine:
-    """The engine for `url`; the calling thread may wait for a disk, never for a network.
+    """Return the engine for `url`; the calling thread may wait for a disk, never for a network.
 
-    A relative SQLite path starts at `directory`; `pool_size` is the most connections that one
-    process opens to a PostgreSQL. A SQLite file that is missing is made only if this `begins`
-    the database. Call it after forking: connections do not survive a fork.
-    Raises `Mistake` about a URL that names no database, `DatabaseUnavailable` when the file
-    cannot be opened. A PostgreSQL that is away is found out by the first transaction.
+    A relative SQLite path is resolved against `directory`. `pool_size` is the maximum number of
+    connections that one process opens to a PostgreSQL server. A missing SQLite file is created only
+    if `begins`. Call it after forking, because connections do not survive a fork. Raises `Mistake`
+    for a URL that names no database, and `DatabaseUnavailable` if the file cannot be opened. An
+    unreachable PostgreSQL server is noticed by the first transaction.
     """
     scheme = url.partition("://")[0]
     connector = ENGINES.get(scheme)
     if connector is None:
-        # The URL is not repeated: it may hold a password.
+        # The URL is not repeated: it may contain a password.
         known = ", ".join(f"{name}://" for name in ENGINES)
         raise Mistake(f"the URL of a database starts with one of {known}", "database")
     return connector(url, directory, pool_size, begins, timeouts)
@@ -43,7 +43,7 @@ def _sqlite(url: str, directory: Path, pool_size: int, begins: bool, timeouts: T
     name = url.removeprefix("sqlite:///")
     if name == url or not name or name == ":memory:":
         raise Mistake("write sqlite:///file.db or sqlite:////absolute/file.db", "database")
-    # Pyright takes `async def` in a protocol for the built-in coroutine and nothing wider.
+    # Pyright takes `async def` in a protocol for the built-in coroutine type and nothing wider.
     return SQLite(  # pyright: ignore[reportReturnType]
         directory / name, begins=begins, timeouts=timeouts
     )
@@ -64,4 +64,4 @@ def _postgres(
 ENGINES: Mapping[str, Connector] = MappingProxyType(
     {"sqlite": _sqlite, "postgresql": _postgres, "postgres": _postgres}
 )
-"""The scheme of a URL, and what makes an engine of it."""
+"""For each URL scheme, the function that creates its engine."""

@@ -1,9 +1,9 @@
-"""What a database must be able to do for us, whichever one it is.
+"""The interface of a database engine and of a transaction.
 
-A transaction is a plain function: it is handed a `Connection` and returns a value. It runs
-on one thread from start to finish; it cannot await, so it cannot hold a lock while it waits
-for the network; it must be a function of its arguments, because it may be run again when the
-database asks for that. What it returned is written; when it raised, nothing happened.
+A transaction is a plain function that receives a `Connection` and returns a value. It runs on one
+thread from start to finish and cannot await, so it never holds a lock while waiting for the
+network. Its result may depend only on its arguments, because it is run again if the database asks
+for that. If it returns, its writes are committed; if it raises, they are undone.
 """
 
 import threading
@@ -19,26 +19,26 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """The longest waits for a database, in seconds. `config` says why each is as it is."""
+    """Time limits for the database, in seconds; `config` gives the reason for each."""
 
     connect: float = 5.0
-    """For a new connection."""
+    """For opening a connection."""
     statement: float = 5.0
-    """For one statement, by the clock of the database."""
+    """For one statement, measured by the database."""
     lock: float = 3.0
-    """For one lock; on SQLite, for the turn to write."""
+    """For one lock; on SQLite, for the write lock."""
     report: float = 60.0
-    """For the same as `answer` in `Engine.scan`."""
+    """Replaces `answer` in `Engine.scan`."""
     answer: float = 10.0
-    """For the outcome of a transaction: queue, connection, statements and commit together."""
+    """For a whole transaction: queue, connection, statements and commit together."""
 
 
 class DatabaseUnavailable(Exception):
     """The database cannot do this now: locked for too long, full, broken or gone. Try later.
 
-    When it is raised by `Engine.write`, nothing was written, except that a commit that was
-    under way when the database fell silent or went away may be finished: then nobody can know,
-    and nothing is run a second time.
+    When `Engine.write` raises it, nothing was written, with one exception: a commit that was under
+    way when the database stopped responding or went away may have succeeded. The outcome is then
+    unknown, and the transaction is not run again.
     """
 
 
@@ -47,19 +47,19 @@ class GivenUp(DatabaseUnavailable):
 
 
 class TablesMissing(DatabaseUnavailable):
-    """The database has no table of that name: it was emptied, or is another one."""
+    """The database has no such table: it was emptied, or is a different database."""
 
 
 class Overloaded(Exception):
-    """Too much work waits already, so this was refused at once and not begun."""
+    """Too much work is already waiting: this was refused at once and not begun."""
 
 
 class UnstorableValue(ValueError):
-    """A value that neither engine keeps: not text, integer or None, or out of their range."""
+    """A value that the engines cannot store: not text, integer or None, or out of range."""
 
 
 class ConstraintViolated(Exception):
-    """A row broke a unique, foreign-key, NOT NULL or CHECK constraint."""
+    """A row violated a unique, foreign-key, NOT NULL or CHECK constraint."""
 
 
 class ReadOnly(Exception):
@@ -67,40 +67,41 @@ class ReadOnly(Exception):
 
 
 class Connection(Protocol):
-    """One transaction's view of the database; of no use once that transaction has ended.
+    """One transaction's access to the database; unusable once the transaction has ended.
 
-    SQL is the shared subset with `:name` parameters; values are `str`, `int` within 64 bits
-    and `None`. Anything else is `UnstorableValue`. After any statement failed the transaction
-    can only fail: swallowing the exception inside `work` does not save it.
+    SQL is the shared subset with `:name` parameters; values are `str`, `int` within 64 bits and
+    `None`. Anything else raises `UnstorableValue`. After a statement failed the transaction can
+    only fail: catching the exception inside `work` does not rescue it.
     """
 
     def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
-        """Every row of the answer."""
+        """Return every row of the result."""
         ...
 
     def row(self, sql: str, /, **params: object) -> Row | None:
-        """The first row of the answer, if there is one."""
+        """Return the first row of the result, or None."""
         ...
 
     def once(self, sql: str, /) -> Row | None:
-        """The same for a statement that reads nothing but table `revision`.
+        """Return the row of a statement that reads only table `revision`; cached per commit.
 
-        It is asked once for all transactions that are committed together, and again after one of
-        them wrote to that table. Inside `Engine.write` it shares the number -1 first (see `share`).
+        The statement is sent once for all transactions that are committed together, and again after
+        one of them wrote to that table. Inside `Engine.write` it shares the number -1 first (see
+        `share`).
         """
         ...
 
     def share(self, sql: str, /, **params: object) -> None:
-        """Hold the numbers that this SELECT finds until the transaction ends, beside other sharers.
+        """Take a shared lock on each number that the SELECT returns, until the transaction ends.
 
-        Transactions that `exclude` one of them wait meanwhile. Call it before reading what must
-        still be so at the commit. Costs no round trip and no write; does nothing in a read, and
-        nothing on an engine that has one writer at a time.
+        Transactions that `exclude` one of the numbers wait meanwhile. Call it before reading
+        anything that must still hold at the commit. Costs no round trip and no write. Does nothing
+        in a read, or on an engine with a single writer.
         """
         ...
 
     def exclude(self, sql: str, /, **params: object) -> None:
-        """Hold these numbers alone: wait for every transaction that shares or excludes one."""
+        """Take an exclusive lock on these numbers; waits for transactions that hold one."""
         ...
 
     def run(self, sql: str, /, **params: object) -> int:
@@ -108,7 +109,7 @@ class Connection(Protocol):
         ...
 
     def send(self, sql: str, /, **params: object) -> None:
-        """Execute; nobody waits for how many rows changed, which spares a round trip."""
+        """Execute without waiting for the number of changed rows, which saves a round trip."""
         ...
 
 
@@ -120,69 +121,69 @@ class Engine(Protocol):
         ...
 
     async def row(self, sql: str, /, **params: object) -> Row | None:
-        """The first row that one statement finds: `read` at half the price, for a single look."""
+        """Return the first row of a single statement, at half the cost of `read`."""
         ...
 
     async def scan(self, work: Callable[[Connection], T]) -> T:
-        """The same for lists and reports: never on the event loop's thread."""
+        """Run `work` as `read` does, for lists and reports: never on the event loop's thread."""
         ...
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run `work`; what it wrote is on disk when this returns, undone if it raised.
+        """Run `work`; its writes are on disk when this returns, and undone if it raised.
 
-        A caller that is cancelled while it waits may find its work done or not done.
+        If the caller is cancelled while it waits, the work may or may not have been done.
         """
         ...
 
     async def change_schema(self, work: Callable[[Connection], T]) -> T:
-        """The same as `write`, in one process at a time and without its time limits."""
+        """Run `work` as `write` does, in one process at a time and without the time limits."""
         ...
 
     def changed(self) -> int:
-        """A number that differs once anyone, in any process, wrote to table `revision`.
+        """Return a number that changes once any process wrote to table `revision`.
 
-        At once for writes of this process, within a second for others. Costs microseconds.
-        While there is no table `revision` it may differ after any write.
+        Changes at once after writes of this process, within a second after others. Costs
+        microseconds. While table `revision` is missing it may change after any write.
         """
         ...
 
     def mark(self) -> bytes | None:
-        """What is equal for as long as nobody, in any process, has committed anything.
+        """Return a value that stays equal until any process commits something.
 
-        None where that cannot be told at once: then nothing read before may be used again. Take it
-        before you read what you want to keep. Costs less than a microsecond.
+        None if that cannot be determined at once: nothing read before may then be reused. Take it
+        before reading what is to be cached. Costs less than a microsecond.
         """
         ...
 
     def look(self) -> str:
-        """Look whether the database is still the one that was opened; what is wrong, or "".
+        """Check that the database is still the one that was opened; return what is wrong, or "".
 
-        Where a file was deleted or replaced, everything raises `DatabaseUnavailable` until it is
+        If a file was deleted or replaced, every operation raises `DatabaseUnavailable` until it is
         back. Costs microseconds.
         """
         ...
 
     def failures(self) -> int:
-        """How many write transactions failed so far for want of disk, lock or connection."""
+        """Return how many write transactions failed so far because of disk, lock or connection."""
         ...
 
     def refuse(self, why: str) -> None:
-        """Raise `DatabaseUnavailable` from everything from now on, for this reason; "" ends it."""
+        """Make every operation raise `DatabaseUnavailable` with this reason; "" ends that."""
         ...
 
     async def sizes(self) -> Mapping[str, int]:
-        """Bytes on disk, by part: `main` and `wal` of a file, or each table of a server."""
+        """Return bytes on disk by part: `main` and `wal` of a file, or each table of a server."""
         ...
 
     async def backup(self, path: str) -> None:
-        """Write a consistent copy to a new file at `path` while others go on working.
+        """Write a consistent copy to a new file at `path` while other transactions continue.
 
-        Raises `Mistake` where the engine has a better tool of its own for that.
+        Raises `Mistake` if the engine has a better tool of its own for backups.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted, then let go of every file, socket and thread."""
+        """Finish the accepted work, then release every file, socket and thread."""
         ...
 
 
@@ -194,14 +195,14 @@ _this_thread = _ThisThread()
 
 
 def refuse_nesting() -> None:
-    """Raise at once inside a transaction: a second one would wait for the first, forever."""
+    """Raise RuntimeError inside a transaction: a second one would wait forever for the first."""
     if _this_thread.in_transaction:
         message = "a transaction may not open another"
         raise RuntimeError(message)
 
 
 class outermost:  # noqa: N801 - reads as the statement it stands in: `with outermost():`
-    """Mark this thread as inside a transaction for as long as the block runs."""
+    """Mark this thread as inside a transaction for the duration of the block."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
-"""Which database this is and how far it has come, compared with what its server saw last.
+"""Detect a missing, different or older database by comparing it with what its server last saw.
 
-Each database has an id, an epoch and a number that grows while servers write. Servers keep the last
-they saw in a small file outside of the database. A database that is missing, another one, or an
-older copy of the same is recognised by that (docs/decisions/0017).
+Each database has an id, an epoch and a number that grows while servers write. A server keeps the
+last values in a small file outside the database, by which it recognises a replaced or restored
+database (docs/decisions/0017).
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 
 LAG = 30
-"""Steps of the number that are not yet relied on where the engine may lose the latest commits."""
+"""Steps by which the noted number lags where the engine may lose the latest commits."""
 
 _LINE = re.compile(r"database ([0-9a-f]{32}) ([0-9]{1,9}) ([0-9]{1,15}) ([0-9]{1,12})")
 _HEADING = (
@@ -35,7 +35,7 @@ _NEXT = (
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A database's id, its security epoch, the number it had reached, and when."""
+    """A database's id, security epoch and number, and when the number was reached."""
 
     database: str
     epoch: int
@@ -43,12 +43,12 @@ class Seen:
     at: Instant
 
     def text(self) -> str:
-        """The content of the file."""
+        """Return the content of the file."""
         return f"{_HEADING}database {self.database} {self.epoch} {self.number} {self.at}\n"
 
 
 def last_seen(file: Path) -> Seen | None:
-    """What the file says; None without a file. Raises Mistake about one that is not understood."""
+    """Return the content of the file; None without a file. Raises Mistake for an invalid one."""
     if not file.exists():
         return None
     match = _LINE.fullmatch(create_or_read_secret_file(file, str).split("\n", 1)[-1].strip())
@@ -59,18 +59,18 @@ def last_seen(file: Path) -> Seen | None:
 
 
 def remember(file: Path, seen: Seen) -> None:
-    """Write what was seen. Raises Mistake where the file cannot be written."""
+    """Write `seen` to the file. Raises Mistake if it cannot be written."""
     replace_secret_file(file, seen.text())
 
 
 def find(db: Connection) -> Seen | None:
-    """What the database says of itself; None for one that was never recognised."""
+    """Return the identity stored in the database; None if it has none."""
     row = db.row("SELECT id, epoch, number, at FROM installation WHERE name = 'this'")
     return None if row is None else Seen(row[0], row[1], row[2], Instant(row[3]))
 
 
 def put(db: Connection, seen: Seen) -> None:
-    """Let the database be this one from now on."""
+    """Store this identity in the database."""
     db.send(
         "INSERT INTO installation (name, id, epoch, number, at)"
         " VALUES ('this', :id, :epoch, :number, :at) ON CONFLICT (name) DO UPDATE SET"
@@ -83,7 +83,7 @@ def put(db: Connection, seen: Seen) -> None:
 
 
 def advance(db: Connection, now: Instant) -> tuple[Seen | None, bool]:
-    """Let the number grow by one, unless it did so a moment ago; whether it grew."""
+    """Increase the number unless it grew a moment ago; return the identity and whether it grew."""
     grew = db.run(
         "UPDATE installation SET number = number + 1, at = :now"
         " WHERE name = 'this' AND (at < :now - 1 OR at > :now)",
@@ -93,10 +93,10 @@ def advance(db: Connection, now: Instant) -> tuple[Seen | None, bool]:
 
 
 async def recognise(engine: Engine, file: Path, fresh: bytes, now: Instant, *, lag: int) -> Seen:
-    """Compare the database, whose tables are up to date, with the file; write a missing file.
+    """Compare the database, whose schema is current, with the file; write a missing file.
 
-    A database that nobody has seen yet is given the id `fresh`. Raises Mistake where this is
-    another database than the one in the file, or an older copy of it.
+    A database without an identity is given the id `fresh`. Raises Mistake if it is a different
+    database from the one in the file, or an older copy of it.
     """
     known = last_seen(file)
 
@@ -121,26 +121,26 @@ async def recognise(engine: Engine, file: Path, fresh: bytes, now: Instant, *, l
         message = f"this is another database than the one that the server knows by {file}. {_NEXT}"
         raise Mistake(message)
     if known is None:
-        # Where the folder is not ours to write, the server goes on without: `doctor` tells.
+        # If the folder is not writable the server continues without the file; `doctor` reports it.
         with contextlib.suppress(Mistake):
             remember(file, lagging(found, lag))
     return found
 
 
 def is_older(found: Seen, known: Seen) -> bool:
-    """Whether `found` is an earlier state of the database than `known`."""
+    """Return whether `found` is an earlier state of the database than `known`."""
     if found.database != known.database:
         return False
     return (found.epoch, found.number) < (known.epoch, known.number)
 
 
 def lagging(seen: Seen, lag: int) -> Seen:
-    """The same, `lag` steps earlier: what is relied on."""
+    """Return `seen` with its number reduced by `lag`: the state that is relied on."""
     return Seen(seen.database, seen.epoch, max(0, seen.number - lag), seen.at)
 
 
 async def is_missing(engine: Engine) -> bool:
-    """Whether there is no table of ours in the database."""
+    """Return whether the database has none of Valetkey's tables."""
 
     def look(db: Connection) -> None:
         db.row("SELECT number FROM migrations")

@@ -1,7 +1,7 @@
-"""Numbered .sql files of a package, each applied once, in order, and never changed after.
+"""Apply a package's numbered .sql files, each once and in order; applied files never change.
 
-A file is called `0002_what_it_does.sql`. One called `0002_before_….sql` leaves the tables such
-that the code before it still works: an older process starts on them without complaint.
+A file is named like `0002_what_it_does.sql`. After one named `0002_before_….sql` the previous
+version of the code still works: an older process starts on the migrated tables without an error.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _TABLE = """
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One file: its place in the order, its name, what it does and how it is recognised."""
+    """One migration file: number, name, SQL script and the hash of the script."""
 
     number: int
     name: str
@@ -37,11 +37,11 @@ class Migration:
 
 
 async def migrate(engine: Engine, package: str) -> None:
-    """Bring the tables up to what the .sql files of `package` say; all of them or nothing.
+    """Apply the missing migrations of `package`: all of them or none.
 
-    Any number of processes may start at once: one applies, the others wait and find it done.
-    Raises `Mistake` when an applied file was changed, when the database was made by newer
-    software or belongs to another package, and `DatabaseUnavailable`.
+    Any number of processes may start at once: one applies the migrations, the others wait and find
+    them applied. Raises `Mistake` if an applied file was changed, or if the database was made by
+    newer software or belongs to another package, and `DatabaseUnavailable`.
     """
     migrations = find(package)
 
@@ -59,7 +59,7 @@ async def migrate(engine: Engine, package: str) -> None:
 
 
 async def pending(engine: Engine, package: str) -> tuple[Migration, ...]:
-    """The migrations of `package` that this database lacks; nothing is changed.
+    """Return the migrations of `package` that this database lacks, without changing anything.
 
     Raises `Mistake` as `migrate` does, and `DatabaseUnavailable`.
     """
@@ -78,7 +78,7 @@ async def pending(engine: Engine, package: str) -> tuple[Migration, ...]:
 
 
 def find(package: str) -> tuple[Migration, ...]:
-    """The migrations of a package in their order. Raises `ValueError` about a wrong name."""
+    """Return the migrations of a package in order. Raises `ValueError` for an invalid file name."""
     found: list[Migration] = []
     for file in resources.files(package).iterdir():
         if not file.name.endswith(".sql"):
@@ -86,7 +86,7 @@ def find(package: str) -> tuple[Migration, ...]:
         name = _NAME.fullmatch(file.name)
         if name is None:
             raise ValueError(f"{file.name} is not called like 0001_initial.sql")
-        # Line ends differ between check-outs; what the file says does not.
+        # Line ends differ between check-outs; the hash must not.
         script = file.read_text(encoding="utf-8").replace("\r\n", "\n")
         fingerprint = hashlib.sha256(script.encode()).hexdigest()
         found.append(Migration(int(name["number"]), file.name, script, fingerprint))

@@ -1,4 +1,4 @@
-"""PostgreSQL: a pool of threads with a connection each, several works in one transaction."""
+"""The PostgreSQL engine: a pool of threads, each with a connection, and grouped transactions."""
 
 import asyncio
 import threading
@@ -15,9 +15,10 @@ from valetkey.database.postgres_pool import Pool
 from valetkey.database.postgres_session import Kind
 from valetkey.kernel.refusal import Mistake
 
-# Seconds between two looks at table `revision`.
+# Seconds between two reads of table `revision`.
 _POLLED_EVERY = 0.5
-# A server that is silent for so long may hide a change: a revocation takes effect within 5 s.
+# Seconds after which a server that does not respond may hide a change: a revocation takes effect
+# within 5 s.
 _SILENT_FOR = 2.0
 _SIZES = (
     "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
@@ -31,14 +32,14 @@ class Postgres:
     """A PostgreSQL database, as an `engine.Engine`. Connects when it is first used."""
 
     def __init__(self, url: str, *, size: int, timeouts: Timeouts = _TIMEOUTS) -> None:
-        """Use at most `size` connections, and one more to hear of changes. Raises `Mistake`."""
+        """Use at most `size` connections, and one more to notice changes. Raises `Mistake`."""
         told = parse_url(url, timeouts)
         self._revision = _Revision(told, timeouts)
         self._pool = Pool(told, size, timeouts, self._revision.advance)
 
     def read(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.read`. Raises `Overloaded`."""
-        # Refused here and not in the coroutine: a work that forgets to await it must fail too.
+        # Checked here and not in the coroutine: work that forgets to await it must fail too.
         refuse_nesting()
         return self._pool.run(Kind.READ, work)
 
@@ -67,10 +68,10 @@ class Postgres:
         return self._revision.number()
 
     def mark(self) -> None:
-        """See `Engine.mark`: only the server could tell, and to ask it is to read."""
+        """See `Engine.mark`: always None, because asking the server costs as much as reading."""
 
     def look(self) -> str:
-        """See `Engine.look`: a server's files are its own, so only what was refused is told."""
+        """See `Engine.look`: the server guards its own files, so only a refusal is reported."""
         return self._pool.refused
 
     def failures(self) -> int:
@@ -82,11 +83,11 @@ class Postgres:
         self._pool.refused = why
 
     async def sizes(self) -> Mapping[str, int]:
-        """See `Engine.sizes`; indexes and what lies beside a table count with it."""
+        """See `Engine.sizes`; a table's size includes its indexes and TOAST data."""
         return dict(await self.scan(lambda db: db.rows(_SIZES)))
 
     async def backup(self, path: str) -> None:
-        """Raise `Mistake`: PostgreSQL has a tool of its own for that."""
+        """Raise `Mistake`: PostgreSQL has its own backup tools."""
         raise Mistake(f"use PostgreSQL's own: pg_dump --format=custom --file={path} DATABASE_URL")
 
     async def close(self) -> None:
@@ -96,10 +97,10 @@ class Postgres:
 
 
 class _Revision:
-    """The number behind `Engine.changed`, with a thread and a connection that keep it true."""
+    """The number behind `Engine.changed`, with a thread and a connection that keep it current."""
 
     def __init__(self, told: Mapping[str, str], timeouts: Timeouts) -> None:
-        """Connect as `told`, once somebody asks for the number."""
+        """Connect with these parameters when the number is first needed."""
         self._told = told
         self._timeouts = timeouts
         self._number = 0
@@ -109,21 +110,21 @@ class _Revision:
         self._thread: threading.Thread | None = None
 
     def number(self) -> int:
-        """The number now; the first call starts the thread."""
+        """Return the current number; the first call starts the thread."""
         if self._thread is None:
             self._start()
-        # A table that cannot be seen may have changed: better to look once too often.
+        # A table that cannot be read may have changed: an unnecessary reload is the safe choice.
         if monotonic() > self._true_until:
             self.advance()
         return self._number
 
     def advance(self) -> None:
-        """Make it another number: this process wrote to the table, or cannot see it."""
+        """Change the number: this process wrote to the table, or cannot read it."""
         with self._turn:
             self._number += 1
 
     def close(self) -> None:
-        """Stop asking. Blocks for as long as a question is out."""
+        """Stop polling. Blocks while a query is under way."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
@@ -137,7 +138,7 @@ class _Revision:
                 self._thread.start()
 
     def _open(self) -> Channel:
-        # Nothing is prepared: a proxy may send each question to another server.
+        # Nothing is prepared: a proxy may send each query to another server.
         return open_channel(self._told, self._timeouts, prepares=False)
 
     def _watch(self) -> None:

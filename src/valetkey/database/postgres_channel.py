@@ -1,8 +1,8 @@
-"""Statements over one PostgreSQL connection: prepared once, sent together, awaited when needed.
+"""Statements over one PostgreSQL connection: prepared once, pipelined, awaited when needed.
 
-Built on libpq's pipeline mode, because a psycopg cursor for each statement cost several times what
-the statement itself does. `send` queues a statement; `result` waits for the last one queued;
-`finish` ends the pipeline with a Sync message and waits; `leave` ends it without waiting.
+Built on libpq's pipeline mode, because a psycopg cursor for each statement cost several times as
+much as the statement. `send` queues a statement; `result` waits for the last one queued; `finish`
+ends the pipeline with a Sync message and waits; `leave` ends it without waiting.
 """
 
 import select
@@ -25,8 +25,8 @@ from valetkey.database.statement import Storable
 Raw = psycopg.Connection[Row]
 
 _STATEMENTS_KEPT = 500
-# One type for every integer and one for every text, so that a statement is planned once. The
-# server infers the type of a NULL.
+# One type for all integers and one for all text, so that a statement is planned once. The server
+# infers the type of a NULL.
 _INT8, _TEXT, _INFERRED = 20, 25, 0
 
 # A statement and the types of its parameters: what the server plans.
@@ -34,7 +34,7 @@ _Plan = tuple[bytes, tuple[int, ...]]
 
 
 class _Owed(Enum):
-    """Answers still to come, other than those to Parse messages, which are kept as their plan."""
+    """Pending answers other than those to Parse messages, which are represented by their plan."""
 
     STATEMENT = 1
     SYNC = 2
@@ -44,13 +44,13 @@ class Channel:
     """The statements of one connection; used by one thread at a time.
 
     `send`, `result`, `finish` and `leave` raise `psycopg.OperationalError` when the connection is
-    lost, or when an answer is not there in time: see `limit`. The connection must then be closed;
-    the server is not asked to cancel, because a server that is silent would not hear that either,
-    and one that works ends a statement by its own time limit. A commit is never cancelled: one that
-    waits for its standby would become visible before it is safe.
+    lost or an answer is late (see `limit`). The connection must then be closed. No cancel request
+    is sent: a server that is frozen would not process it, and a working one ends statements by its
+    own time limit. A commit is never cancelled: one that waits for its standby would become visible
+    before it is safe.
 
     Unless `prepares`, every statement is parsed each time: a proxy that pools transactions sends
-    each to another server, which does not know what was prepared elsewhere.
+    each to another server, which lacks the statements prepared elsewhere.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Channel:
     )
 
     def __init__(self, raw: Raw, *, prepares: bool = True) -> None:
-        """Take over a connection in autocommit mode; its cursors are of no use from here on."""
+        """Take over a connection in autocommit mode; its cursors must not be used any more."""
         self.prepares = prepares
         self._raw = raw
         self._pgconn = raw.pgconn
@@ -81,7 +81,7 @@ class Channel:
         self._pgconn.enter_pipeline_mode()
 
     def limit(self, seconds: float) -> None:
-        """Wait for all answers together no longer than so many seconds from now."""
+        """Require all answers within `seconds` from now."""
         self._limit = seconds
         self._deadline = monotonic() + seconds
 
@@ -113,12 +113,12 @@ class Channel:
         self._owed.append(_Owed.STATEMENT)
 
     def result(self) -> PGresult:
-        """Wait for all that is queued and return the last result. Raises `psycopg.Error`."""
+        """Wait for everything queued and return the last result. Raises `psycopg.Error`."""
         self._pgconn.send_flush_request()
         return self._last_result()
 
     def finish(self) -> PGresult:
-        """The same, and end the pipeline: what is sent next is another transaction."""
+        """Wait as `result` does and end the pipeline: what is sent next is another transaction."""
         self._sync()
         return self._last_result()
 
@@ -128,28 +128,28 @@ class Channel:
         self._flush()
 
     def settle(self) -> None:
-        """Read what `leave` left to be read.
+        """Read the answers that `leave` left pending.
 
-        A proxy that pools transactions takes a connection away between two of them: one that was
-        begun before the other was seen to end could lose its first statements.
+        A proxy that pools transactions reassigns the connection between two of them. If one began
+        before the end of the previous one was read, its first statements could be lost.
         """
         if self._owed:
             self._receive()
 
     def rows(self, result: PGresult) -> list[Row]:
-        """Every row of a result, as tuples of text, integers and None."""
+        """Return every row of a result, as tuples of text, integers and None."""
         if result.status != ExecStatus.TUPLES_OK:
             return []
         self._reader.set_pgresult(result)
         return self._reader.load_rows(0, result.ntuples, tuple)
 
     def recover(self) -> bool:
-        """End a transaction that failed; return whether the connection can serve another."""
+        """Roll back a failed transaction; return whether the connection can be used again."""
         try:
             self._sync()
             self._receive()
             if self._pgconn.transaction_status != TransactionStatus.IDLE:
-                # Not by a prepared statement: that one may be what is missing.
+                # Not by a prepared statement: that statement may be the one that is missing.
                 self._pgconn.send_query_params(b"ROLLBACK", None)
                 self._owed.append(_Owed.STATEMENT)
                 self._sync()
@@ -159,7 +159,7 @@ class Channel:
         return self._pgconn.transaction_status == TransactionStatus.IDLE
 
     def is_silent(self) -> bool:
-        """Whether nothing has come since the last answer that was read: no data, and no end."""
+        """Return whether nothing has arrived since the last answer: no data and no close."""
         return not self._poll.poll(0)
 
     def close(self) -> None:
@@ -169,12 +169,14 @@ class Channel:
     def _prepare(self, plan: _Plan) -> bytes:
         if len(self._plans) >= _STATEMENTS_KEPT:
             _, oldest = self._plans.popitem(last=False)
-            # Undone by no rollback; if the transaction fails before it, the server keeps one more.
+            # A rollback does not undo it; if the transaction fails before it, the server keeps one
+            # more.
             self._pgconn.send_query_params(b"DEALLOCATE " + oldest, None)
             self._owed.append(_Owed.STATEMENT)
         self._counter += 1
-        # The name says what the statement is: behind a proxy another connection's statement of the
-        # same name must not be a different one. The number keeps apart what was not deallocated.
+        # The name is derived from the statement: behind a proxy, a statement of this name on
+        # another connection must not be a different one. The number distinguishes those not yet
+        # deallocated.
         digest = blake2b(repr(plan).encode(), digest_size=16).hexdigest()
         name = f"v{digest}_{self._counter}".encode()
         self._pgconn.send_prepare(name, plan[0], plan[1])
@@ -196,7 +198,7 @@ class Channel:
         return last
 
     def _receive(self) -> tuple[PGresult | None, psycopg.Error | None]:
-        """Read every answer owed; return the last statement's and the first error."""
+        """Read every pending answer; return the last statement's result and the first error."""
         self._flush()
         last: PGresult | None = None
         problem: psycopg.Error | None = None
@@ -215,7 +217,7 @@ class Channel:
         return last, problem
 
     def _answer(self) -> PGresult:
-        """The answer to the oldest message that has one."""
+        """Return the answer to the oldest message that has one."""
         last: PGresult | None = None
         while True:
             while self._pgconn.is_busy():
@@ -232,7 +234,8 @@ class Channel:
 
     def _flush(self) -> None:
         while self._pgconn.flush():
-            # The server may write before it reads on: both sides waiting to write is a deadlock.
+            # The server may write before it continues reading: if both sides only write, they
+            # deadlock.
             self._wait(select.POLLIN | select.POLLOUT)
             self._pgconn.consume_input()
 

@@ -1,4 +1,4 @@
-"""One PostgreSQL connection: how it is opened, and what a transaction sees of it."""
+"""How a PostgreSQL connection is opened, and the view of it that a transaction gets."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,16 +28,16 @@ from valetkey.database.postgres_channel import Channel, Raw
 from valetkey.database.statement import numbered, storable
 from valetkey.kernel.refusal import Mistake
 
-# Seconds as libpq wants them; the URL may say otherwise.
+# Seconds as libpq expects them; the URL may override them.
 _DEFAULTS: Mapping[str, str] = {
     "application_name": "valetkey",
     "keepalives_idle": "15",
     "keepalives_interval": "5",
     "keepalives_count": "3",
 }
-_LEAST_CONNECT_TIMEOUT = 2  # seconds; libpq takes less for this
-# An answer is given after the commit is on disk. Where the server waits for its standby to
-# have applied it, too, that is stronger still and stays. What may write says so in its BEGIN.
+_LEAST_CONNECT_TIMEOUT = 2  # seconds; libpq raises smaller values to this
+# A transaction is confirmed after its commit is on disk. remote_apply, where configured, is
+# stronger and is kept. Transactions that write say so in their BEGIN.
 _SETTINGS = b"""
     SELECT set_config('statement_timeout', $1, false),
            set_config('lock_timeout', $2, false),
@@ -46,15 +46,15 @@ _SETTINGS = b"""
                       WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),
            set_config('default_transaction_read_only', 'on', false)
 """
-# The same for one transaction, where a proxy gives each to another connection of its own.
+# The settings for one transaction, where a proxy assigns each to another server connection.
 SETTINGS_OF_A_TRANSACTION = _SETTINGS.replace(b"false)", b"true)")
 
 _WROTE = (b"INSERT", b"UPDATE", b"DELETE", b"MERGE")
 _REVISION = re.compile(r"\brevision\b", re.IGNORECASE)
 
-# Advisory locks write nothing to disk, unless like row locks. They are taken in the pipeline, in
-# front of the statement that reads what they protect, whose snapshot is then younger than they.
-# Pairs of numbers are a space of their own: other programs in this database use single numbers.
+# Advisory locks write nothing to disk, unlike row locks. They are taken in the pipeline before the
+# statement that reads what they protect, so that its snapshot is newer than the lock. Two-number
+# keys are a space of their own: other programs in this database use single numbers.
 _SHARE = "SELECT pg_advisory_xact_lock_shared(1448299630, (number % 2147483647)::int4) FROM ("
 _EXCLUDE = "SELECT pg_advisory_xact_lock(1448299630, (number % 2147483647)::int4) FROM ("
 _HELD = ") AS held (number)"
@@ -62,21 +62,21 @@ _REGISTER = "SELECT -1"
 
 
 class _WholeNumber(Loader):
-    """Sums are `numeric` here and integers on SQLite: integers on both."""
+    """Sums are `numeric` here and integers on SQLite: return integers on both."""
 
     def load(self, data: Buffer) -> int:
         return int(bytes(data))
 
 
 class _Truth(Loader):
-    """Comparisons are `boolean` here and 0 or 1 on SQLite: 0 or 1 on both."""
+    """Comparisons are `boolean` here and 0 or 1 on SQLite: return 0 or 1 on both."""
 
     def load(self, data: Buffer) -> int:
         return int(bytes(data) == b"t")
 
 
 def limits_of_session(timeouts: Timeouts) -> tuple[str, str, str]:
-    """The parameters of `SETTINGS_OF_A_TRANSACTION`: milliseconds, as text."""
+    """Return the parameters of `SETTINGS_OF_A_TRANSACTION`: milliseconds, as text."""
     idle = 2 * timeouts.statement
     return _milliseconds(timeouts.statement), _milliseconds(timeouts.lock), _milliseconds(idle)
 
@@ -86,7 +86,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def parse_url(url: str, timeouts: Timeouts) -> Mapping[str, str]:
-    """What libpq is told for a URL. Raises `Mistake`, which does not repeat the URL."""
+    """Return the libpq parameters for a URL. Raises `Mistake`, which does not repeat the URL."""
     try:
         told = conninfo_to_dict(url)
     except psycopg.Error:
@@ -101,7 +101,7 @@ def parse_url(url: str, timeouts: Timeouts) -> Mapping[str, str]:
 
 
 def open_channel(told: Mapping[str, str], timeouts: Timeouts, *, prepares: bool = True) -> Channel:
-    """Connect anew, with our time limits. Raises `psycopg.Error` and `Mistake`.
+    """Open a connection with the given time limits. Raises `psycopg.Error` and `Mistake`.
 
     Files that the URL names, such as `passfile`, `sslrootcert` and `sslcert`, are read each time.
     """
@@ -129,7 +129,7 @@ def _check_encoding(raw: Raw) -> None:
 
 
 def in_our_words(problem: psycopg.Error, *, reading: bool) -> Exception:
-    """The same failure as `engine` names it, without the values that it was about."""
+    """Translate an error into one of `engine`, without the values it concerned."""
     state = f" (SQLSTATE {problem.sqlstate})" if problem.sqlstate else ""
     text = f"PostgreSQL: {problem.diag.message_primary or type(problem).__name__}{state}"
     if isinstance(problem, psycopg.IntegrityError):
@@ -138,14 +138,14 @@ def in_our_words(problem: psycopg.Error, *, reading: bool) -> Exception:
         return TablesMissing(text)
     if isinstance(problem, errors.ReadOnlySqlTransaction) and reading:
         return ReadOnly("a read may not write")
-    # A server that became a standby says the first of these about a write.
+    # A server that became a standby raises the first of these for a write.
     if isinstance(problem, errors.ReadOnlySqlTransaction | psycopg.OperationalError):
         return DatabaseUnavailable(text)
     return problem
 
 
 class _Statement(NamedTuple):
-    """A statement with numbered parameters, their names, and what it does to the database."""
+    """A statement with numbered parameters, their names, and whether it writes."""
 
     text: bytes
     names: tuple[str, ...]
@@ -162,17 +162,17 @@ def _statement(sql: str) -> _Statement:
 
 @lru_cache(maxsize=256)
 def _locking(sql: str, function: str) -> str:
-    """The statement that locks the numbers which `sql` finds."""
+    """Return a statement that locks the numbers which `sql` returns."""
     return function + sql + _HELD
 
 
 class PostgresConnection:
-    """What `work` is given: see `engine.Connection`. One object serves one transaction.
+    """The `engine.Connection` given to `work`. One object serves one transaction.
 
-    `error` is what the database first complained about; `failure` the same in our words, or
-    an unstorable value, which the database never saw. `wrote`: it ran anything but SELECT;
-    `revised`: and that named table `revision`. `known` is what `once` found, for all that are
-    committed together.
+    `error` is the first error of the database; `failure` its translation, or an unstorable value,
+    which was never sent. `wrote` is true after anything but SELECT, `revised` if that named table
+    `revision`. `known` caches the results of `once` for all transactions that are committed
+    together.
     """
 
     __slots__ = ("_channel", "_known", "_reading", "error", "failure", "revised", "wrote")
@@ -224,11 +224,11 @@ class PostgresConnection:
         """See `Connection.send`; an error is raised by a later statement or the commit."""
         channel = self._send(sql, params)
         if self._reading:
-            # Nothing waits for the end of a read, so an error would be lost.
+            # The end of a read is not awaited, so an error would be lost.
             self._result(channel)
 
     def end(self) -> None:
-        """Forget the database: the transaction is over, whoever still holds this object."""
+        """Detach from the ended transaction, so that code keeping this object cannot use it."""
         self._channel = None
 
     def _send(self, sql: str, params: dict[str, object]) -> Channel:
@@ -257,7 +257,7 @@ class PostgresConnection:
         try:
             return channel.result()
         except psycopg.Error as problem:
-            # Not `from problem`: its text repeats values, and a log would print them.
+            # Not `from problem`: its text repeats values, which a log would print.
             raise self._failed(problem) from None
 
     def _failed(self, problem: psycopg.Error) -> Exception:
@@ -267,7 +267,7 @@ class PostgresConnection:
 
 
 def run_work(connection: PostgresConnection, work: Callable[[Connection], T]) -> T:
-    """Call `work` inside a transaction that has begun; raise what it raised or hid."""
+    """Call `work` inside a begun transaction; raise its exception, or a failure that it caught."""
     try:
         with outermost():
             result = work(connection)

@@ -1,4 +1,4 @@
-"""The threads that talk to PostgreSQL, a connection each, and what waits for them."""
+"""The pool of threads with a PostgreSQL connection each, and the queue of transactions."""
 
 import threading
 from collections import deque
@@ -18,10 +18,10 @@ _GROUPED = (Kind.LOOK, Kind.READ, Kind.WRITE)
 
 
 class Pool:
-    """Runs transactions on `size` threads; several in one when more wait than threads are free.
+    """Runs transactions on up to `size` threads, grouping several when more wait than are free.
 
-    A thread starts with the first transaction that finds none free. Those of one kind are run
-    in the order in which they came.
+    A thread starts when a transaction finds none free. Transactions of one kind run in the order in
+    which they arrived.
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class Pool:
         timeouts: Timeouts,
         revised: Callable[[], None],
     ) -> None:
-        """Connect as `told`; `revised` is called after a write to table `revision`."""
+        """Connect with these parameters; call `revised` after a write to table `revision`."""
         self._told = told
         self._timeouts = timeouts
         self._size = size
         self._revised = revised
         self._turn = threading.Condition()
-        # What waits, each with its place in the order of arrival.
+        # Waiting transactions, each with its position in the order of arrival.
         self._waiting: dict[Kind, deque[tuple[int, Asked]]] = {kind: deque() for kind in Kind}
         self._arrivals = 0
         # Threads that wait and have not been woken.
@@ -46,9 +46,9 @@ class Pool:
         self._closed = False
         self.refused = ""
         self.failures = 0
-        # Connections on which a commit waits: for a standby that is gone, or a server that is
-        # frozen. Closed, each would leave a process behind in a server that waits, until it takes
-        # no more connections.
+        # Connections whose commit has no answer: a standby is missing, or the server is frozen.
+        # Closing them would leave a server process each behind, until the server accepts no more
+        # connections.
         self._unconfirmed: list[Channel] = []
         self._threads: list[threading.Thread] = []
         metrics.POOL.ask(lambda: self._idle, "idle")
@@ -88,7 +88,7 @@ class Pool:
             raise
 
     def close(self) -> None:
-        """Finish what waits, then disconnect. Blocks; call it from a thread that may."""
+        """Finish the queue, then disconnect. Blocks; call it from a thread that may."""
         with self._turn:
             self._closed = True
             self._turn.notify_all()
@@ -102,7 +102,7 @@ class Pool:
             self._unconfirmed.append(channel)
 
     def _confirms_nothing(self) -> bool:
-        """Whether as many commits as there are threads have had no answer yet."""
+        """Return whether as many commits as there are threads have had no answer yet."""
         if len(self._unconfirmed) < self._size:
             return False
         for channel in [each for each in self._unconfirmed if not each.is_silent()]:
@@ -135,7 +135,7 @@ class Pool:
         session.close()
 
     def _take(self) -> tuple[Kind, list[Asked]] | None:
-        """What this thread is to do next, waiting for it; None when all is done and closed."""
+        """Wait for the next batch of this thread; return None when the pool is closed and empty."""
         with self._turn:
             while (kind := self._next()) is None:
                 if self._closed:
@@ -145,16 +145,16 @@ class Pool:
             waiting = self._waiting[kind]
             count = 1
             if kind in _GROUPED and len(waiting) > self._idle + 1:
-                # Half, so that the next thread has work too, and the one after that.
+                # Half of the queue, so that the next threads have work too.
                 count = min(_LARGEST_GROUP, -(-len(waiting) // 2))
             batch = [waiting.popleft()[1] for _ in range(count)]
             if kind is Kind.SCAN:
                 self._scanning += 1
-        # A caller that has gone, or was told that it took too long, wants nothing any more.
+        # The result of a caller that was cancelled or timed out is not needed any more.
         return kind, [asked for asked in batch if not asked.future.done()]
 
     def _next(self) -> Kind | None:
-        """The kind of which one has waited longest. Reports never take every connection."""
+        """Return the kind that has waited longest. Reports use at most half of the connections."""
         ready = [kind for kind, waiting in self._waiting.items() if waiting]
         if self._scanning >= max(1, self._size // 2) and Kind.SCAN in ready:
             ready.remove(Kind.SCAN)

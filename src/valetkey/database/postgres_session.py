@@ -1,7 +1,7 @@
-"""One thread's connection to PostgreSQL, and how transactions are run on it and run again.
+"""One thread's PostgreSQL connection: running transactions, and running them again.
 
-Statements travel in a pipeline: BEGIN with the first, and one whose result nobody needs with the
-next or with COMMIT. The answer to ROLLBACK after a read is not waited for.
+Statements travel in a pipeline: BEGIN with the first statement, and one whose result is not needed
+with the next one or with COMMIT. The answer to ROLLBACK after a read is not awaited.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from valetkey.kernel.refusal import Mistake
 
 _RETRIES = 9
 _RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
-# Any number will do, as long as every process of ours takes the same.
+# Any number will do, as long as every process uses it.
 _SCHEMA_LOCK = 8_206_115_104_117_014_902
 _WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -34,13 +34,13 @@ _PATIENTLY = b"SELECT set_config('statement_timeout', $1, true)"
 
 
 class Kind(Enum):
-    """What a transaction is for: how it begins, and whether it only reads."""
+    """The purpose of a transaction: how it begins, and whether it only reads."""
 
-    # A single SELECT is a transaction of its own.
+    # A single SELECT is its own transaction.
     LOOK = ((), True)
     READ = ((_READ,), True)
     SCAN = ((_READ, _PATIENTLY), True)
-    # Every invariant is one conditional statement, so nothing stronger is needed.
+    # Every invariant is one conditional statement, so READ COMMITTED is enough.
     WRITE = ((_WRITE,), False)
     SCHEMA = (
         (
@@ -58,19 +58,19 @@ class Kind(Enum):
         self.reading = reading
 
     def limit(self, timeouts: Timeouts) -> float | None:
-        """How long one may take, in seconds; None without a limit."""
+        """Return the time limit in seconds; None without a limit."""
         if self is Kind.SCAN:
             return timeouts.report
         return None if self is Kind.SCHEMA else timeouts.answer
 
 
-# Two groups may wait for each other's rows, for each locks those of many works, in no order. A
-# group gives up after this, long before the server would look for a deadlock, and its works go
-# one by one, each in the lock order that it keeps.
+# Two groups may wait for each other's rows, because each locks the rows of many transactions in no
+# particular order. A group gives up after this time, long before the server looks for a deadlock;
+# its transactions then run one by one, each in the lock order that it keeps.
 _IMPATIENT = b"SET LOCAL lock_timeout = 100"
 
-# Those that are run again after a deadlock go one after the other, in whichever process: run
-# together they would meet in the same deadlock, a second each time, until none is left to try.
+# Transactions run again after a deadlock are serialised across processes: run together they would
+# deadlock again, at a second each time, until no attempts are left.
 _LOCK_AGAIN = b"SELECT set_config('lock_timeout', $1, true)"
 _ONE_AFTER_THE_OTHER = (
     b"SET LOCAL lock_timeout = 0",
@@ -80,15 +80,15 @@ _ONE_AFTER_THE_OTHER = (
 
 
 class _OneByOne(psycopg.Error):
-    """A work of a group raised after it wrote: undo the group, run its works one by one.
+    """A member of a group raised after it wrote: undo the group and run its members one by one.
 
-    A savepoint around each would spare that, but costs every work a third of its time, and
-    hardly any work raises once it has written: refusals are returned.
+    A savepoint around each would avoid that, but costs each transaction a third of its time, and
+    few raise once they have written: refusals are returned.
     """
 
 
 class Session:
-    """A connection that one thread owns; opened when needed, replaced when it is lost."""
+    """A connection owned by one thread; opened when needed, replaced when it is lost."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class Session:
         revised: Callable[[], None],
         unconfirmed: Callable[[Channel], None],
     ) -> None:
-        """Connect as `told`, later; call `revised` after a write to table `revision`.
+        """Store the parameters; connect later. Call `revised` after a write to table `revision`.
 
-        `unconfirmed` is given a connection on which a commit has had no answer in time.
+        `unconfirmed` receives a connection whose commit had no answer in time.
         """
         self._unconfirmed = unconfirmed
         self._told = told
@@ -108,15 +108,15 @@ class Session:
         self._report = (str(round(timeouts.report * 1_000)),)
         self._revised = revised
         self._channel: Channel | None = None
-        # Until a proxy that pools transactions is met.
+        # Until a proxy that pools transactions is detected.
         self._prepares = True
         self._wrote_revision = False
         self._committing = False
-        # Nobody can know how the last commit ended: the connection was lost meanwhile.
+        # The outcome of the last commit is unknown: the connection was lost meanwhile.
         self._unknown = False
 
     def run(self, kind: Kind, batch: Sequence[Asked]) -> None:
-        """Run a batch, in one transaction if it can be, and tell everybody how it went."""
+        """Run a batch, in one transaction if possible, and deliver all outcomes."""
         problem: Exception | None = None
         if len(batch) > 1:
             problem = self._connect()
@@ -133,7 +133,7 @@ class Session:
             tell([asked])
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -149,9 +149,9 @@ class Session:
         return None
 
     def _alone(self, kind: Kind, asked: Asked) -> Exception | None:
-        """Run one; again when the database asks for that or the connection was stale.
+        """Run one transaction; again if the database asks for that or the connection was stale.
 
-        Returns why there is no connection, not even for others.
+        Returns why no connection can be opened, which applies to the rest of the batch too.
         """
         was_deadlocked = False
         for attempt in range(1 + _RETRIES):
@@ -178,9 +178,9 @@ class Session:
     def _transact(
         self, kind: Kind, batch: Sequence[Asked], *, was_deadlocked: bool = False
     ) -> psycopg.Error | None:
-        """Run a batch in one transaction; return what the database had against that.
+        """Run a batch in one transaction; return the database's error, if any.
 
-        Then nothing was written, unless `_unknown` says that this is not known.
+        After an error nothing was written, unless `_unknown` is set.
         """
         channel = self._channel
         if channel is None:
@@ -202,7 +202,7 @@ class Session:
     def _statements(
         self, channel: Channel, kind: Kind, batch: Sequence[Asked], *, was_deadlocked: bool
     ) -> None:
-        """Everything from BEGIN to COMMIT, and the answer to that."""
+        """Send everything from BEGIN to COMMIT, and wait for its answer."""
         channel.settle()
         begin = kind.begin
         if not channel.prepares:
@@ -234,7 +234,7 @@ class Session:
         channel.leave()
 
     def _values(self, statement: bytes) -> tuple[str, ...]:
-        """The parameters of a statement that every transaction of its kind sends."""
+        """Return the parameters of a statement that every transaction of its kind sends."""
         if statement is SETTINGS_OF_A_TRANSACTION:
             return self._limits
         if statement is _LOCK_AGAIN:
@@ -242,12 +242,13 @@ class Session:
         return self._report if statement is _PATIENTLY else ()
 
     def _one(self, connection: PostgresConnection, asked: Asked) -> None:
-        """Run one function. Raises when the database complained: the transaction is lost."""
+        """Run one function. Raises if the database reported an error: the transaction is lost."""
         try:
             asked.require_caller()
             asked.result = run_work(connection, asked.work)
             if connection.wrote:
-                # Whoever left meanwhile would find spent what was never answered.
+                # A client that left would find a code or token spent for which it received no
+                # response.
                 asked.require_caller()
         except BaseException as problem:  # noqa: BLE001 - it belongs to the caller, not here
             asked.problem = problem
@@ -256,9 +257,9 @@ class Session:
         self._wrote_revision |= connection.revised
 
     def _recover(self, channel: Channel, kind: Kind, error: psycopg.Error) -> bool:
-        """Make the connection fit for the next transaction, or give it up.
+        """Make the connection usable for the next transaction, or close it.
 
-        Whether it is known how this one ended: nothing was written.
+        Return whether the outcome of this one is known: nothing was written.
         """
         known = channel.recover()
         pooled = isinstance(
@@ -266,8 +267,8 @@ class Session:
         )
         if pooled:
             self._prepares = False
-        # A plan that its table has outgrown and a server that has become a standby are cured by a
-        # new connection.
+        # A plan outdated by a changed table, and a server that became a standby, are cured by a new
+        # connection.
         outgrown = isinstance(error, errors.FeatureNotSupported)
         demoted = isinstance(error, errors.ReadOnlySqlTransaction) and not kind.reading
         if self._committing and not known and channel.is_silent():

@@ -1,4 +1,4 @@
-"""The proof that a database can be written to: a write like those of requests, and larger."""
+"""Verify that the database accepts writes, with a write larger than those of requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.waiting import CALLER
 
 _BYTES = 48 * 1024
-"""Random, 64 KiB as text: more pages than any one request writes, and nothing that compresses."""
+"""Random bytes; 64 KiB as text: more pages than any request writes, and incompressible."""
 
 
 async def prove_writable(engine: Engine, random: Callable[[int], bytes]) -> None:
-    """Commit 64 KiB in a row of its own. Raises what `Engine.write` raises."""
+    """Commit 64 KiB in a separate row. Raises what `Engine.write` raises."""
     if wrong := engine.look():
         raise DatabaseUnavailable(wrong)
     text = to_base64url(random(_BYTES))
@@ -31,9 +31,9 @@ async def prove_writable(engine: Engine, random: Callable[[int], bytes]) -> None
 
 @dataclass(slots=True)
 class Readiness:
-    """Proves at most once a second that the database can be written to, however many ask.
+    """Verifies at most once a second that the database accepts writes, however many callers ask.
 
-    A proof is worth nothing once a write of any request failed after it.
+    A result becomes void once a write of any request failed after it.
     """
 
     engine: Engine
@@ -42,18 +42,18 @@ class Readiness:
     _running: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def prove(self, now: Instant) -> None:
-        """Return when the database can be written to. Raises what `Engine.write` raises."""
+        """Return when the database accepts writes. Raises what `Engine.write` raises."""
         if (now, self.engine.failures()) == self._proved and not self.engine.look():
             return
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._prove(now))
-            # All who asked may have gone by then.
+            # Retrieves the exception when every caller was cancelled before the end.
             self._running.add_done_callback(lambda task: task.cancelled() or task.exception())
-        # Shielded: a caller that goes away must not end the proof that others wait for.
+        # Shielded: cancelling one caller must not cancel the check that others share.
         await asyncio.shield(self._running)
 
     async def _prove(self, now: Instant) -> None:
-        # Others wait for it, too: it does not end with the request that began it.
+        # Shared with other callers, so it does not end with the request that started it.
         CALLER.set(None)
         before = self.engine.failures()
         await prove_writable(self.engine, self.random)

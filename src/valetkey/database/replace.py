@@ -1,4 +1,4 @@
-"""Putting a backup in the place of a SQLite database that no process has open."""
+"""Replace a SQLite database that no process has open with a backup."""
 
 import os
 import shutil
@@ -9,9 +9,9 @@ from valetkey.database.sqlite_files import files_of, sync
 
 
 def put_in_place(backup: Path, path: Path, *, package: str, aside: str) -> None:
-    """Copy `backup` to `path`, mode 0600; what was there is kept with `aside` behind its name.
+    """Copy `backup` to `path`, mode 0600; the previous file is kept with `aside` appended.
 
-    Raises Mistake where the backup is not a database of `package`, and OSError.
+    Raises Mistake if the backup is not a database of `package`, and OSError.
     """
     check_backup(backup, package)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

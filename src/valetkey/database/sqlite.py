@@ -1,4 +1,4 @@
-"""SQLite: one writer thread with group commit, readers on the calling thread."""
+"""The SQLite engine: one writer thread with group commit, readers on the calling thread."""
 
 import asyncio
 import threading
@@ -32,8 +32,8 @@ from valetkey.database.statement import storable
 from valetkey.kernel.bounded_threads import BoundedThreads, Full
 from valetkey.kernel.refusal import Mistake
 
-# Seconds a read may wait for a lock. Readers of a write-ahead log wait for nobody, save in the
-# instant in which another process recovers or truncates it.
+# Seconds a read may wait for a lock. Readers of a write-ahead log do not wait, except while another
+# process recovers or truncates it.
 _READ_PATIENCE = 0.05
 _COPY_PATIENCE = 5.0
 _SCANNERS = 2
@@ -42,7 +42,7 @@ _TIMEOUTS = Timeouts()
 
 
 class _Reader:
-    """A reading connection and the state of `changed` on it. Belongs to one thread."""
+    """A read connection and its cached state of `changed`. Belongs to one thread."""
 
     __slots__ = ("mark", "number", "raw", "version")
 
@@ -57,9 +57,9 @@ class SQLite:
     """A SQLite database in a file, as an `engine.Engine`."""
 
     def __init__(self, path: Path, *, begins: bool = True, timeouts: Timeouts = _TIMEOUTS) -> None:
-        """Open it; where there is none, create it if this `begins` the database.
+        """Open the file; if it is missing, create it if this `begins` the database.
 
-        Raises `DatabaseUnavailable`, and `Mistake` where others may read its files.
+        Raises `DatabaseUnavailable`, and `Mistake` if other users may read its files.
         """
         self._path = path
         try:
@@ -79,18 +79,18 @@ class SQLite:
         self._ordinal = count(1)
 
     def read(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
-        """See `Engine.read`; on the calling thread, for a hop would cost more than a look-up."""
-        # Refused here and not in the coroutine: a work that forgets to await it must fail too.
+        """See `Engine.read`; runs on the calling thread: a hop costs more than a look-up."""
+        # Checked here and not in the coroutine: work that forgets to await it must fail too.
         refuse_nesting()
         return self._read(work)
 
     def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
-        """See `Engine.row`; on the calling thread. A statement alone is its own snapshot."""
+        """See `Engine.row`; on the calling thread. A single statement is its own snapshot."""
         refuse_nesting()
         return self._row(sql, params)
 
     def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
-        """See `Engine.scan`; on one of two threads of their own. Raises `Overloaded`."""
+        """See `Engine.scan`; runs on one of two separate threads. Raises `Overloaded`."""
         refuse_nesting()
         return self._on_scanner(lambda: self._snapshot(work))
 
@@ -101,7 +101,7 @@ class SQLite:
 
     def change_schema(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.change_schema`."""
-        # The write lock is the only one there is, and it is not timed once it is taken.
+        # The write lock is the only lock, and it is not timed once it is taken.
         refuse_nesting()
         return self._writer.write(work, limited=False)
 
@@ -139,14 +139,14 @@ class SQLite:
         self._files.refuse(why)
 
     async def sizes(self) -> Mapping[str, int]:
-        """See `Engine.sizes`: SQLite would have to read all of a table to tell its size."""
+        """See `Engine.sizes`: whole files only; a table's size would take reading all of it."""
         return {
             str(file).removeprefix(str(self._path)).removeprefix("-") or "main": file.stat().st_size
             for file in files_of(self._path)
         }
 
     def backup(self, path: str) -> Coroutine[Any, Any, None]:
-        """See `Engine.backup`; raises `Mistake` when there is a file at `path`."""
+        """See `Engine.backup`; raises `Mistake` if there is a file at `path`."""
         refuse_nesting()
         return self._on_scanner(lambda: self._copy(Path(path)))
 
@@ -193,7 +193,7 @@ class SQLite:
                 raise DatabaseUnavailable("the database is closed")
             try:
                 reader = _Reader(open_reader(self._path, patience=_READ_PATIENCE))
-                # The first look holds the log's index open, for as long as this connection is.
+                # The first read keeps the log's index open for as long as this connection exists.
                 reader.raw.pragma("data_version")
                 if self._index is None:
                     self._index = LogIndex.of(self._path)
@@ -207,7 +207,8 @@ class SQLite:
         try:
             rows = reader.raw.execute("SELECT sum(number) FROM revision").fetchall()
         except apsw.SQLError:
-            # No such table yet. Versions of two connections may coincide: keep them apart.
+            # The table does not exist yet. Two connections may report equal versions: keep them
+            # apart.
             return (next(self._ordinal) << 40) + version
         return cast("int", rows[0][0] or 0)
 
@@ -234,7 +235,8 @@ class SQLite:
         with self._readers_turn:
             for reader in self._readers:
                 reader.raw.close()
-        # Last, for whoever is last folds the log into the file, and a reader may not write.
+        # Last, because the last connection to close checkpoints the log, and a reader may not
+        # write.
         self._writer.close()
         if self._index is not None:
             self._index.release()

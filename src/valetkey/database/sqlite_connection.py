@@ -1,4 +1,4 @@
-"""One SQLite connection: how it is opened, and what a transaction sees of it."""
+"""How a SQLite connection is opened, and the view of it that a transaction gets."""
 
 import contextlib
 import mmap
@@ -25,12 +25,12 @@ from valetkey.database.sqlite_files import sync
 from valetkey.database.statement import storable
 from valetkey.kernel.refusal import Mistake
 
-# Bytes to which the write-ahead log is cut back once it has been copied into the database.
+# Bytes to which the write-ahead log is truncated once it has been copied into the database.
 _LOG_KEPT = 64 * 1024 * 1024
 _STATEMENTS_KEPT = 500
 _PAUSE = 0.01
 _LOG_HEAD = 48
-_LOG_READY = 12  # the byte that says that the head is filled in
+_LOG_READY = 12  # the byte that marks the header as initialised
 
 _UNAVAILABLE = (
     apsw.BusyError,
@@ -49,24 +49,24 @@ _UNAVAILABLE = (
 
 
 def open_writer(path: Path, *, patience: float) -> apsw.Connection:
-    """The connection that writes; waits `patience` seconds for others while it opens.
+    """Open the connection that writes; opening waits `patience` seconds for other processes.
 
     The file must exist: one that vanished is not replaced by an empty one.
     """
     raw = _open(path, apsw.SQLITE_OPEN_READWRITE, patience)
     _keep_a_log(raw, patience)
-    # FULL: a commit is on disk before anybody hears of it. NORMAL would lose the last ones.
+    # FULL: a commit is on disk before it is confirmed. NORMAL could lose the latest commits.
     raw.pragma("synchronous", "FULL")
     raw.pragma("foreign_keys", "ON")
-    # Who writes does not stop to copy the log into the file: `Checkpoints` does.
+    # The writer does not stop to copy the log into the file: `Checkpoints` does.
     raw.pragma("wal_autocheckpoint", 0)
     raw.pragma("journal_size_limit", _LOG_KEPT)
     return raw
 
 
 def _keep_a_log(raw: apsw.Connection, patience: float) -> None:
-    # When many open a new database at once, SQLite refuses this switch without waiting: two that
-    # wait for each other would wait for ever.
+    # When several processes open a new database at once, SQLite refuses this switch without
+    # waiting, because two waiting for each other would deadlock.
     for _ in range(round(patience / _PAUSE)):
         with contextlib.suppress(apsw.BusyError):
             raw.pragma("journal_mode", "WAL")
@@ -76,21 +76,21 @@ def _keep_a_log(raw: apsw.Connection, patience: float) -> None:
 
 
 def open_reader(path: Path, *, patience: float) -> apsw.Connection:
-    """A connection that cannot write, whatever it is told; the file must exist."""
+    """Open a connection that cannot write; the file must exist."""
     raw = _open(path, apsw.SQLITE_OPEN_READONLY, patience)
     raw.pragma("query_only", "ON")
     return raw
 
 
 class LogIndex:
-    """The head of a write-ahead log's index in shared memory, which changes with every commit.
+    """The header of a write-ahead log's index in shared memory, which changes with every commit.
 
-    Its format is SQLite's promise ("WAL-mode File Format", section 2): 48 bytes, twice, with the
-    log's salts, its length and a checksum over all its frames. To look at them spares the locks and
-    the statement that `PRAGMA data_version` costs.
+    The format is guaranteed by SQLite ("WAL-mode File Format", section 2): 48 bytes, twice, with
+    the log's salts, its length and a checksum over all its frames. Reading it avoids the locks and
+    the statement of `PRAGMA data_version`.
 
-    One for each file in the process, from before the last look until every connection is closed:
-    who closes any descriptor of a file takes away all the locks that the process has on it (POSIX).
+    One object serves each file in the process, until every connection is closed: closing any
+    descriptor of a file releases all the locks that the process holds on it (POSIX).
     """
 
     _open: ClassVar[dict[tuple[int, int], "LogIndex"]] = {}
@@ -105,7 +105,7 @@ class LogIndex:
 
     @staticmethod
     def of(path: Path) -> "LogIndex | None":
-        """That of the database at `path`, which is open; None where there is none to look at."""
+        """Return the index of the open database at `path`; None if there is none to read."""
         with LogIndex._turn:
             try:
                 found = Path(f"{path}-shm").stat()
@@ -120,12 +120,12 @@ class LogIndex:
             return index
 
     def head(self) -> bytes | None:
-        """The 48 bytes; None while SQLite is about to write the first ones."""
+        """Return the 48 bytes; None while SQLite has not yet initialised them."""
         head = self._memory[:_LOG_HEAD]
         return head if head[_LOG_READY] else None
 
     def release(self) -> None:
-        """Close it, if nobody else in this process looks; the caller's connections are closed."""
+        """Close it if it has no other user in this process; the caller's connections are closed."""
         with LogIndex._turn:
             self._users -= 1
             if not self._users:
@@ -135,11 +135,11 @@ class LogIndex:
 
 
 def copy(path: Path, target: Path, *, patience: float) -> None:
-    """Write one moment of the database to a new file, on disk when this returns.
+    """Write a consistent copy of the database to a new file, on disk when this returns.
 
     Raises `apsw.Error`, `FileExistsError` and other `OSError`; then there is no new file.
     """
-    # Made by us and empty: SQLite alone would let everybody read it.
+    # Created empty here: SQLite would create it readable by other users.
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         raw = _open(path, apsw.SQLITE_OPEN_READWRITE, patience)
@@ -175,7 +175,7 @@ def check_backup(backup: Path, package: str) -> None:
 def _open(path: Path, flags: int, patience: float) -> apsw.Connection:
     raw = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS_KEPT)
     raw.set_busy_timeout(round(patience * 1000))
-    # SQLite reads "name" as text when there is no such column: a typo would go unnoticed.
+    # SQLite reads "name" as text if there is no such column: a typo would go unnoticed.
     raw.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     raw.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
     raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -186,7 +186,7 @@ def _open(path: Path, flags: int, patience: float) -> apsw.Connection:
 
 
 def in_our_words(problem: apsw.Error) -> Exception:
-    """The same failure as `engine` names it; faults of the program stay as they are."""
+    """Translate an error into one of `engine`; programming errors stay as they are."""
     if isinstance(problem, apsw.ConstraintError):
         return ConstraintViolated(str(problem))
     if isinstance(problem, apsw.ReadOnlyError):
@@ -197,10 +197,10 @@ def in_our_words(problem: apsw.Error) -> Exception:
 
 
 class SQLiteConnection:
-    """What `work` is given: see `engine.Connection`. One object serves one transaction.
+    """The `engine.Connection` given to `work`. One object serves one transaction.
 
-    `wrote`: it ran anything but SELECT, whatever came of it. `known` is what `once` found, for all
-    that are committed together.
+    `wrote` is true after anything but SELECT, whether or not it succeeded. `known` caches the
+    results of `once` for all transactions that are committed together.
     """
 
     __slots__ = ("_known", "_raw", "failure", "wrote")
@@ -217,7 +217,7 @@ class SQLiteConnection:
 
     def row(self, sql: str, /, **params: object) -> Row | None:
         """See `Connection.row`."""
-        # All rows, not one: a statement that returns what it wrote has to be run to its end.
+        # All rows, not one: a statement with RETURNING must be run to its end.
         found = self._ask(sql, params)
         return found[0] if found else None
 
@@ -232,7 +232,7 @@ class SQLiteConnection:
         raw = self._raw or self._open_raw()
         before = raw.total_changes()
         self._ask(sql, params)
-        # `changes()` still counts for an earlier statement when this one was not of its kind.
+        # `changes()` keeps the count of an earlier statement if this one was not a write.
         return raw.changes() if raw.total_changes() != before else 0
 
     def send(self, sql: str, /, **params: object) -> None:
@@ -256,13 +256,13 @@ class SQLiteConnection:
             raise self._failed(problem) from problem
 
     def share(self, sql: str, /, **params: object) -> None:
-        """See `Connection.share`: there is one writer, so nobody else could change anything."""
+        """See `Connection.share`: nothing to do, because there is only one writer."""
 
     def exclude(self, sql: str, /, **params: object) -> None:
-        """See `Connection.exclude`: the same."""
+        """See `Connection.exclude`: nothing to do, because there is only one writer."""
 
     def end(self) -> None:
-        """Forget the database: the transaction is over, whoever still holds this object."""
+        """Detach from the ended transaction, so that code keeping this object cannot use it."""
         self._raw = None
 
     def _open_raw(self) -> apsw.Connection:
@@ -278,7 +278,7 @@ class SQLiteConnection:
 
 
 def run_work(connection: SQLiteConnection, work: Callable[[Connection], T]) -> T:
-    """Call `work` inside the transaction that has begun; raise what it raised or hid."""
+    """Call `work` inside a begun transaction; raise its exception, or a failure that it caught."""
     try:
         with outermost():
             result = work(connection)

@@ -1,4 +1,4 @@
-"""The files of a SQLite database: private to their owner, and recognised while they are open."""
+"""The files of a SQLite database: require private modes, and detect their replacement."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ _LOOK_EVERY = 0.1  # seconds
 
 
 def files_of(path: Path) -> Iterator[Path]:
-    """The database file, its write-ahead log and the log's index: those that exist."""
+    """Return those that exist of the database file, its write-ahead log and the log's index."""
     for end in _ENDS:
         file = Path(f"{path}{end}")
         if file.exists():
@@ -22,7 +22,7 @@ def files_of(path: Path) -> Iterator[Path]:
 
 
 def require_private(path: Path) -> None:
-    """Raise Mistake where the group or everybody may read or write one of the files."""
+    """Raise Mistake if group or others may read or write one of the files."""
     open_to_others = [str(file) for file in files_of(path) if file.stat().st_mode & _OTHERS]
     if open_to_others:
         files = " ".join(open_to_others)
@@ -31,18 +31,18 @@ def require_private(path: Path) -> None:
 
 
 def create_file(path: Path) -> None:
-    """Make an empty database file of mode 0600, and the folder it needs; leave what is there."""
+    """Create an empty database file of mode 0600 and its folder, unless they exist."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return
-    # The new name itself must survive a power cut, or an acknowledged commit goes with it.
+    # The directory entry must survive a power cut as well, or acknowledged commits are lost.
     sync(path.parent)
 
 
 def sync(path: Path) -> None:
-    """Have the system write the file or folder to its disk."""
+    """Flush the file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -51,16 +51,16 @@ def sync(path: Path) -> None:
 
 
 class OpenFiles:
-    """The files that are open, by device and inode: whether their names still lead to them.
+    """The open files by device and inode, to check that their names still lead to them.
 
-    What is written to a file that was deleted or replaced is gone with the process; so from then
-    on the database is refused. `lost` says why, and is "" while all is well.
+    Writes to a deleted or replaced file are lost when the process ends, so the database is refused
+    from then on. `lost` gives the reason, "" while the files are in place.
     """
 
     __slots__ = ("_due", "_known", "_path", "_refused", "lost")
 
     def __init__(self, path: Path) -> None:
-        """Recognise the files of the database at `path`, which is open, from now on."""
+        """Record the files of the open database at `path`."""
         self._path = path
         self._known: dict[str, tuple[int, int]] = {}
         self._refused = ""
@@ -69,22 +69,22 @@ class OpenFiles:
         self.look()
 
     def look(self) -> str:
-        """Compare the files with those that were opened; what is wrong."""
+        """Compare the files with those that were opened; return what is wrong."""
         self._due = time.monotonic() + _LOOK_EVERY
         self.lost = self._refused or self._compare()
         return self.lost
 
     def look_at_times(self) -> str:
-        """The same, at most ten times a second."""
+        """Compare the files as `look` does, at most ten times a second."""
         return self.look() if time.monotonic() > self._due else self.lost
 
     def refuse(self, why: str) -> None:
-        """Let the database be refused for another reason; "" ends that."""
+        """Refuse the database for another reason; "" ends that."""
         self._refused = why
         self.look()
 
     def reopened(self) -> None:
-        """The log and its index may be new ones: the last connection was closed meanwhile."""
+        """Accept a new log and index: the last connection was closed meanwhile."""
         for end in _ENDS[1:]:
             self._known.pop(end, None)
 
@@ -94,7 +94,7 @@ class OpenFiles:
             try:
                 state = file.stat()
             except OSError:
-                # The log and its index appear with the first commit.
+                # The log and its index are created by the first commit.
                 if end in self._known or not end:
                     return f"{file} is gone"
                 continue

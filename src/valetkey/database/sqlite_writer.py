@@ -1,4 +1,4 @@
-"""The one thread that writes to a SQLite database: many transactions in one commit."""
+"""The single thread that writes to a SQLite database, committing many transactions at once."""
 
 import asyncio
 import contextlib
@@ -32,20 +32,20 @@ from valetkey.kernel import metrics
 _LONGEST_QUEUE = 2_000
 _LARGEST_BATCH = 256
 # Seconds between two attempts to begin while another process (the command line, a second server)
-# writes. SQLite's own waiting grows to 100 ms and would starve a busy server.
+# writes. SQLite's own busy handler waits up to 100 ms, which would starve a busy server.
 _ATTEMPT_EVERY = 0.001
-# Pages of the log that are copied into the database at a time, and at which the log is to end.
+# Pages of the log after which it is copied into the database, and after which it is to restart.
 _LOG_PAGES = 1_000
 _LONGEST_LOG = 8_000
 
 
 class Checkpoints:
-    """Copies the log into the database, on a thread of its own.
+    """Copies the write-ahead log into the database, on a separate thread.
 
-    SQLite would do it at the end of a commit, and everybody who writes would wait: in a large
-    database a thousand pages lie in a thousand places. A log begins anew when a commit finds all of
-    it copied, which may never be while others commit meanwhile; so where it has become long, the
-    writer copies the little that was left.
+    SQLite would do it at the end of a commit and delay all writers: in a large database a thousand
+    pages lie in a thousand places. A log restarts when a commit finds all of it copied, which may
+    never happen under constant writes. Once the log is long, the writer therefore copies the small
+    remainder itself.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Checkpoints:
         pages: int = _LOG_PAGES,
         longest: int = _LONGEST_LOG,
     ) -> None:
-        """Copy `pages` of the log at a time, and end it when it has grown to `longest`.
+        """Copy after every `pages` pages; make the log restart once it has `longest` pages.
 
         Opening the database waits `patience` seconds for a lock.
         """
@@ -71,12 +71,12 @@ class Checkpoints:
         self._rest = False
 
     def committed(self, raw: apsw.Connection) -> None:
-        """The writer's connection `raw` has committed. On its thread, when everybody was told."""
-        # Asked for here: a hook of SQLite's would take Python's lock once more in every commit.
+        """Note a commit on the writer's connection `raw`; called on the writer's thread."""
+        # Polled here: an SQLite hook would take Python's lock once more in every commit.
         try:
             written = raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
         except apsw.ConnectionClosedError:
-            # An earlier failure took it; the next one counts from the beginning.
+            # The connection was closed by an earlier failure; a new one counts from zero.
             self._asked = 0
             return
         if self._rest:
@@ -105,29 +105,30 @@ class Checkpoints:
             self._due.clear()
             if self._closed:
                 break
-            # It may be that it cannot be opened now; the next commit asks again.
+            # The database may be impossible to open now; a later commit tries again.
             with contextlib.suppress(apsw.Error, OSError):
                 raw = raw or open_writer(self._path, patience=self._patience)
                 if self._copy(raw) >= self._longest:
-                    # What came meanwhile is little, and what comes while that is copied is less.
+                    # Few pages came meanwhile, and even fewer come while those are copied.
                     self._copy(raw)
                     self._rest = True
         if raw is not None:
             raw.close()
 
     def _copy(self, raw: apsw.Connection) -> int:
-        """Copy what there is; pages of the log. Where another process is at it, nothing is done."""
+        """Copy what is available, unless another process is copying; return the log's pages."""
         with contextlib.suppress(apsw.Error):
             return raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)[0]
         return 0
 
 
 class Writer:
-    """Owns the writing connection of one database and the thread that uses it.
+    """Owns the write connection of one database and the thread that uses it.
 
-    The thread takes everything that waits, runs one function after the other, commits once, and
-    only then tells the callers, waking each event loop once. Where one raised after it wrote, all
-    are undone and run again, each between SAVEPOINT and RELEASE: those cost more than most works.
+    The thread takes everything that waits, runs the functions one after the other, commits once,
+    and only then delivers the outcomes, waking each event loop once. If a function raised after it
+    wrote, all are undone and run again, each between SAVEPOINT and RELEASE: savepoints cost more
+    than most transactions.
     """
 
     def __init__(self, path: Path, files: OpenFiles, timeouts: Timeouts) -> None:
@@ -138,7 +139,7 @@ class Writer:
         self._raw = open_writer(path, patience=timeouts.lock)
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._queue_turn = threading.Lock()
-        # What `once` found in the transaction that runs.
+        # The results of `once` in the current transaction.
         self._known: dict[str, Row | None] = {}
         self._coming: dict[asyncio.AbstractEventLoop, list[Asked]] = {}
         self._closed = False
@@ -149,12 +150,12 @@ class Writer:
         self._thread.start()
 
     async def write(self, work: Work, *, limited: bool = True) -> Any:
-        """Run `work` in a transaction; `limited`, for no longer than `Timeouts.answer`.
+        """Run `work` in a transaction; if `limited`, for at most `Timeouts.answer`.
 
-        Raises `Overloaded` when 2,000 wait already.
+        Raises `Overloaded` when 2,000 are already waiting.
         """
         asked = Asked(work)
-        # The lock keeps anything from being put behind the mark that ends the thread.
+        # The lock keeps work from being queued behind the entry that ends the thread.
         with self._queue_turn:
             if self._closed:
                 raise DatabaseUnavailable("the database is closed")
@@ -174,14 +175,14 @@ class Writer:
             raise
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        # What this turn of the loop asked for comes as one: handed over one by one, the thread
-        # would commit the first before the others are there.
+        # Everything requested in one turn of the loop is queued together: queued one by one, the
+        # thread would commit the first before the others arrive.
         with self._queue_turn:
             for asked in self._coming.pop(loop, ()):
                 self._queue.put(asked)
 
     def close(self) -> None:
-        """Finish what waits, then close. Blocks; call it from a thread that may."""
+        """Finish the queue, then close. Blocks; call it from a thread that may."""
         with self._queue_turn:
             if not self._closed:
                 self._closed = True
@@ -204,12 +205,12 @@ class Writer:
         self._raw.close()
 
     def _waiting(self) -> tuple[list[Asked], bool]:
-        """Everything that waits, at least one; and whether it is the last of all."""
+        """Return everything that waits, at least one, and whether the queue has ended."""
         batch: list[Asked] = []
         try:
             asked = self._queue.get()
             while asked is not None:
-                # A caller that has gone, or was told that it took too long, wants nothing any more.
+                # The result of a caller that was cancelled or timed out is not needed any more.
                 if not asked.future.done():
                     batch.append(asked)
                 if len(batch) == _LARGEST_BATCH:
@@ -228,7 +229,7 @@ class Writer:
             if len(batch) > 1 or batch[0].problem is None:
                 self._raw.execute("COMMIT")
         except apsw.ConstraintError as problem:
-            # A deferred constraint speaks at the commit, for nobody in particular: ask each.
+            # A deferred constraint fails at the commit, for no particular function: run each alone.
             self._roll_back()
             if len(batch) == 1:
                 batch[0].problem = in_our_words(problem)
@@ -256,7 +257,7 @@ class Writer:
             try:
                 self._raw.execute("BEGIN IMMEDIATE")
             except apsw.ConnectionClosedError:
-                # An earlier failure took the connection with it.
+                # The connection was closed by an earlier failure.
                 self._files.reopened()
                 self._raw = open_writer(self._path, patience=self._timeouts.lock)
             except apsw.BusyError:
@@ -267,7 +268,7 @@ class Writer:
                 return
 
     def _all(self, batch: Sequence[Asked]) -> bool:
-        """Run them without savepoints. False, and all undone, when one raised after it wrote."""
+        """Run all without savepoints; return False, all undone, if one raised after it wrote."""
         for asked in batch:
             if self._run_one(asked):
                 self._raw.execute("ROLLBACK")
@@ -278,7 +279,7 @@ class Writer:
         return True
 
     def _one(self, asked: Asked, *, grouped: bool) -> None:
-        """Run one function; when it raises, undo what it did and nothing else."""
+        """Run one function; if it raises, undo only its own changes."""
         if grouped:
             self._raw.execute("SAVEPOINT work")
         self._run_one(asked)
@@ -289,17 +290,18 @@ class Writer:
             self._raw.execute("RELEASE work")
 
     def _run_one(self, asked: Asked) -> bool:
-        """Run one function; whether it raised after it wrote."""
+        """Run one function; return whether it raised after it wrote."""
         connection = SQLiteConnection(self._raw, self._known)
         try:
             asked.require_caller()
             asked.result = run_work(connection, asked.work)
-            # Whoever left meanwhile would find spent what was never answered.
+            # A client that left would find a code or token spent for which it received no response.
             asked.require_caller()
         except BaseException as problem:
             asked.problem = problem
             if not self._raw.in_transaction:
-                # SQLite gave the whole transaction up (disk full, for one), or `work` ended it.
+                # SQLite rolled back the whole transaction (for example on a full disk), or `work`
+                # ended it.
                 message = f"the transaction was lost: {problem}"
                 raise DatabaseUnavailable(message) from problem
             return connection.wrote
@@ -310,5 +312,5 @@ class Writer:
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
         except apsw.Error:
-            # A connection that cannot even undo is given up; its lock goes with it.
+            # A connection that cannot roll back is closed, which releases its lock.
             self._raw.close()

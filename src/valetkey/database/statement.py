@@ -1,4 +1,4 @@
-"""The shared SQL as text: where a statement ends, what its parameters are, what may be bound."""
+"""The shared SQL as text: splitting scripts, finding parameters, checking values."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from valetkey.database.engine import UnstorableValue
 
 Storable = str | int | None
 
-# Quoted text, quoted names and comments come first, so that what they contain means nothing.
+# Quoted text, quoted names and comments come first, so that their content is ignored.
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | (?P<cast>::)
       | :(?P<name>[A-Za-z_][A-Za-z0-9_]*) | (?P<end>;)""",
@@ -18,7 +18,7 @@ _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
 def split(script: str) -> tuple[str, ...]:
-    """The statements of a script, without their semicolons; empty ones are left out."""
+    """Return the statements of a script, without semicolons and empty ones."""
     statements: list[str] = []
     start = 0
     for token in _TOKEN.finditer(script):
@@ -30,7 +30,7 @@ def split(script: str) -> tuple[str, ...]:
 
 
 def parameters(sql: str) -> tuple[str, ...]:
-    """The names of the `:name` parameters of a statement, each once, in order."""
+    """Return the names of a statement's `:name` parameters, each once, in order."""
     return tuple(dict.fromkeys(token["name"] for token in _TOKEN.finditer(sql) if token["name"]))
 
 
@@ -48,15 +48,15 @@ def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
 
 
 def storable(params: dict[str, object]) -> Mapping[str, Storable]:
-    """The same parameters as plain text, integers and None. Raises `UnstorableValue`.
+    """Convert parameters to plain text, integers and None. Raises `UnstorableValue`.
 
-    Both engines would refuse some of these by themselves, each in its own way and some
-    silently changed: one rule for both keeps a site movable from one to the other.
+    Each engine would refuse some values in its own way and silently change others. One rule for
+    both allows data to be moved from one to the other.
     """
     for name, value in params.items():
         kind = type(value)
         if kind is str:
-            # Nearly every text; to call for each would cost as much as to look.
+            # Checked inline for nearly all text: a function call would cost as much as the check.
             if value.isascii() and "\0" not in value:  # type: ignore[attr-defined, operator]
                 continue
             _check_text(name, value)  # type: ignore[arg-type]  # kind says it
@@ -71,7 +71,7 @@ def _plain(name: str, value: object) -> Storable:
     if value is None:
         return None
     if isinstance(value, str):
-        # Not `str(value)`: an enumeration may print otherwise than it is spelled.
+        # Not `str(value)`: the text of an enumeration may differ from its value.
         text = str.__str__(value)
         _check_text(name, text)
         return text

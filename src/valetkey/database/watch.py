@@ -1,4 +1,4 @@
-"""The watch over a database while its server runs: it is still there, and never an older one."""
+"""Watch a database while its server runs: it must stay in place and never become older."""
 
 import asyncio
 import contextlib
@@ -13,15 +13,15 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 
 _LOOK_EVERY = 1.0  # seconds
-_NUMBER_EVERY = 2  # looks
-_MEASURE_EVERY = 15  # looks
+_NUMBER_EVERY = 2  # checks
+_MEASURE_EVERY = 15  # checks
 
 
 @dataclass(slots=True)
 class Watch:
-    """Looks each second; every two seconds notes outside of the database how far it has come.
+    """Checks the database every second, and notes its progress in a file every two seconds.
 
-    `tell` is called with what is wrong, once, and with "" when all is well again.
+    `tell` is called once with what is wrong, and with "" when it is resolved.
     """
 
     engine: Engine
@@ -62,7 +62,7 @@ class Watch:
     async def _advance(self) -> None:
         mark = self.engine.mark()
         if mark is not None and mark == self._mark:
-            # Nobody has committed anything: nothing can be lost.
+            # Nothing was committed since: nothing can be lost.
             return
         now = self.now()
         try:
