@@ -1,4 +1,4 @@
-"""Protect your own API: it imports the kernel and nothing else of ours."""
+"""Protect your own API and obtain tokens; imports the kernel and no other Valetkey code."""
 
 from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.caller import Caller

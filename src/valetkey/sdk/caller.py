@@ -1,4 +1,4 @@
-"""Who is calling and what they may do."""
+"""Caller: the bearer of a token and its permissions."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from valetkey.kernel.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The bearer of a live access token, as its issuer vouches for it.
+    """The bearer of a live access token, as vouched for by its issuer.
 
-    Being live is a matter of the moment: whoever keeps a caller asks `is_live` before each use.
-    `bindings` are the keys that the caller proved to hold; a bearer token has none.
+    Tokens expire: code that keeps a caller checks `is_live` before each use. `bindings` are the
+    keys that the caller proved to hold; a bearer token has none.
     """
 
     subject: str
@@ -26,11 +26,11 @@ class Caller:
 
     @property
     def user(self) -> str | None:
-        """The user's `uid` in digits; None when the client calls for itself alone."""
+        """Return the user's `uid` in digits; None if the client acts on its own behalf."""
         return None if self.subject == self.client_id else self.subject
 
     def allows(self, *names: str) -> bool:
-        """Whether any of these scope names was granted."""
+        """Return whether any of these scope names was granted."""
         granted = self.scope.names
         for name in names:  # noqa: SIM110 - a generator would cost more than all the rest
             if name in granted:
@@ -38,5 +38,5 @@ class Caller:
         return False
 
     def is_live(self, now: Instant) -> bool:
-        """Whether the token has not expired."""
+        """Return whether the token has not expired."""
         return self.expires_at > now

@@ -1,4 +1,4 @@
-"""What a refused request is told about tokens: the WWW-Authenticate header (RFC 6750 section 3)."""
+"""The WWW-Authenticate header of refused requests (RFC 6750 section 3)."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ NO_TOKEN = Refusal(
     "this needs an access token in the Authorization header: Bearer, a space, the token",
     "authorization.missing",
 )
-"""Nobody showed a token: the challenge then names no error (RFC 6750 section 3.1)."""
+"""No token was sent: the challenge then names no error (RFC 6750 section 3.1)."""
 
 _TOLD = frozenset(
     {ErrorCode.INVALID_TOKEN, ErrorCode.INSUFFICIENT_SCOPE, ErrorCode.INVALID_REQUEST}
@@ -18,13 +18,13 @@ _TOLD = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """How an API introduces itself: its realm and where its metadata is (RFC 9728 section 5.1)."""
+    """An API's challenge: its realm and the URL of its metadata (RFC 9728 section 5.1)."""
 
     realm: str
     resource_metadata: str = ""
 
     def header(self, refusal: Refusal, scope: str = "") -> str:
-        """The header's value for `refusal`; `scope` says which scopes would be enough."""
+        """Return the header for `refusal`; `scope` names the scopes that would suffice."""
         parts = [f'realm="{_quoted(self.realm)}"']
         if refusal.code in _TOLD and refusal != NO_TOKEN:
             parts.append(f'error="{refusal.code}"')
@@ -37,5 +37,5 @@ class Challenge:
 
 
 def _quoted(text: str) -> str:
-    """`text` with nothing left that could end the quotes or the header line."""
+    """Return `text` without characters that could end the quotes or the header line."""
     return "".join(char for char in text if " " <= char <= "~" and char not in '"\\')

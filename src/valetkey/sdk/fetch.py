@@ -1,4 +1,4 @@
-"""The one door to the issuer: small, brief, no detours."""
+"""The HTTP client for the issuer: bounded size and time, no redirects."""
 
 import asyncio
 import ssl
@@ -20,52 +20,52 @@ else:
     httpx2 = lazily("httpx2")
 
 CONNECT_WITHIN = 3.0
-"""Seconds to reach the issuer."""
+"""Seconds to connect to the issuer."""
 
 ANSWER_WITHIN = 5.0
-"""Seconds until the last byte of the answer, connecting included."""
+"""Seconds until the last byte of the response, including connecting."""
 
 SILENT_FOR = 2.5
 """Seconds without a byte after which a stream counts as dead."""
 
 LARGEST_ANSWER = 1_048_576
-"""Bytes of an answer; a page of the revocation feed is the largest we expect."""
+"""Maximum number of bytes in a response; a page of the revocation feed is the largest expected."""
 
-# Identity: nothing may grow while it is being read.
+# Identity: a response must not expand while it is read.
 _HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "valetkey"}
 
 
 class Unreachable(Exception):
-    """There was no usable answer: the network, the deadline or the size said no."""
+    """There was no usable response: a network error, a timeout or an oversized response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """With what an API shows the issuer who it is: HTTP Basic (RFC 6749 section 2.3.1)."""
+    """The API's credential at the issuer: HTTP Basic (RFC 6749 section 2.3.1)."""
 
     client_id: str
     client_secret: Secret
 
     def basic(self) -> str:
-        """The value of the Authorization header."""
-        # Both halves are form-encoded first, so that a colon in the id cannot move the border.
+        """Return the value of the Authorization header."""
+        # Both halves are form-encoded first, so that a colon in the id cannot move the separator.
         pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret.reveal())}"
         return "Basic " + b64encode(pair.encode("ascii")).decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the issuer said."""
+    """A response of the issuer."""
 
     status: int
     body: bytes
 
 
 class Door(Protocol):
-    """A way to the issuer: over the network, or in memory for tests."""
+    """A connection to the issuer: over the network, or in memory for tests."""
 
     async def get(self, url: str, credential: Credential | None = None) -> Answer:
-        """Read `url`. Raises Unreachable."""
+        """Get `url`. Raises Unreachable."""
         ...
 
     async def post_form(
@@ -76,23 +76,23 @@ class Door(Protocol):
         *,
         accept: str = "",
     ) -> Answer:
-        """Send `fields` as a form, for an answer of this media type. Raises Unreachable."""
+        """Send `fields` as a form, accepting this media type. Raises Unreachable."""
         ...
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close all connections."""
         ...
 
 
 class Fetcher:
     """A pool of connections to the issuer.
 
-    Follows no redirect, reads no proxy from the environment, and gives up after 3 seconds without
-    a connection, 5 seconds in all, or 1 MiB. Everything that is not an answer is `Unreachable`.
+    Follows no redirect, reads no proxy from the environment, and gives up after 3 seconds without a
+    connection, 5 seconds in all, or 1 MiB. Every failure raises `Unreachable`.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        """Trust what `tls` trusts; without it, the certificates that the web trusts."""
+        """Trust what `tls` trusts; without it, the usual public certificate authorities."""
         self._client = httpx2.AsyncClient(
             verify=_the_webs() if tls is None else tls,
             timeout=httpx2.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
@@ -105,7 +105,7 @@ class Fetcher:
         )
 
     async def get(self, url: str, credential: Credential | None = None) -> Answer:
-        """Read `url`. Raises Unreachable."""
+        """Get `url`. Raises Unreachable."""
         return await self._exchange("GET", url, credential)
 
     async def post_form(
@@ -130,10 +130,10 @@ class Fetcher:
     async def stream(
         self, url: str, credential: Credential | None = None, last_event_id: str = ""
     ) -> AsyncGenerator[bytes]:
-        """The lines of a stream of server-sent events, from `last_event_id` on.
+        """Iterate over the lines of an event stream, starting after `last_event_id`.
 
-        Raises Unreachable for any other answer, for a line above 1 MiB, for too long
-        without a byte, and when the connection breaks; ends when the issuer ends it.
+        Raises Unreachable for any other response, for a line above 1 MiB, for too long without a
+        byte, and when the connection breaks; ends when the issuer ends it.
         """
         headers = {"accept": "text/event-stream"}
         if credential is not None:
@@ -160,7 +160,7 @@ class Fetcher:
         await self._client.aclose()
 
     async def __aenter__(self) -> Self:
-        """Itself."""
+        """Return itself."""
         return self
 
     async def __aexit__(
@@ -189,7 +189,7 @@ class Fetcher:
         if content_type:
             headers["content-type"] = content_type
         try:
-            # httpx counts each read alone; only this counts the whole exchange.
+            # httpx times each read alone; only this limits the whole exchange.
             async with (
                 asyncio.timeout(ANSWER_WITHIN),
                 self._client.stream(method, url, content=body, headers=headers) as response,
@@ -201,7 +201,7 @@ class Fetcher:
 
 @cache
 def _the_webs() -> ssl.SSLContext:
-    # Read once for all: they are many, and take a megabyte.
+    # Loaded once for all: the certificates take a megabyte.
     return httpx2.create_ssl_context(trust_env=False)
 
 

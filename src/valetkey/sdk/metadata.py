@@ -1,4 +1,4 @@
-"""What an API says about itself: protected-resource metadata (RFC 9728)."""
+"""An API's protected resource metadata (RFC 9728)."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -11,9 +11,10 @@ _URL = re.compile(r"(https?://[^/?#\s]+)(/[^?#\s]*)?", re.ASCII)
 
 
 def metadata_path(resource: str) -> str:
-    """Where the document of the API called `resource` is, on the same host (section 3.1).
+    """Return the path of the metadata of the API called `resource` (RFC 9728 section 3.1).
 
-    "" where `resource` is no http or https URL: such an API has no metadata.
+    The path is on the host of `resource`; "" if `resource` is no http or https URL: such an API has
+    no metadata.
     """
     match = _URL.fullmatch(resource)
     if match is None:
@@ -23,7 +24,7 @@ def metadata_path(resource: str) -> str:
 
 
 def metadata_url(resource: str) -> str:
-    """The address of the document; "" where there is none."""
+    """Return the URL of the metadata document; "" if there is none."""
     match = _URL.fullmatch(resource)
     return "" if match is None else match[1] + metadata_path(resource)
 
@@ -36,9 +37,10 @@ def metadata_document(
     name: str = "",
     documentation: str = "",
 ) -> bytes:
-    """The document, as JSON (section 2). `documentation` is the URL of a page for developers.
+    """Return the document as JSON (section 2).
 
-    Tokens are taken in the Authorization header alone.
+    `documentation` is the URL of a page for developers. Tokens are accepted in the Authorization
+    header alone.
     """
     document: dict[str, object] = {
         "resource": resource,

@@ -1,4 +1,4 @@
-"""Protection: one object between an API and those who call it."""
+"""Protection: authenticates and authorizes the callers of an API."""
 
 import asyncio
 import ssl
@@ -27,9 +27,9 @@ _BEARER = "Bearer "
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What was learned before, and where to write what will be.
+    """State loaded at start, and the functions that persist it.
 
-    With it, an API that starts while the issuer is away knows the keys and what was revoked.
+    With it, an API that starts while the issuer is unreachable knows the keys and revocations.
     """
 
     keys: bytes = b""
@@ -39,13 +39,13 @@ class Memory:
 
 
 NO_MEMORY = Memory()
-"""Nothing known, nothing kept."""
+"""Nothing known, nothing persisted."""
 
 
 class Protection:
-    """Lets those in who show a live access token with the right scope.
+    """Admit callers with a live access token and a required scope.
 
-    Keys, revocations and answers about tokens are shared by all requests: make one per process,
+    All requests share keys, revocations and cached introspection: create one for each process,
     inside the event loop that will use it, keep `follow` running, and `close` it at the end.
     """
 
@@ -64,9 +64,10 @@ class Protection:
     ) -> None:
         """Protect the API that tokens call `audience`.
 
-        Without `credential` only JWTs are taken, and revocations are not learned. `remembered` is
-        how long an answer about a token by reference counts; `tls` is whom to trust as issuer;
-        `resource_metadata` is where the API's own metadata is; `door` replaces the network.
+        Without `credential` only JWTs are accepted, and revocations are not followed. `remembered`
+        is how long introspection responses are cached; `tls` is the trust for connections to the
+        issuer; `resource_metadata` is the URL of the API's own metadata; `door` replaces the
+        network.
         """
         self.challenge = Challenge(realm or audience, resource_metadata)
         self._fetch = Fetcher(tls) if door is None else door
@@ -105,10 +106,10 @@ class Protection:
         )
 
     async def admit(self, authorization: Sequence[str], now: Instant, *needs: str) -> Caller:
-        """Who calls, by the Authorization fields of one request (all of them, as sent).
+        """Return the caller, given the request's Authorization fields (all of them, as sent).
 
-        Of the scopes in `needs`, any one is enough; none means that any live token will do.
-        Raises Refused: 400, 401 `invalid_token`, 403 `insufficient_scope`, 503.
+        Any one scope in `needs` suffices; an empty `needs` accepts every live token. Raises
+        Refused: 400, 401 `invalid_token`, 403 `insufficient_scope`, 503.
         """
         caller = await self.caller(read_bearer(authorization), now)
         if needs:
@@ -116,23 +117,23 @@ class Protection:
         return caller
 
     def recall(self, authorization: Sequence[str], now: Instant) -> Caller | None:
-        """Who calls, where the same JWT was verified before and is as good as it was then.
+        """Return the caller of a JWT that was verified before and is still valid.
 
-        None says nothing: `admit` tells, and why. For servers that count microseconds.
+        None is no decision: call `admit`. For servers on which microseconds matter.
         """
         if len(authorization) != 1:
             return None
         field = authorization[0]
-        # No look at its characters: what was verified before is well-formed.
+        # Its characters are not checked: a token verified before is well-formed.
         if not field.startswith(_BEARER) or len(field) > LONGEST:
             return None
         return self._verifier.recall(field[len(_BEARER) :], now)
 
     async def caller(self, token: Secret, now: Instant, proven: Collection[Binding] = ()) -> Caller:
-        """Whose token this is. Raises Refused: 401 `invalid_token`, 503.
+        """Return the caller of a token. Raises Refused: 401 `invalid_token`, 503.
 
-        A token that is bound to a key (`cnf`) is refused unless that key is among `proven`: what
-        the sender has shown to hold, by a DPoP proof or a client certificate.
+        A token that is bound to a key (`cnf`) is refused unless that key is among `proven`: the
+        keys that the sender has shown to hold, by a DPoP proof or a client certificate.
         """
         verdict = await self._verifier.verify(token.reveal(), now, proven)
         if isinstance(verdict, Refusal):
@@ -147,17 +148,17 @@ class Protection:
                 tasks.create_task(self._revocations.follow(now))
 
     async def refresh(self, now: Instant) -> bool:
-        """Learn keys and revocations once; whether the issuer answered."""
+        """Fetch keys and revocations once; return whether the issuer answered."""
         await self._keys.look(now)
         heard = self._revocations is None or await self._revocations.poll(now)
         return heard and self._keys.is_sure()
 
     async def close(self) -> None:
-        """Let go of the connections to the issuer."""
+        """Close the connections to the issuer."""
         await self._fetch.close()
 
     async def __aenter__(self) -> Self:
-        """Itself."""
+        """Return itself."""
         return self
 
     async def __aexit__(self, *_: object) -> None:

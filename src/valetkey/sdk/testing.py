@@ -1,4 +1,4 @@
-"""Tokens for your own tests: an issuer in memory, without a server and without a network."""
+"""Issue tokens for your own tests: an issuer in memory, without a server or a network."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ _CREDENTIAL = Credential("tests", Secret("in-memory"))
 
 @dataclass(frozen=True, slots=True)
 class Mint:
-    """Makes tokens that are real: signed, verified, refused when they expire."""
+    """Issue real tokens: signed, verified, refused once expired."""
 
     audience: str
     issuer: str = "https://issuer.test"
@@ -33,7 +33,7 @@ class Mint:
     _references: dict[str, AccessToken] = field(default_factory=dict[str, AccessToken], repr=False)
 
     def protection(self) -> Protection:
-        """A protection that trusts this mint, for those who use no adapter."""
+        """Return a protection that trusts this mint, for use without an adapter."""
         return Protection(
             Issuer.valetkey(self.issuer),
             audience=self.audience,
@@ -52,10 +52,10 @@ class Mint:
         audience: str = "",
         bindings: tuple[Binding, ...] = (),
     ) -> str:
-        """A JWT with these scopes, separated by spaces; with `user` None, a client's own.
+        """Return a JWT with these space-separated scopes; with `user` None, a client's own.
 
-        A `lifetime` of zero or less makes one that has expired; another `audience`, one that is
-        for somebody else.
+        A `lifetime` of zero or less makes an expired token; another `audience` makes a token for
+        another API.
         """
         now = self.runtime.now()
         return AccessToken(
@@ -97,13 +97,13 @@ class Mint:
         del self._references[reference]
 
     def headers(self, scope: str = "", *, user: str | None = "1001") -> dict[str, str]:
-        """The header of a request with a new token."""
+        """Return the header of a request with a new token."""
         return {"Authorization": f"Bearer {self.token(scope, user=user)}"}
 
 
 @contextmanager
 def trusted(gate: Gate) -> Generator[Mint]:
-    """Let `gate` trust a mint instead of its issuer for as long as the block lasts."""
+    """Make `gate` trust a mint instead of its issuer until the block ends."""
     mint = Mint(gate.audience, gate.issuer.url, gate.runtime)
     gate.replace(lambda _: mint.protection())
     try:
@@ -114,14 +114,14 @@ def trusted(gate: Gate) -> Generator[Mint]:
 
 @dataclass(frozen=True, slots=True)
 class _InMemory:
-    """The door to an issuer that is not there."""
+    """A connection to an issuer that exists only in memory."""
 
     key: SigningKey
     references: Mapping[str, AccessToken]
     runtime: Runtime
 
     async def get(self, url: str, credential: Credential | None = None) -> Answer:
-        """The keys, or a feed in which nothing happens."""
+        """Return the keys, or an empty feed."""
         if credential is None:
             return Answer(200, KeySet.of(self.key.public).document())
         return Answer(200, b'{"cursor":"0","revocations":[]}')
@@ -134,7 +134,7 @@ class _InMemory:
         *,
         accept: str = "",
     ) -> Answer:
-        """Whose token this is."""
+        """Return the introspection response of a token."""
         token = self.references.get(fields["token"])
         if token is None:
             return Answer(200, b'{"active":false}')
@@ -152,4 +152,4 @@ class _InMemory:
         return Answer(200, msgspec.json.encode(said))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""

@@ -1,1 +1,1 @@
-"""What the server does when nobody asks: it cleans, keeps its keys and delivers."""
+"""Background work of the server: cleaning up, key rotation, deliveries."""

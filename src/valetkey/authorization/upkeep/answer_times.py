@@ -1,4 +1,4 @@
-"""How long answers took: counted in memory, written down behind the requests' back."""
+"""Response times: counted in memory, written to the database in the background."""
 
 import asyncio
 from collections import Counter
@@ -15,22 +15,22 @@ _WRITE_EVERY = 10.0
 
 @dataclass(frozen=True, slots=True)
 class AnswerClock:
-    """Counts in one process. At most a few dozen numbers wait."""
+    """Count response times in one process; at most a few dozen numbers are buffered."""
 
     waiting: Counter[Key] = field(default_factory=Counter[Key])
 
     def note(self, at: Instant, status: int, seconds: float) -> None:
-        """One more answer, and how long the server took for it."""
+        """Count one response and the time it took."""
         self.waiting[key_of(at, status, seconds)] += 1
 
     async def keep(self, store: Store) -> None:
-        """Write down what waits, every ten seconds."""
+        """Write the counts every ten seconds."""
         while True:
             await asyncio.sleep(_WRITE_EVERY)
             await self.flush(store)
 
     async def flush(self, store: Store) -> None:
-        """Write it down now; what could not be written waits again."""
+        """Write the counts now; counts that could not be written are kept for the next time."""
         amounts = dict(self.waiting)
         if not amounts:
             return

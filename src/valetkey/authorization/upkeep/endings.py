@@ -1,4 +1,4 @@
-"""Notes of what ended, written outside of the database within two seconds."""
+"""Record endings in a file outside the database, within two seconds."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ _AT_ONCE = 1_000
 
 
 async def note_endings(store: Store, endings: Endings) -> None:
-    """Note every ending that the database knows and the file does not. Raises OSError."""
+    """Append every ending that the database has and the file lacks. Raises OSError."""
     at, after = endings.read_from, ""
     while True:
         page = await store.scan(partial(_page, at, after))
@@ -35,14 +35,14 @@ def _page(at: Instant, after: str, tx: Transaction) -> EndingPage:
 
 @dataclass(frozen=True, slots=True)
 class EndingNotes:
-    """Keeps the file beside the keyring up to date while the server runs."""
+    """Keep the file beside the keyring up to date while the server runs."""
 
     store: Store
     file: Path
     runtime: Runtime
 
     async def run(self) -> None:
-        """Note endings until cancelled; where the folder cannot be written, `doctor` tells."""
+        """Record endings until cancelled; `doctor` reports a folder that is not writable."""
         try:
             endings = Endings(self.file)
         except Mistake:

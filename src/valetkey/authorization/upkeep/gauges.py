@@ -1,4 +1,4 @@
-"""Metrics that the database knows: outboxes and signing keys."""
+"""Metrics read from the database: outboxes and signing keys."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ _READ_EVERY = 15.0
 
 @dataclass(frozen=True, slots=True)
 class DatabaseGauges:
-    """Reads them every 15 seconds, beside the requests."""
+    """Read the metrics every 15 seconds, independently of requests."""
 
     store: Store
     runtime: Runtime
     key_lifetime: Lifetime
 
     async def keep(self) -> None:
-        """Read again and again; while the database is away there are none."""
+        """Read until cancelled; while the database is unreachable there are no values."""
         metrics.SIGNING_KEY_LIFETIME.set(self.key_lifetime)
         while True:
             try:
@@ -33,7 +33,7 @@ class DatabaseGauges:
             await asyncio.sleep(_READ_EVERY)
 
     async def read(self) -> None:
-        """Read them now."""
+        """Read the metrics now."""
         now = self.runtime.now()
         await self.store.scan(lambda tx: _read(tx, now))
 

@@ -15,7 +15,7 @@ from valetkey.web import log
 from valetkey.web.offload import Busy, Offload
 
 PAUSES = (minutes(1), minutes(10))
-"""After the first and second attempt that got no answer. After the third it is given up."""
+"""Pauses after the first and second attempt without a response; the third is the last."""
 
 BATCH = 4
 """Logos that one process fetches at a time; they are decoded one after the other."""
@@ -24,12 +24,12 @@ _LEASE = minutes(1)
 _LOOK_EVERY = 1.0
 
 Get = Callable[[str], Awaitable[Fetched]]
-"""Reads an address that an app registered; raises Unfetchable."""
+"""Fetches a URL that an app registered; raises Unfetchable."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogoFetcher:
-    """Fetches logos. Any number of processes may do so beside each other."""
+    """Fetch logos. Any number of processes may do so concurrently."""
 
     store: Store
     get: Get
@@ -37,14 +37,14 @@ class LogoFetcher:
     runtime: Runtime
 
     async def fetch(self) -> None:
-        """Fetch what is due, and look again every second."""
+        """Fetch logos that are due, every second."""
         while True:
             while await self.fetch_some():
                 pass
             await asyncio.sleep(_LOOK_EVERY)
 
     async def fetch_some(self) -> bool:
-        """Fetch a few side by side; return whether there may be more."""
+        """Fetch a few concurrently; return whether there may be more."""
         now = self.runtime.now()
         if not await self.store.read(lambda tx: tx.logos.is_any_due(now)):
             return False
@@ -52,7 +52,7 @@ class LogoFetcher:
         leased = await self.store.write(lambda tx: tx.logos.lease(now, until, BATCH))
         attempts = [self._attempt(wanted) for wanted in leased]
         for failure in await asyncio.gather(*attempts, return_exceptions=True):
-            # Fetched again when the lease has run out.
+            # Fetched again when the lease has expired.
             if isinstance(failure, Exception):
                 log.error("logo.failed", failure)
         return len(leased) == BATCH
@@ -91,8 +91,9 @@ def _keep(tx: Transaction, wanted: WantedLogo, name: str, image: bytes) -> None:
 
 
 def drop_unshown(tx: Transaction, wanted: WantedLogo) -> None:
-    """Forget the logo, unless its client may show it by now."""
-    # Judged anew and held: whoever verifies the client at this moment wants its logo.
+    """Delete the logo, unless its client may show it by now."""
+    # Checked again under the row lock: an administrator verifying the client at this moment wants
+    # its logo.
     client = tx.clients.find_held(wanted.client_id)
     if client is None or not client.may_show_logo:
         tx.logos.drop(wanted)

@@ -19,7 +19,7 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
 
 PAUSES = (seconds(2), seconds(10), minutes(1), minutes(5), minutes(30), hours(1))
-"""After the first, second, … attempt that failed; the last one for all that follow."""
+"""Pauses after the first, second, … failed attempt; the last one applies to all further ones."""
 
 BATCH = 16
 """Deliveries that one process attempts at a time."""
@@ -29,12 +29,12 @@ _HELD_UP = 2.0
 _HEARD = range(200, 300)
 
 Post = Callable[[str, Mapping[str, str]], Awaitable[Fetched]]
-"""Sends a form to an address that an app registered; raises Unfetchable."""
+"""Posts a form to a URL that an app registered; raises Unfetchable."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogoutDelivery:
-    """Tells apps. Any number of processes may do so beside each other."""
+    """Deliver logout tokens. Any number of processes may do so concurrently."""
 
     store: Store
     tokens: LogoutTokens
@@ -45,30 +45,30 @@ class LogoutDelivery:
     )
 
     async def deliver(self) -> None:
-        """Attempt what is due, whoever left it there, and look again every second."""
+        """Attempt due deliveries of any process, every second."""
         while True:
             while await self._deliver_some():
                 pass
             await asyncio.sleep(_LOOK_EVERY)
 
     async def at_once(self, leased: Sequence[Delivery]) -> None:
-        """Attempt these now, side by side; after two seconds they go on without the caller."""
+        """Attempt these now, concurrently; after two seconds they continue in the background."""
         if leased:
             await asyncio.wait(
                 [self._begin(self._attempt(each)) for each in leased], timeout=_HELD_UP
             )
 
     async def close(self) -> None:
-        """Let go of what is under way: somebody attempts it again when the lease has run out."""
+        """Cancel attempts in progress: another worker retries when the lease has expired."""
         tasks = tuple(self._under_way)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, attempt: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        # It outlives the request that may have begun it.
+        # It outlives the request that may have started it.
         task = asyncio.create_task(attempt, context=Context())
-        # Held here: the loop itself forgets tasks that nobody holds.
+        # Held here: the event loop keeps only weak references to tasks.
         self._under_way.add(task)
         task.add_done_callback(self._end)
         return task
@@ -104,7 +104,7 @@ class LogoutDelivery:
             await self.store.write(lambda tx: _again(tx, delivery, now))
 
     async def _tell(self, delivery: Delivery, user: User, client: Client, now: Instant) -> bool:
-        """Whether the app said that it heard."""
+        """Return whether the app confirmed the logout."""
         try:
             token = await self.tokens.mint(
                 user, client, delivery.session_id, now, token_id=delivery.id
@@ -125,7 +125,7 @@ class LogoutDelivery:
 
 
 def pause(attempts: int) -> Lifetime:
-    """How long to wait after so many attempts, at least one."""
+    """Return the pause after this number of attempts, at least one."""
     return PAUSES[min(attempts, len(PAUSES)) - 1]
 
 

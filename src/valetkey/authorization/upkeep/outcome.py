@@ -1,4 +1,4 @@
-"""Waiting for the outcome of a write, so that what it wrote is neither lost nor written twice."""
+"""Wait for the outcome of a write, so that its data is neither lost nor written twice."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,10 +7,10 @@ from collections.abc import Callable, Coroutine
 async def written_or(
     give_back: Callable[[], None], write: Coroutine[object, object, object]
 ) -> None:
-    """Await `write`; if it fails, call `give_back` and raise what it raised.
+    """Await `write`; if it fails, call `give_back` and raise its exception.
 
-    A caller that is cancelled waits for the outcome all the same: a write that is under way may
-    still be committed, and what it wrote must not be written again.
+    A cancelled caller still waits for the outcome: a write in progress may be committed, and its
+    data must not be written again.
     """
     task = asyncio.ensure_future(write)
     try:

@@ -1,4 +1,4 @@
-"""What a server does by itself: write down refusals, sweep out what expired, renew its keys."""
+"""Background work: write queued refusals, delete expired rows, rotate signing keys."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,11 +22,13 @@ from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.runtime import Runtime
 
 BATCH = 50
-"""Rows deleted in one transaction: a millisecond or two in which nobody else writes to SQLite, also
-where there are ten million of them."""
+"""Rows deleted in one transaction, which blocks other SQLite writers for a millisecond or two.
+
+This also holds for a table of ten million rows.
+"""
 
 _COUNTED_BATCH = 500
-"""The same for sweeps that count to 200,000 each time: 5 ms, so let them be fewer."""
+"""Batch size of sweeps that count up to 200,000 rows each time, which takes 5 ms."""
 
 _LONGEST_REST = 0.006
 _WRITE_EVERY = 0.1
@@ -34,18 +36,18 @@ _SWEEP_EVERY = 10.0
 _KEYS_EVERY = 30.0
 _COUNT_EVERY = 10.0
 _REPLAY_MEMORY = hours(1)
-"""So long after its end a code is known as used, and its replay ends the grant."""
+"""How long a redeemed code is remembered after it expired; its replay revokes the grant."""
 
 _GRANT_MEMORY = days(3)
-"""So long after its end a grant is there for those who ask why."""
+"""How long an ended grant is kept, so that the reason can be looked up."""
 
 _IDLE_BUCKET = days(1)
 _GIVING_UP = days(1)
-"""So long emails stay that could not be sent: whoever sends them gives up first, and says so."""
+"""How long undeliverable emails are kept: delivery gives up and reports it earlier."""
 
 _YEAR = days(365)
 _DECISIONS = 200_000
-"""Records kept of refusals, of each kind; a flood of refusals is not worth a disk."""
+"""Maximum number of refusal records of each kind; a flood of refusals must not fill a disk."""
 
 Sweep = Callable[[Transaction, Instant], int]
 
@@ -72,12 +74,12 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: sweep_counts(tx, now, BATCH),
     lambda tx, now: sweep_people(tx, now, BATCH),
 )
-"""Every table whose rows end. Events end when the operator says so."""
+"""Every table with rows that expire. Events expire only if the operator says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """Runs beside the requests, in every worker; nothing here needs to run only once."""
+    """Run in the background of every worker; nothing here requires a single instance."""
 
     store: Store
     decisions: DecisionQueue
@@ -87,15 +89,15 @@ class Upkeep:
     more: Sequence[Sweep] = ()
 
     async def write_decisions(self) -> None:
-        """Write what waits, every tenth of a second."""
+        """Write queued refusals every tenth of a second."""
         while True:
             await asyncio.sleep(_WRITE_EVERY)
             await self.flush()
 
     async def flush(self) -> None:
-        """Write down every refusal that waits, a batch at a time.
+        """Write every queued refusal, a batch at a time.
 
-        What could not be written waits again.
+        Refusals that could not be written are queued again.
         """
         while waiting := self.decisions.drain(BATCH):
             await written_or(
@@ -104,7 +106,7 @@ class Upkeep:
             )
 
     async def sweep(self) -> None:
-        """Delete what expired, a little at a time."""
+        """Delete expired rows, a batch at a time."""
         clock = asyncio.get_running_loop().time
         took = 0.0
         while True:
@@ -120,13 +122,13 @@ class Upkeep:
         return tx.events.sweep(Instant(now - self.keep_events), BATCH)
 
     async def count_usage(self) -> None:
-        """Count what apps were used for, a little at a time."""
+        """Count the usage of apps, a batch at a time."""
         while True:
             await asyncio.sleep(_COUNT_EVERY)
             await sweep_all(self.store, self.runtime.now(), (roll_up,))
 
     async def keep_keys(self) -> None:
-        """Publish and retire signing keys when it is time."""
+        """Publish and retire signing keys on schedule."""
         while True:
             await self.keys.keep(self.runtime.now())
             await asyncio.sleep(_KEYS_EVERY)
@@ -134,7 +136,7 @@ class Upkeep:
 
 def _write_down(waiting: Sequence[Decision], tx: Transaction) -> None:
     if tx.decisions.find(waiting[0].reference) is not None:
-        # The database went away while it wrote them, and had written them.
+        # The connection was lost during the write, which was committed.
         waiting = [each for each in waiting if tx.decisions.find(each.reference) is None]
     for decision in waiting:
         tx.decisions.add(decision)
@@ -142,7 +144,7 @@ def _write_down(waiting: Sequence[Decision], tx: Transaction) -> None:
 
 
 def _let_be_found(tx: Transaction, now: Instant) -> int:
-    # Who had an account before people could be searched for.
+    # Accounts created before users could be searched.
     return tx.people.put_more(BATCH)
 
 
@@ -151,9 +153,9 @@ def _sweep(sweep: Sweep, now: Instant, tx: Transaction) -> int:
 
 
 async def sweep_all(store: Store, now: Instant, sweeps: Sequence[Sweep]) -> int:
-    """Delete everything that expired, a batch in each transaction; how many it was.
+    """Delete everything that expired, one transaction for each batch; return the count.
 
-    The tables take turns: one of which a million rows have expired keeps none waiting.
+    The tables take turns: a table with a million expired rows does not delay the others.
     """
     swept = 0
     clock = asyncio.get_running_loop().time
@@ -166,8 +168,8 @@ async def sweep_all(store: Store, now: Instant, sweeps: Sequence[Sweep]) -> int:
             swept += gone
             if gone >= BATCH:
                 more.append(sweep)
-                # Others first: half of the time is theirs alone, unless so much is going on that
-                # it would never come to its end.
+                # Requests first: half of the time is reserved for them, unless they are so many
+                # that the sweep would never end.
                 await asyncio.sleep(min(_LONGEST_REST, clock() - began))
         due = more
     return swept

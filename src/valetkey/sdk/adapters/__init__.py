@@ -1,1 +1,1 @@
-"""The SDK in your framework: each adapter is thin, and imports its framework alone."""
+"""Framework adapters: each is thin and imports its own framework alone."""

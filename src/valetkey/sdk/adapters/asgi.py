@@ -8,7 +8,7 @@ from valetkey.sdk.adapters.gate import Denial, Gate
 from valetkey.sdk.adapters.running import Running
 from valetkey.sdk.caller import Caller
 
-# As Starlette spells them, so that `add_middleware` is typed.
+# As in Starlette, so that `add_middleware` is typed.
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -16,16 +16,16 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 KEY = "valetkey.caller"
-"""Where the caller is in the scope of a request that was let in."""
+"""The key of the caller in the scope of an admitted request."""
 
 _DENIAL = "websocket.http.response"
 
 
 class Protected:
-    """An application that only callers with a token and one of the scopes in `needs` reach.
+    """Admit to an application only callers with one of the scopes in `needs`.
 
     It serves the API's metadata itself, and `open_paths`, exact paths, need no token. `Refused`
-    that the application raises before its answer began becomes the answer that it says.
+    that the application raises before its response began is answered with that error.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Protected:
         needs: Collection[str] = (),
         open_paths: Collection[str] = (),
     ) -> None:
-        """Stand before `app`."""
+        """Wrap `app`."""
         gate.needs(needs)
         self._app = app
         self._gate = gate
@@ -44,7 +44,7 @@ class Protected:
         self._running = Running(gate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one connection in or tell it why not."""
+        """Admit one connection or answer with the error."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, self._closing(send))
             return
@@ -88,22 +88,22 @@ class Protected:
 
 
 def caller_of(scope: Mapping[str, Any]) -> Caller:
-    """Who sent the request with this scope. Raises KeyError where no gate stood before."""
+    """Return the caller of a request's scope. Raises KeyError without a gate before it."""
     caller: Caller = scope[KEY]
     return caller
 
 
 def authorization(scope: Mapping[str, Any]) -> list[str]:
-    """The Authorization fields of a request, all of them, as sent."""
+    """Return all Authorization fields of a request, as sent."""
     return [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
 
 
 async def deny(denial: Denial, scope: Scope, send: Send) -> None:
-    """Answer a request, or a WebSocket that asks to be opened, with this denial."""
+    """Answer a request, or a WebSocket handshake, with this denial."""
     kind = "http"
     if scope["type"] == "websocket":
         if _DENIAL not in scope.get("extensions", {}):
-            # Before it is accepted, every server turns this into a 403.
+            # Every server turns closing before acceptance into a 403.
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
             return
         kind = _DENIAL.removesuffix(".response")

@@ -1,7 +1,6 @@
 """Django: a decorator for views, and a middleware for whole sites."""
 
-# Django has no types; what it gives is typed where it comes in.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# Django has no types; its values are typed where they enter.
 
 from collections.abc import Awaitable, Callable, Collection
 from functools import wraps
@@ -24,27 +23,27 @@ Guarded: TypeAlias = Callable[Concatenate[HttpRequest, P], R | HttpResponse]
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 
 KEY = "valetkey.caller"
-"""Where the middleware puts the caller in `request.META`."""
+"""The key of the caller in `request.META`, set by the middleware."""
 
 
 class Require:
-    """Makes decorators: `@require("notes:read")` gives the view its caller after the request."""
+    """Create decorators: `@require("notes:read")` passes the caller after the request."""
 
     def __init__(self, gate: Gate) -> None:
-        """Ask `gate`."""
+        """Use `gate`."""
         self.gate = gate
         self.background = Background(gate)
 
     def __call__(self, *needs: str) -> Callable[[View[P, R]], Guarded[P, R]]:
-        """A decorator for views, also asynchronous ones; it tells others why not.
+        """Return a decorator for sync and async views; it answers others with the error.
 
-        Of the scopes in `needs` any one is enough, and callers are told to ask for the first.
-        `Refused` that the view raises, by `demand` for example, is answered in the same way.
+        Any one scope in `needs` suffices; the challenge names the first. `Refused` that the view
+        raises, by `demand` for example, is answered likewise.
         """
         self.gate.needs(needs)
 
         def decorate(view: View[P, R]) -> Guarded[P, R]:
-            # Django finds out by looking, and so do we.
+            # Django inspects the function too.
             if iscoroutinefunction(view):
                 waiting = cast("View[P, Awaitable[HttpResponse]]", view)
                 return cast("Guarded[P, R]", self._asynchronous(waiting, needs))
@@ -64,7 +63,7 @@ class Require:
         return decorate
 
     def urls(self) -> list[URLPattern | URLResolver]:
-        """The pattern of the API's metadata, for the `urlpatterns` at the root."""
+        """Return the URL pattern of the API's metadata, for the `urlpatterns` at the root."""
         if not self.gate.metadata_path:
             return []
 
@@ -76,9 +75,9 @@ class Require:
     def middleware(
         self, *needs: str, open_paths: Collection[str] = ()
     ) -> Callable[[GetResponse], GetResponse]:
-        """A middleware for `MIDDLEWARE`: no view is reached without a token, `open_paths` excepted.
+        """Return a middleware that requires a token for every view except `open_paths`.
 
-        Views find who calls with `caller_of(request)`.
+        Views find the caller with `caller_of(request)`.
         """
         self.gate.needs(needs)
         passed = frozenset(open_paths) | {self.gate.metadata_path}
@@ -115,22 +114,22 @@ class Require:
 
 
 def protect(gate: Gate) -> Require:
-    """What makes decorators, the metadata's URL and middleware for this gate."""
+    """Return decorators, the metadata's URL and middleware for this gate."""
     return Require(gate)
 
 
 def caller_of(request: HttpRequest) -> Caller:
-    """Who sent this request. Raises KeyError where the middleware did not stand before."""
+    """Return the caller of a request. Raises KeyError without the middleware."""
     caller: Caller = request.META[KEY]
     return caller
 
 
 def authorization(request: HttpRequest) -> list[str]:
-    """The Authorization field; servers join several with a comma, which is refused."""
+    """Return the Authorization field; several, joined with a comma by servers, are refused."""
     field: str | None = request.META.get("HTTP_AUTHORIZATION")
     return [] if field is None else [field]
 
 
 def respond(denial: Denial) -> HttpResponse:
-    """The denial as Django sends it."""
+    """Return the denial as a Django response."""
     return HttpResponse(denial.body, status=denial.status, headers=dict(denial.headers))

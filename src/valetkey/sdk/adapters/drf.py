@@ -1,9 +1,6 @@
 """Django REST framework: authentication and permission classes."""
 
-# The framework has no types; what it gives is typed where it comes in.
-# pyright: reportAssignmentType=false, reportIncompatibleMethodOverride=false
-# pyright: reportOptionalSubscript=false, reportPrivateUsage=false, reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# The framework has no types; its values are typed where they enter.
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +24,7 @@ from valetkey.sdk.protect import demand
 
 @dataclass(frozen=True, slots=True)
 class TokenUser:
-    """What `request.user` is: nobody of this site's own, but authenticated. `pk` is the subject."""
+    """The value of `request.user`: no user of this site, but authenticated. `pk` is the subject."""
 
     caller: Caller
     is_active: ClassVar[bool] = True
@@ -36,43 +33,43 @@ class TokenUser:
 
     @property
     def pk(self) -> str:
-        """The subject, which is what throttles count by."""
+        """Return the subject, which throttles count by."""
         return self.caller.subject
 
 
 class Denied(APIException):
-    """A refusal on its way to the answer; what is raised by other means is not touched."""
+    """A refusal on its way to the response; other exceptions are not affected."""
 
     def __init__(self, denial: Denial) -> None:
-        """Carry `denial`."""
+        """Hold `denial`."""
         super().__init__()
         self.denial = denial
 
 
 class Require:
-    """Makes classes: `authentication_classes = [require.authentication]`.
+    """Create classes: `authentication_classes = [require.authentication]`.
 
     And `permission_classes = [require("notes:read")]`. `request.auth` is then the `Caller`.
     """
 
     def __init__(self, gate: Gate) -> None:
-        """Ask `gate`."""
+        """Use `gate`."""
         self._gate = gate
         self._plain = Plain(gate)
         self.urls = self._plain.urls
         self.authentication = self._authentication()
 
     def __call__(self, *needs: str) -> type[BasePermission]:
-        """A permission for callers with any of the scopes in `needs`; others are told why not.
+        """Return a permission for callers with any scope in `needs`; others get the error.
 
-        They are told to ask for the first. It answers by itself, so it is combined with others in
-        a list, which means "and", not with `|`.
+        The challenge names the first scope. The permission raises its own response, so combine it
+        with others in a list, which means "and", not with `|`.
         """
         gate = self._gate
         gate.needs(needs)
 
         class HasScope(BasePermission):
-            """Lets in callers with one of the scopes."""
+            """Admit callers with one of the scopes."""
 
             def has_permission(self, request: Request, view: APIView) -> bool:
                 try:
@@ -87,7 +84,7 @@ class Require:
         gate, admit = self._gate, self._plain.background.admit
 
         class TokenAuthentication(BaseAuthentication):
-            """Knows the callers that show a token; leaves all others to the next class."""
+            """Authenticate callers with a token; leave all others to the next class."""
 
             def authenticate(self, request: Request) -> tuple[TokenUser, Caller] | None:
                 plain: HttpRequest = request._request  # noqa: SLF001
@@ -107,7 +104,7 @@ class Require:
 
 
 def protect(gate: Gate) -> Require:
-    """What makes authentication and permission classes, and the metadata's URL, for this gate."""
+    """Return this gate's authentication and permission classes and the metadata's URL."""
     return Require(gate)
 
 
@@ -119,7 +116,7 @@ def _admit(auth: object, *needs: str) -> None:
 
 
 def _denied(gate: Gate, view: APIView, refusal: Refusal, needs: tuple[str, ...] = ()) -> Denied:
-    """The exception for `refusal`, after `view` has learned to answer it as a problem."""
+    """Return the exception for `refusal`, and make `view` answer it as a problem."""
     others: Callable[[], Callable[..., HttpResponseBase | None]] = view.get_exception_handler
 
     def answer(error: Exception, context: object) -> HttpResponseBase | None:
@@ -127,6 +124,6 @@ def _denied(gate: Gate, view: APIView, refusal: Refusal, needs: tuple[str, ...] 
             return respond(error.denial)
         return others()(error, context)
 
-    # A view lives for one request; a renderer would name the body by its own media type.
+    # A view lives for one request; a renderer would set the media type of the body.
     view.get_exception_handler = lambda: answer
     return Denied(gate.deny(refusal, needs))

@@ -14,13 +14,13 @@ from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.adapters.running import Running
 from valetkey.sdk.caller import Caller
 
-_POLICY = 1008  # RFC 6455 section 7.4.1; before it is accepted, servers make it a 403
+_POLICY = 1008  # RFC 6455 section 7.4.1; before acceptance, servers turn it into a 403
 
 Dependency = Callable[..., Coroutine[object, object, Caller]]
 
 
 class _Denied(Exception):
-    """Carries a refusal and what would have been enough to where the answer is made."""
+    """Carries a refusal and the sufficient scopes to the exception handler."""
 
     def __init__(self, refusal: Refusal, needs: tuple[str, ...]) -> None:
         super().__init__(refusal.description)
@@ -29,7 +29,7 @@ class _Denied(Exception):
 
 
 class _Scheme(SecurityBase):
-    """How the OpenAPI document says that a token is needed, and where to get it."""
+    """The OpenAPI security scheme: that a token is needed, and where to get it."""
 
     def __init__(self, gate: Gate) -> None:
         self.scopes: dict[str, str] = {}
@@ -48,28 +48,28 @@ class _Scheme(SecurityBase):
             self._flow.scopes = self._flow.scopes | dict.fromkeys(names, "")
 
     async def __call__(self) -> None:
-        """Nothing: the dependency beside it asks the gate."""
+        """Do nothing: the dependency beside it calls the gate."""
 
 
 class Require:
-    """Makes dependencies: `Depends(require("notes:read"))` gives the `Caller`."""
+    """Create dependencies: `Depends(require("notes:read"))` gives the `Caller`."""
 
     def __init__(self, gate: Gate, running: Running) -> None:
-        """Ask `gate`, which is at work as `running`."""
+        """Use `gate`, which runs as `running`."""
         self._gate = gate
         self._running = running
         self._scheme = _Scheme(gate)
 
     def __call__(self, *needs: str) -> Dependency:
-        """A dependency that lets in who has any of the scopes in `needs`, and tells the others.
+        """Return a dependency that admits callers with any of the scopes in `needs`.
 
-        Callers are told to ask for the first of them; without any, a live token is enough.
+        The challenge for others names the first scope; without scopes, a live token suffices.
         """
         self._gate.needs(needs)
         self._scheme.needs(needs)
         scheme = Security(self._scheme, scopes=needs[:1])
 
-        # HTTPConnection: a WebSocket asks for its caller, too.
+        # HTTPConnection: WebSockets use this dependency too.
         async def caller(connection: HTTPConnection, _: Annotated[None, scheme]) -> Caller:
             fields = connection.headers.getlist("authorization")
             try:
@@ -83,10 +83,10 @@ class Require:
 
 
 def protect(app: FastAPI, gate: Gate) -> Require:
-    """Teach `app` to say no as RFC 6750 wants, to serve its metadata, and to follow the issuer.
+    """Install RFC 6750 error responses, metadata, and following the issuer in `app`.
 
-    Gives what makes dependencies. `Refused` that an endpoint raises, by `demand` for example, is
-    answered in the same way.
+    Returns the factory of dependencies. `Refused` that an endpoint raises, by `demand` for example,
+    is answered likewise.
     """
     running = Running(gate)
 

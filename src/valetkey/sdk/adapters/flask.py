@@ -16,20 +16,20 @@ R = TypeVar("R")
 
 
 class Require:
-    """Makes decorators: `@require("notes:read")` below `@app.get(...)`."""
+    """Create decorators: `@require("notes:read")` below `@app.get(...)`."""
 
     def __init__(self, gate: Gate) -> None:
-        """Ask `gate`."""
+        """Use `gate`."""
         self._gate = gate
         self._background = Background(gate)
 
     def __call__(
         self, *needs: str
     ) -> Callable[[Callable[Concatenate[Caller, P], R]], Callable[P, R | Response]]:
-        """A decorator that calls the view with the caller first, and tells others why not.
+        """Return a decorator that passes the caller to the view first, or answers with the error.
 
-        Of the scopes in `needs` any one is enough, and callers are told to ask for the first.
-        `Refused` that the view raises, by `demand` for example, is answered in the same way.
+        Any one scope in `needs` suffices; the challenge names the first. `Refused` that the view
+        raises, by `demand` for example, is answered likewise.
         """
         self._gate.needs(needs)
 
@@ -51,9 +51,9 @@ class Require:
 
 
 def protect(app: Flask, gate: Gate) -> Require:
-    """Let `app` serve its metadata. Gives what makes decorators.
+    """Let `app` serve its metadata; return the factory of decorators.
 
-    Where views are made before the application, make them with `Require(gate)`.
+    If views are defined before the application, create decorators with `Require(gate)`.
     """
     if gate.metadata_path:
 

@@ -1,4 +1,4 @@
-"""The gate of one API: whom it trusts, how it introduces itself, how it says no."""
+"""Gate: an API's trusted issuer, its metadata, and its error responses."""
 
 import ssl
 from collections.abc import Callable, Collection
@@ -18,12 +18,12 @@ from valetkey.sdk.upstream.issuer import Issuer
 _CHALLENGED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 Make = Callable[["Gate"], Protection]
-"""How the protection of a gate is made."""
+"""Creates the protection of a gate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """An answer of no, ready to be sent: a problem (RFC 9457) with its challenge (RFC 6750)."""
+    """An error response, ready to be sent: a problem (RFC 9457) and a challenge (RFC 6750)."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -31,7 +31,7 @@ class Denial:
 
 
 class Gate:
-    """What all adapters need to know about one API. Make one, and pass it to the adapter."""
+    """Everything that adapters need to know about an API. Create one, pass it to the adapter."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Gate:
         tls: ssl.SSLContext | None = None,
         runtime: Runtime = SYSTEM,
     ) -> None:
-        """Let in who has a token of `issuer` for `audience`.
+        """Admit callers with a token of `issuer` for `audience`.
 
         A string is the URL of a Valetkey authorization server. `credential`, `memory` and `tls` are
-        as for `Protection`; `name` and `documentation` introduce the API in its metadata, where
-        `scopes` stand before those that its routes need.
+        as for `Protection`; `name` and `documentation` describe the API in its metadata, where
+        `scopes` precede those that its routes need.
         """
         self.issuer = Issuer.valetkey(issuer) if isinstance(issuer, str) else issuer
         self.audience = audience
@@ -67,7 +67,7 @@ class Gate:
         self.changes = 0
 
     def metadata(self) -> bytes:
-        """The API's metadata document (RFC 9728), to be served at `metadata_path`."""
+        """Return the API's metadata document (RFC 9728), to be served at `metadata_path`."""
         return metadata_document(
             self.audience,
             [self.issuer.url],
@@ -77,20 +77,20 @@ class Gate:
         )
 
     def needs(self, names: Collection[str]) -> None:
-        """Remember that a route needs one of these scopes, for the metadata."""
+        """Record that a route needs one of these scopes, for the metadata."""
         self._scopes.update(dict.fromkeys(names))
 
     def protection(self) -> Protection:
-        """A protection of its own for whoever asks: it belongs to one event loop."""
+        """Return a new protection, which belongs to one event loop."""
         return self._make(self)
 
     def replace(self, make: Make | None) -> None:
-        """Make protections by `make` from now on; None for the real ones. For tests."""
+        """Create protections with `make` from now on; None for the real ones. For tests."""
         self._make = make or _protection
         self.changes += 1
 
     def deny(self, refusal: Refusal, needs: Collection[str] = ()) -> Denial:
-        """How `refusal` is told; the first of `needs` is the scope that callers should ask for."""
+        """Return the response to `refusal`; its challenge names the first scope of `needs`."""
         status = STATUS[refusal.code]
         problem: dict[str, object] = {
             "title": HTTPStatus(status).phrase,

@@ -1,4 +1,4 @@
-"""A gate at work: inside an event loop, or on a loop of its own for those who have none."""
+"""Run a gate: in the current event loop, or on a loop of its own for threads."""
 
 import asyncio
 import atexit
@@ -17,10 +17,10 @@ _CLOSE_WITHIN = 5.0  # seconds
 
 
 class Running:
-    """The protection of the running event loop, made and followed from the first request on."""
+    """The protection of the running event loop, created and followed from the first request on."""
 
     def __init__(self, gate: Gate) -> None:
-        """Work for `gate`; nothing begins yet."""
+        """Work for `gate`; nothing starts yet."""
         self._gate = gate
         self._loop: asyncio.AbstractEventLoop | None = None
         self._protection: Protection | None = None
@@ -28,18 +28,18 @@ class Running:
         self._changes = 0
 
     async def admit(self, authorization: Sequence[str], *needs: str) -> Caller:
-        """Who calls, as `Protection.admit`. Raises Refused."""
+        """Return the caller, as `Protection.admit`. Raises Refused."""
         protection = self._protection
         if protection is None or self._is_stale():
             protection = await self.start()
         return await protection.admit(authorization, self._gate.runtime.now(), *needs)
 
     async def start(self) -> Protection:
-        """Begin to learn keys and revocations, unless that is so already."""
+        """Start following keys and revocations, unless that runs already."""
         if self._protection is not None and not self._is_stale():
             return self._protection
         loop = asyncio.get_running_loop()
-        # What belongs to another loop can neither be used nor closed from here.
+        # Objects of another loop can neither be used nor closed from here.
         old = self._protection if self._loop is loop else None
         following = self._following if self._loop is loop else None
         protection = self._protection = self._gate.protection()
@@ -49,7 +49,7 @@ class Running:
         return protection
 
     async def close(self) -> None:
-        """Stop learning and let go of the connections; a request after that begins anew."""
+        """Stop following and close the connections; the next request starts again."""
         protection, following = self._protection, self._following
         self._protection = self._following = None
         await _end(protection, following)
@@ -68,13 +68,13 @@ async def _end(protection: Protection | None, following: asyncio.Task[None] | No
 
 
 class Background:
-    """A gate for threads: one event loop on one thread, begun by the first request.
+    """A gate for threads: one event loop on one thread, started by the first request.
 
-    Each process has its own: after a fork the child begins anew. It ends with the interpreter.
+    Each process has its own: after a fork the child starts again. It ends with the interpreter.
     """
 
     def __init__(self, gate: Gate) -> None:
-        """Work for `gate`; nothing begins yet."""
+        """Work for `gate`; nothing starts yet."""
         self._gate = gate
         self._left: list[object] = []
         self._lock = Lock()
@@ -84,7 +84,7 @@ class Background:
         _everywhere.add(self)
 
     def admit(self, authorization: Sequence[str], *needs: str) -> Caller:
-        """Who calls, as `Protection.admit`; the calling thread waits. Raises Refused."""
+        """Return the caller, as `Protection.admit`; blocks the calling thread. Raises Refused."""
         return self._begin(authorization, needs).result()
 
     async def admit_async(self, authorization: Sequence[str], *needs: str) -> Caller:
@@ -92,13 +92,13 @@ class Background:
         return await asyncio.wrap_future(self._begin(authorization, needs))
 
     def close(self) -> None:
-        """End the thread; a request after that begins anew."""
+        """End the thread; the next request starts again."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is None or thread is None:
             return
-        # Nothing that hangs may keep an interpreter from ending.
+        # A hanging task must not keep the interpreter from ending.
         with contextlib.suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(self._running.close(), loop).result(_CLOSE_WITHIN)
         loop.call_soon_threadsafe(loop.stop)
@@ -121,8 +121,8 @@ class Background:
             return self._loop
 
     def forget(self) -> None:
-        """Begin anew without ending what was: in the child of a fork it is another's."""
-        # Kept, not collected: the parent still uses what these describe.
+        """Start again without stopping the old loop: in the child of a fork it is the parent's."""
+        # Kept, not collected: the parent still uses the descriptors of these objects.
         self._left.append((self._loop, self._thread, self._running))
         self._lock = Lock()
         self._loop = self._thread = None
@@ -140,7 +140,7 @@ def _each(verb: Callable[[Background], None]) -> Callable[[], None]:
     return do
 
 
-# In the child of a fork neither the thread exists nor can its locks be trusted.
+# In the child of a fork the thread does not exist and its locks cannot be trusted.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_each(Background.forget))
 atexit.register(_each(Background.close))

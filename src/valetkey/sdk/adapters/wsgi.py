@@ -14,11 +14,11 @@ from valetkey.sdk.caller import Caller
 OptExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 
 KEY = "valetkey.caller"
-"""Where the caller is in the environment of a request that was let in."""
+"""The key of the caller in the environment of an admitted request."""
 
 
 class Protected:
-    """An application that only callers with a token and one of the scopes in `needs` reach.
+    """Admit to an application only callers with one of the scopes in `needs`.
 
     It serves the API's metadata itself, and `open_paths`, exact paths, need no token.
     """
@@ -30,7 +30,7 @@ class Protected:
         needs: Collection[str] = (),
         open_paths: Collection[str] = (),
     ) -> None:
-        """Stand before `app`."""
+        """Wrap `app`."""
         gate.needs(needs)
         self._app = app
         self._gate = gate
@@ -39,7 +39,7 @@ class Protected:
         self._background = Background(gate)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Let one request in or tell it why not."""
+        """Admit one request or answer with the error."""
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         if path == self._gate.metadata_path and environ["REQUEST_METHOD"] in {"GET", "HEAD"}:
             content = (("content-type", "application/json"),)
@@ -51,18 +51,18 @@ class Protected:
             return self._app(environ, start_response)
         except Refused as refused:
             denial = self._gate.deny(refused.refusal, self._needs)
-            # With the exception, so that a server breaks off an answer that has begun.
+            # With the exception, so that a server aborts a response that has begun.
             return _answer(denial, environ, start_response, sys.exc_info())
 
 
 def caller_of(environ: WSGIEnvironment) -> Caller:
-    """Who sent the request with this environment. Raises KeyError where no gate stood before."""
+    """Return the caller in this environment. Raises KeyError without a gate before it."""
     caller: Caller = environ[KEY]
     return caller
 
 
 def authorization(environ: WSGIEnvironment) -> list[str]:
-    """The Authorization field of a request; servers join several with a comma, which is refused."""
+    """Return the Authorization field; several, joined with a comma by servers, are refused."""
     field: str | None = environ.get("HTTP_AUTHORIZATION")
     return [] if field is None else [field]
 

@@ -1,4 +1,4 @@
-"""The other half: obtain tokens for scripts and command line tools, and keep them fresh."""
+"""Obtain tokens for scripts and command line tools, and keep them fresh."""
 
 from valetkey.sdk.client.client import Client
 from valetkey.sdk.client.tokens import Rejected, SignInNeeded, Tokens

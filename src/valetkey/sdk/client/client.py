@@ -1,4 +1,4 @@
-"""A client that always has a live token, however many threads and processes ask for one."""
+"""Client: always returns a live token, shared by any number of threads and processes."""
 
 import ssl
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +19,7 @@ _ENDED = "invalid_grant"
 
 
 class Client:
-    """One client of one issuer: it signs a person in, or asks in its own name, and renews.
+    """One client of one issuer: signs a user in, or uses its own credentials, and renews.
 
     Its methods block. From asynchronous code call them with `asyncio.to_thread`.
     """
@@ -36,11 +36,11 @@ class Client:
         tls: ssl.SSLContext | None = None,
         runtime: Runtime = SYSTEM,
     ) -> None:
-        """Speak for `client_id`; a string is the URL of a Valetkey authorization server.
+        """Act as `client_id`; a string issuer is the URL of a Valetkey authorization server.
 
-        With `file` tokens outlive the program, and all that name the same file share them.
-        `scope` is what is asked for, names with spaces between; `resource` is for which API
-        (RFC 8707), where the issuer wants to know; `tls` is whom to trust as issuer.
+        With `file` tokens outlive the program, and all clients with that file share them. `scope`
+        is the requested scope, names separated by spaces; `resource` is the API (RFC 8707), if the
+        issuer requires it; `tls` is the trust for connections to the issuer.
         """
         self.issuer = Issuer.valetkey(issuer) if isinstance(issuer, str) else issuer
         self._endpoint = TokenEndpoint(self.issuer.token, client_id, secret, resource, tls)
@@ -51,10 +51,11 @@ class Client:
         self._tokens: Tokens | None = None
 
     def sign_in(self, *, show: Show = open_browser, wait: float = WAIT, port: int = 0) -> Tokens:
-        """Let a person sign in; `show` gets the address, `print` for example.
+        """Sign a user in; `show` receives the address, `print` for example.
 
-        The redirect URI is `http://127.0.0.1:<port>/callback`; 0 is any port. Raises Rejected for
-        a no, TimeoutError where nobody came back in `wait` seconds, and Unreachable.
+        The redirect URI is `http://127.0.0.1:<port>/callback`; 0 is any port. Raises Rejected if
+        the user or server refuses, TimeoutError if the browser did not return in `wait` seconds,
+        and Unreachable.
         """
         tokens = sign_in(
             self.issuer,
@@ -70,10 +71,11 @@ class Client:
         return tokens
 
     def access_token(self) -> Secret:
-        """A live access token, renewed when it is about to expire, by exactly one of all who ask.
+        """Return a live access token, renewed before it expires by exactly one concurrent caller.
 
-        A client with a secret and nothing to renew asks in its own name. Raises SignInNeeded
-        where a person has to sign in, Rejected, and Unreachable once the old token has expired.
+        A client with a secret and no refresh token uses the client credentials grant. Raises
+        SignInNeeded if a user has to sign in, Rejected, and Unreachable once the old token has
+        expired.
         """
         now = self._runtime.now()
         tokens = self._tokens
@@ -83,17 +85,17 @@ class Client:
         return tokens.access_token
 
     def headers(self) -> dict[str, str]:
-        """The header of a request with a live token; raises as `access_token`."""
+        """Return the header of a request with a live token; raises as `access_token`."""
         return {"Authorization": f"Bearer {self.access_token().reveal()}"}
 
     def forget(self) -> None:
-        """Forget the tokens, here and in the file; at the issuer they live on."""
+        """Forget the tokens, here and in the file; the issuer does not revoke them."""
         with self._lock, self._alone():
             self._drop()
 
     def _fresh(self, now: Instant) -> Tokens:
         with self._alone():
-            # Somebody else may have been faster, here or in another process.
+            # Another thread or process may have renewed it first.
             tokens = self._tokens if self._file is None else self._file.read()
             if tokens is not None and tokens.is_fresh(now):
                 self._tokens = tokens
@@ -115,7 +117,7 @@ class Client:
             except Rejected as rejected:
                 if rejected.code != _ENDED:
                     raise
-                # It will not work again, so it is not tried again.
+                # The refresh token will not work again, so it is not retried.
                 self._drop()
                 raise SignInNeeded("the sign-in has ended: sign in again") from rejected
         if self._endpoint.secret is not None:

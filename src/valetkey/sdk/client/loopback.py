@@ -1,4 +1,4 @@
-"""Wait on a loopback address for the browser to come back with the answer (RFC 8252)."""
+"""Receive the authorization response on a loopback address (RFC 8252)."""
 
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,10 +8,10 @@ from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
 PATH = "/callback"
-"""Register `http://127.0.0.1/callback`: of a loopback address any port will do (section 7.3)."""
+"""Register `http://127.0.0.1/callback`: any port of a loopback address matches (section 7.3)."""
 
-_READ_WITHIN = 10  # seconds: a browser that opens a connection to keep it must not stop another
-_MOST = 20  # parameters of an answer
+_READ_WITHIN = 10  # seconds: an idle browser connection must not block another
+_MOST = 20  # parameters of a response
 _PAGE = (
     b"<!doctype html><html lang=en><meta charset=utf-8><title>Done</title>"
     b"<p>You can close this window and go back to the program."
@@ -24,14 +24,14 @@ _HEADERS = (
 )
 
 Judge = Callable[[Mapping[str, str]], bool]
-"""Whether these parameters are the answer that is waited for."""
+"""Returns whether these parameters are the expected response."""
 
 
 class Loopback:
-    """A listener on 127.0.0.1 that takes one answer. What is no answer of ours does not end it."""
+    """A listener on 127.0.0.1 that accepts one response and ignores all other requests."""
 
     def __init__(self, judge: Judge, port: int = 0) -> None:
-        """Wait for what `judge` says yes to, on this port or on any that is free."""
+        """Wait for a response that `judge` accepts, on this port or on any free one."""
         answers: Queue[Mapping[str, str]] = Queue()
 
         class Listener(BaseHTTPRequestHandler):
@@ -51,7 +51,7 @@ class Loopback:
                 answers.put(parameters)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nothing: the address has the code in it."""
+                """Log nothing: the address contains the code."""
 
         self._answers = answers
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Listener)
@@ -60,26 +60,26 @@ class Loopback:
         self.redirect_uri = f"http://127.0.0.1:{self._server.server_port}{PATH}"
 
     def wait(self, seconds: float) -> Mapping[str, str]:
-        """The parameters of the answer. Raises TimeoutError."""
+        """Return the parameters of the response. Raises TimeoutError."""
         try:
             return self._answers.get(timeout=seconds)
         except Empty:
             raise TimeoutError(f"nobody came back within {seconds:.0f} seconds") from None
 
     def __enter__(self) -> Self:
-        """Listen."""
+        """Start listening."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
 
 def _parameters(target: str) -> Mapping[str, str] | None:
-    """The query of a request to our path; None for another path or a parameter said twice."""
+    """Return the query of a request to our path; None for another path or a repeated parameter."""
     parts = urlsplit(target)
     if parts.path != PATH:
         return None

@@ -1,4 +1,4 @@
-"""A person signs in: the code grant with PKCE, for programs (RFC 7636, 8252, 9207)."""
+"""Sign a user in from a program: code grant with PKCE (RFC 7636, 8252, 9207)."""
 
 import sys
 import webbrowser
@@ -14,14 +14,14 @@ from valetkey.sdk.client.tokens import Rejected, Tokens
 from valetkey.sdk.upstream.issuer import Issuer
 
 WAIT = 300.0
-"""Seconds that a person has to sign in."""
+"""Seconds that a user has to sign in."""
 
 Show = Callable[[str], object]
-"""Brings the address to the person's eyes."""
+"""Shows the address to the user."""
 
 
 def open_browser(url: str) -> None:
-    """Open the person's browser; where there is none, write the address to standard error."""
+    """Open the user's browser; without one, write the address to standard error."""
     if not webbrowser.open(url):
         sys.stderr.write(f"Open this address in a browser of this machine:\n{url}\n")
         sys.stderr.flush()
@@ -37,9 +37,10 @@ def sign_in(
     wait: float = WAIT,
     port: int = 0,
 ) -> Tokens:
-    """The tokens that a person allows, who is shown the authorization endpoint.
+    """Send the user to the authorization endpoint and return the tokens.
 
-    Raises Rejected for a no, TimeoutError after `wait` seconds, and Unreachable.
+    Raises Rejected if the user or server refuses, TimeoutError after `wait` seconds, and
+    Unreachable.
     """
     state = to_base64url(runtime.random(32))
     verifier = to_base64url(runtime.random(32))
@@ -69,7 +70,7 @@ def sign_in(
 
 
 def _code(answer: Mapping[str, str], issuer: Issuer) -> str:
-    # RFC 9207 section 2.4: an answer of another server must not bring its code to this one.
+    # RFC 9207 section 2.4: another server's response must not bring its code to this one.
     if answer.get("iss", "" if issuer.names_itself else issuer.url) != issuer.url:
         raise Rejected("invalid_response", "the answer is of another authorization server")
     if "error" in answer:

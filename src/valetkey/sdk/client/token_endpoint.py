@@ -1,4 +1,4 @@
-"""Ask a token endpoint: with a code, with a refresh token, or in one's own name (RFC 6749)."""
+"""Call a token endpoint: code, refresh token or client credentials grant (RFC 6749)."""
 
 import asyncio
 import ssl
@@ -14,10 +14,10 @@ from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
-    """One token endpoint and the client that asks it; without a secret the client is public.
+    """One token endpoint and the client that calls it; without a secret the client is public.
 
-    Every method blocks until the answer is there, for 5 seconds at most. It raises Rejected for a
-    no and Unreachable where there is no answer.
+    Every method blocks until the response arrives, for 5 seconds at most. It raises Rejected for an
+    error response and Unreachable without a response.
     """
 
     url: str
@@ -29,7 +29,7 @@ class TokenEndpoint:
     def with_code(
         self, code: str, redirect_uri: str, verifier: str, *, scope: str, now: Instant
     ) -> Tokens:
-        """The tokens for a code (section 4.1.3; RFC 7636 section 4.5)."""
+        """Exchange a code for tokens (section 4.1.3; RFC 7636 section 4.5)."""
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -39,12 +39,12 @@ class TokenEndpoint:
         return self._ask(fields, now, scope)
 
     def with_refresh_token(self, token: Secret, *, scope: str, now: Instant) -> Tokens:
-        """New tokens for an old refresh token, which stays if there is no new one (section 6)."""
+        """Refresh the tokens; the old refresh token stays if no new one is issued (section 6)."""
         fields = {"grant_type": "refresh_token", "refresh_token": token.reveal()}
         return self._ask(fields, now, scope, token)
 
     def for_itself(self, *, scope: str, now: Instant) -> Tokens:
-        """A token for the client alone (section 4.4)."""
+        """Get a token with the client credentials grant (section 4.4)."""
         fields = {"grant_type": "client_credentials"}
         if scope:
             fields["scope"] = scope

@@ -1,4 +1,4 @@
-"""Where tokens are between two runs: one file of mode 0600, and a lock that processes share."""
+"""Tokens stored between runs: a file of mode 0600, and a lock that processes share."""
 
 import contextlib
 import fcntl
@@ -21,7 +21,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The file's content. Whose tokens they are stands with them: they are sent to nobody else."""
+    """The file's content, with the issuer and client of the tokens: they are sent to no other."""
 
     issuer: str
     client_id: str
@@ -42,7 +42,7 @@ class TokenFile:
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
-        """Keep all others out, threads and processes, until the block ends."""
+        """Exclude all other threads and processes until the block ends."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = self.path.with_name(f"{self.path.name}.lock")
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -50,13 +50,13 @@ class TokenFile:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            # The file stays: whoever removed it would let two in at once.
+            # The lock file stays: removing it would let two processes hold the lock.
             os.close(descriptor)
 
     def read(self) -> Tokens | None:
-        """What is there; None for nothing, for anything broken, and for another client's tokens.
+        """Return the stored tokens; None if missing, damaged, or another client's.
 
-        Raises Mistake where others may read the file.
+        Raises Mistake if other users may read the file.
         """
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -81,7 +81,7 @@ class TokenFile:
         )
 
     def write(self, tokens: Tokens) -> None:
-        """Put `tokens` there, all of them or, if the machine fails meanwhile, the old ones."""
+        """Write `tokens` atomically: after a crash the file holds the old or the new ones."""
         refresh_token = tokens.refresh_token
         written = _Written(
             issuer=self.issuer,
@@ -92,7 +92,7 @@ class TokenFile:
             renew_at=tokens.renew_at,
             refresh_token="" if refresh_token is None else refresh_token.reveal(),
         )
-        # mkstemp makes it 0600 from the first byte on.
+        # mkstemp creates it with mode 0600.
         descriptor, draft = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -105,5 +105,5 @@ class TokenFile:
             raise
 
     def remove(self) -> None:
-        """Forget the tokens."""
+        """Delete the tokens."""
         self.path.unlink(missing_ok=True)

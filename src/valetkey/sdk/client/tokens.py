@@ -1,4 +1,4 @@
-"""Tokens as a token endpoint gives them, and why it gave none (RFC 6749 section 5)."""
+"""Token responses and token errors (RFC 6749 section 5)."""
 
 from dataclasses import dataclass
 
@@ -7,27 +7,27 @@ import msgspec
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.secret import Secret
 
-_RENEW_BEFORE = 30  # seconds, or half its life for a token that lives shorter than a minute
-_UNTOLD = 300  # seconds that a token is thought to live whose life the server does not tell
+_RENEW_BEFORE = 30  # seconds, or half the lifetime of a token that lives less than a minute
+_UNTOLD = 300  # seconds, if the server does not state the lifetime
 
 
 class Rejected(Exception):
-    """The authorization server, or the person, said no; `code` is the error of RFC 6749."""
+    """The authorization server or the user refused; `code` is the error of RFC 6749."""
 
     def __init__(self, code: str, description: str = "") -> None:
-        """Carry the error."""
+        """Hold the error."""
         super().__init__(f"{code}: {description}" if description else code)
         self.code = code
         self.description = description
 
 
 class SignInNeeded(Exception):
-    """There is no token and no way to renew one: a person has to sign in."""
+    """There is no token and no way to renew one: a user has to sign in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """An access token, until when it counts, and what renews it, if anything does."""
+    """An access token, its expiry, and its refresh token if there is one."""
 
     access_token: Secret
     scope: str
@@ -36,11 +36,11 @@ class Tokens:
     refresh_token: Secret | None = None
 
     def is_live(self, now: Instant) -> bool:
-        """Whether the access token has not expired."""
+        """Return whether the access token has not expired."""
         return self.expires_at > now
 
     def is_fresh(self, now: Instant) -> bool:
-        """Whether it is too early to renew it."""
+        """Return whether it is too early to renew it."""
         return self.renew_at > now
 
 
@@ -60,7 +60,7 @@ class _Error:
 
 
 def read_tokens(body: bytes, now: Instant, *, scope: str, old: Secret | None = None) -> Tokens:
-    """The tokens that a response says; `scope` and the `old` refresh token stay if it says none.
+    """Parse a token response; an omitted `scope` or refresh token keeps the `old` one.
 
     Raises Rejected.
     """
@@ -82,7 +82,7 @@ def read_tokens(body: bytes, now: Instant, *, scope: str, old: Secret | None = N
 
 
 def read_error(body: bytes) -> Rejected:
-    """What an answer other than 200 says."""
+    """Return the error in a response other than 200."""
     try:
         said = msgspec.json.decode(body, type=_Error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,1 +1,1 @@
-"""What the issuer tells an API: its keys, whose a token is, what was revoked."""
+"""What an API learns from the issuer: its keys, token introspection, revocations."""

@@ -1,4 +1,4 @@
-"""What an authorization server says about itself (RFC 8414; OpenID Connect Discovery)."""
+"""Discover an authorization server's metadata (RFC 8414; OpenID Connect Discovery)."""
 
 import asyncio
 import ssl
@@ -15,7 +15,7 @@ from valetkey.sdk.upstream.issuer import Issuer
 
 @dataclass(frozen=True, slots=True)
 class ServerMetadata:
-    """The members of the metadata document that matter to us; "" for those it does not have."""
+    """The members of the metadata document that the SDK uses; "" for those it lacks."""
 
     issuer: str
     jwks_uri: str = ""
@@ -37,9 +37,9 @@ class ServerMetadata:
 
 
 async def discover(issuer: str, door: Door) -> ServerMetadata:
-    """What the server called `issuer` says about itself.
+    """Fetch the metadata of the server called `issuer`.
 
-    Raises Unreachable where nothing usable answers, and Mistake where another server does.
+    Raises Unreachable without a usable response, and Mistake if another server answers.
     """
     for url in _addresses(issuer):
         answer = await door.get(url)
@@ -49,7 +49,7 @@ async def discover(issuer: str, door: Door) -> ServerMetadata:
             said = msgspec.json.decode(answer.body, type=ServerMetadata)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        # RFC 8414 section 3.3: otherwise one server could speak in the name of another.
+        # RFC 8414 section 3.3: otherwise one server could impersonate another.
         if said.issuer != issuer:
             raise Mistake(f"{url} speaks for another issuer than {issuer}")
         return said
@@ -57,10 +57,10 @@ async def discover(issuer: str, door: Door) -> ServerMetadata:
 
 
 def find_issuer(url: str, tls: ssl.SSLContext | None = None) -> Issuer:
-    """The issuer called `url`, as its own metadata describe it, for a program that starts.
+    """Return the issuer called `url`, as its metadata describes it, when a program starts.
 
-    It blocks for 10 seconds at most. Raises Unreachable and Mistake as `discover`; whoever wants
-    to start while the issuer is away writes the addresses down instead.
+    Blocks for at most 10 seconds. Raises Unreachable and Mistake as `discover` does. Configure the
+    addresses instead to start while the issuer is unreachable.
     """
 
     async def find() -> Issuer:

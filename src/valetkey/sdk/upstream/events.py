@@ -1,4 +1,4 @@
-"""Server-sent events, as the WHATWG's HTML standard writes them (section 9.2)."""
+"""Parse server-sent events (WHATWG HTML standard, section 9.2)."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What stood between two empty lines. A sign of life has no `data`."""
+    """One event, ended by an empty line. A keep-alive has no `data`."""
 
     id: str
     data: bytes
 
 
 async def read_events(lines: AsyncGenerator[bytes]) -> AsyncGenerator[Event]:
-    """The events of a stream that comes line by line; comments and unknown fields are skipped."""
+    """Parse the lines of a stream into events; comments and unknown fields are skipped."""
     async with aclosing(lines) as these:
         id_, data = "", bytearray()
         async for line in these:

@@ -1,4 +1,4 @@
-"""Tokens by reference: what the issuer says about them (RFC 7662), remembered for seconds."""
+"""Token introspection at the issuer (RFC 7662), with responses cached for seconds."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,10 +18,10 @@ from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.signed_answer import MEDIA_TYPE, UnknownKey, read_signed
 
 REMEMBERED = seconds(3)
-"""How long an answer counts: well within the 5 seconds in which a revocation must be felt."""
+"""How long a response is cached: well within the 5 seconds in which revocations take effect."""
 
-_REST = seconds(1)  # after the issuer did not answer, before it is asked again
-_AT_ONCE = 512  # questions under way; more would only queue
+_REST = seconds(1)  # after a failed request, before the issuer is called again
+_AT_ONCE = 512  # requests in progress; more would only queue
 
 UNANSWERED = Refusal(
     ErrorCode.TEMPORARILY_UNAVAILABLE,
@@ -29,12 +29,12 @@ UNANSWERED = Refusal(
     "introspection.unreachable",
     retry_after=2,
 )
-"""Neither yes nor no: the token may be good."""
+"""Undecided: the token may be valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """The members of an introspection response that matter to us."""
+    """The members of an introspection response that the SDK uses."""
 
     active: bool
     sub: str = ""
@@ -56,7 +56,7 @@ class _Remembered:
 
 
 class Introspection:
-    """Asks the issuer about a token, once for all who wait, and remembers for 3 seconds."""
+    """Introspect tokens, one request for all concurrent callers, cached for 3 seconds."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class Introspection:
         remembered: Lifetime = REMEMBERED,
         capacity: int = 10_000,
     ) -> None:
-        """Ask at `endpoint`; hold at most `capacity` answers, the oldest goes first.
+        """Introspect at `endpoint`; cache at most `capacity` responses, evicting the oldest.
 
-        `nameless` says that this issuer leaves out `sub` where a client acts for itself.
-        With its `keys`, answers must be signed with one of them (RFC 9701).
+        `nameless` says that this issuer omits `sub` if a client acts on its own behalf. With its
+        `keys`, responses must be signed with one of them (RFC 9701).
         """
         self._endpoint = endpoint
         self._fetch = fetch
@@ -90,7 +90,7 @@ class Introspection:
         self._rest_until = Instant(0)
 
     async def ask(self, token: str, now: Instant) -> Caller | Refusal:
-        """Whose token this is, or why it is nobody's; `UNANSWERED` when the issuer is away."""
+        """Return the caller or a refusal; `UNANSWERED` if the issuer is unreachable."""
         print_ = sha256(token.encode("utf-8", "surrogatepass")).digest()
         known = self._answers.get(print_)
         if known is not None and known.until > now:
@@ -104,7 +104,7 @@ class Introspection:
             question = asyncio.get_running_loop().create_task(self._question(print_, token, now))
             self._questions[print_] = question
             question.add_done_callback(self._forget(print_))
-        # Shielded: the one who asked first may hang up without taking the answer from the others.
+        # Shielded: cancelling one caller must not cancel the shared request.
         return await asyncio.shield(question)
 
     def _forget(self, print_: bytes) -> Callable[[asyncio.Task[Caller | Refusal]], None]:
@@ -136,7 +136,7 @@ class Introspection:
             del self._answers[next(iter(self._answers))]
         until = later(now, self._remembered)
         if isinstance(verdict, Caller):
-            # Nothing is remembered beyond its own life.
+            # No response is cached beyond the token's expiry.
             until = min(until, verdict.expires_at)
         self._answers[print_] = _Remembered(verdict, until)
         return verdict

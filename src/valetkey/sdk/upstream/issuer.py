@@ -1,4 +1,4 @@
-"""An authorization server and where it answers."""
+"""Issuer: an authorization server and its endpoints."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from valetkey.kernel.jose.algorithm import Algorithm
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An authorization server and where it answers; "" for what it does not have.
+    """An authorization server and its endpoints; "" for those it lacks.
 
     `url` is its name, compared with `iss` byte by byte. `checksummed` says that its tokens by
-    reference are Valetkey's, so that noise is told apart without asking. `errors` explains codes.
-    `names_itself` says that its authorization responses have an `iss` (RFC 9207).
-    With `signed_introspection` it is asked for signed answers about tokens, and no others are taken
-    (RFC 9701).
+    reference are Valetkey's, so that malformed tokens are recognised without a request. `errors` is
+    the URL that explains error codes. `names_itself` says that its authorization responses have an
+    `iss` (RFC 9207). With `signed_introspection` the API requests signed introspection responses
+    and accepts no others (RFC 9701).
     """
 
     url: str
@@ -30,7 +30,7 @@ class Issuer:
 
     @staticmethod
     def valetkey(url: str, *, signed_introspection: bool = False) -> "Issuer":
-        """A Valetkey authorization server with the base `url`, which is its issuer name."""
+        """Return the Valetkey authorization server whose base URL and issuer name is `url`."""
         return Issuer(
             url=url,
             keys=f"{url}/oauth/jwks",

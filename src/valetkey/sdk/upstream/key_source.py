@@ -1,4 +1,4 @@
-"""The public keys of the issuer: fetched rarely, once for all who wait, kept when it is away."""
+"""The issuer's public keys: fetched rarely, once for all callers, kept during outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,25 +10,25 @@ from valetkey.kernel.refusal import Refused
 from valetkey.sdk.fetch import Door, Unreachable
 
 REST = seconds(10)
-"""After a look that brought nothing new, until the next: strangers can invent names of keys."""
+"""Minimum pause after a fetch without new keys: attackers can invent key ids."""
 
 FRESH = seconds(300)
-"""After so long the keys are fetched again, so that a key that was withdrawn is forgotten."""
+"""Interval between fetches, so that a withdrawn key is forgotten."""
 
-_RETRY = seconds(1)  # while the issuer is away, no key is known at all, or keys are exchanged
+_RETRY = seconds(1)  # while the issuer is unreachable, no key is known, or keys are being rotated
 _LOOK_EVERY = 1.0
 
 Keep = Callable[[bytes], Awaitable[object]]
-"""Where the key set is written whenever it changes, so that a restart does not need the issuer."""
+"""Stores the key set whenever it changes, so that a restart does not need the issuer."""
 
 
 class KeySource:
-    """The keys of one issuer. As long as the set is the same, `keys` is the same object."""
+    """The keys of one issuer. `keys` stays one object until the set changes."""
 
     def __init__(
         self, url: str, fetch: Door, *, known: bytes = b"", keep: Keep | None = None
     ) -> None:
-        """Fetch from `url`; begin with the document that was `known` before."""
+        """Fetch from `url`; start with the document that was `known` before."""
         self._url = url
         self._fetch = fetch
         self._keep = keep
@@ -42,19 +42,19 @@ class KeySource:
 
     @property
     def keys(self) -> KeySet | None:
-        """What is known; None if the issuer never answered."""
+        """Return the known keys; None if the issuer never answered."""
         return self._keys
 
     def is_sure(self) -> bool:
-        """Whether the last look succeeded: only then is an unknown key a wrong key."""
+        """Return whether the last fetch succeeded: only then is an unknown key invalid."""
         return self._keys is not None and self._heard_at >= self._asked_at
 
     async def look(self, now: Instant) -> bool:
-        """Ask the issuer because a key is missing, if the last time was long enough ago.
+        """Fetch the keys because one is missing, if the last fetch is long enough ago.
 
-        True if there is news. At most one question each 10 seconds (each second while the issuer
-        does not answer, or after an answer that was news: an issuer in haste exchanges its keys
-        more than once); everybody who comes meanwhile waits for the same answer.
+        Returns True if the set changed. At most one request in 10 seconds (in one second while the
+        issuer does not answer, or after the set changed, because an issuer in an emergency rotates
+        more than once); concurrent callers wait for one response.
         """
         if self._question is None:
             rest = REST if self.is_sure() and not self._had_news else _RETRY
@@ -62,11 +62,11 @@ class KeySource:
                 return False
             self._question = asyncio.get_running_loop().create_task(self._ask(now))
             self._question.add_done_callback(self._answered)
-        # Shielded: the one who asked first may hang up without taking the answer from the others.
+        # Shielded: cancelling one caller must not cancel the shared request.
         return await asyncio.shield(self._question)
 
     async def follow(self, now: Callable[[], Instant]) -> None:
-        """Fetch at once and then every five minutes, sooner while there is no answer; for ever."""
+        """Fetch at once and then every five minutes, sooner after a failure; forever."""
         while True:
             at = now()
             if not self.is_sure() or at - self._heard_at >= FRESH:
@@ -97,11 +97,11 @@ class KeySource:
         return True
 
     def _take(self, document: bytes) -> bool:
-        """Put `document` in place of the keys, unless it is no key set or an empty one."""
+        """Replace the keys by `document`, unless it is no key set or an empty one."""
         if not document:
             return False
         try:
-            # Another issuer may have keys for what we do not do (RFC 7517 section 5).
+            # The issuer may have keys for algorithms that we do not support (RFC 7517 section 5).
             keys = KeySet.parse(document, ignore_unknown=True)
         except Refused:
             return False

@@ -1,4 +1,4 @@
-"""What was revoked before it expired, followed at the issuer's feed within seconds."""
+"""Revocations of unexpired tokens, followed at the issuer's feed within seconds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,20 +16,20 @@ from valetkey.sdk.fetch import Credential, Door, Fetcher, Unreachable
 from valetkey.sdk.upstream.events import read_events
 
 EVERY = 1.0
-"""Seconds between two looks at a feed that is polled."""
+"""Seconds between two requests when polling."""
 
 SILENT_FOR = 2.5
-"""Seconds without a sign of life after which a stream is given up, and the feed is polled."""
+"""Seconds without data after which a stream is abandoned and the feed is polled."""
 
-_LOOKS = 10  # at a feed whose stream was given up, before the stream is tried again
+_LOOKS = 10  # after a stream was abandoned, before streaming is tried again
 
 _PRUNE_EVERY = 60
 _KEEP_EVERY = 60
-_PAGES = 1_000  # in one look: a follower that was away catches up, a feed that never ends is left
+_PAGES = 1_000  # in one poll: enough to catch up after an outage, and a bound for an endless feed
 
 
 class Kind(StrEnum):
-    """What a revocation is about."""
+    """What a revocation applies to."""
 
     GRANT = "grant"
     TOKEN = "token"
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Revocation:
-    """One entry of the feed; it matters until `expires_at`, when its last token is dead anyway."""
+    """One entry of the feed; relevant until `expires_at`, when its last token has expired."""
 
     kind: Kind
     id: str
@@ -51,27 +51,27 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer of the feed: what came after the cursor that was asked with, and the next one."""
+    """One response of the feed: the entries after the requested cursor, and the next cursor."""
 
     cursor: str
     revocations: tuple[Revocation, ...]
 
 
 NOTHING = Page("", ())
-"""What a follower knows that never followed."""
+"""The initial state of a follower."""
 
 Keep = Callable[[Page], Awaitable[bool]]
-"""Where a follower writes what it learned, so that a restart does not forget it.
+"""Persists what a follower learned, so that a restart does not lose it.
 
-It says whether that worked; if not, the same comes again with the next news.
+Returns whether that worked; if not, the follower passes these entries again with the next ones.
 """
 
 
 class Revocations:
-    """The revocations that still matter, by grant, by token, by client, and of all.
+    """The revocations still relevant, by grant, token, client, and of everything.
 
-    Followed by a stream of events where the issuer has one and the network lets it through, else
-    by polling. When the issuer is away it goes on with what it knows.
+    Followed by an event stream if the issuer has one and the network lets it through, otherwise by
+    polling. While the issuer is unreachable, the known revocations apply.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Revocations:
         known: Page = NOTHING,
         keep: Keep | None = None,
     ) -> None:
-        """Follow the feed at `url`, beginning with what was `known` before."""
+        """Follow the feed at `url`, starting with what was `known` before."""
         self._url = url
         self._fetch = fetch
         self._credential = credential
@@ -103,13 +103,13 @@ class Revocations:
         self._learn(known.revocations)
 
     def covers(self, caller: Caller) -> bool:
-        """Whether this caller's token, its grant, client or user, or everything was revoked."""
+        """Return whether the caller's token, grant, client or user, or everything is revoked."""
         if caller.token_id in self._tokens or caller.grant_id in self._grants:
             return True
         if self._all and any(caller.issued_at <= each.revoked_at for each in self._all.values()):
             return True
         ended = self._clients.get(caller.client_id) if self._clients else None
-        # Tokens that the client got after it was let in again are good.
+        # Tokens that the client got after it was enabled again are valid.
         if ended is not None and caller.issued_at <= ended.revoked_at:
             return True
         if not self._users or caller.grant_id is None:
@@ -118,7 +118,7 @@ class Revocations:
         return ended is not None and caller.issued_at <= ended.revoked_at
 
     async def poll(self, now: Instant) -> bool:
-        """Look once, to the end of the feed; False when the issuer did not answer."""
+        """Poll once, to the end of the feed; return False if the issuer did not answer."""
         self._prune(now)
         for _ in range(_PAGES):
             page = await self._ask()
@@ -132,19 +132,20 @@ class Revocations:
         return True
 
     async def follow(self, now: Callable[[], Instant]) -> None:
-        """Learn of every revocation within 5 seconds while the issuer can be asked; for ever.
+        """Learn of every revocation within 5 seconds while the issuer is reachable; forever.
 
-        Over a stream within a second; when it breaks or falls silent, by polling, at once.
+        Within a second over a stream; when it breaks or falls silent, by polling, at once.
         """
         while True:
-            # At least once each time: a stream that says nothing true hides nothing for long.
+            # Poll at least once each time: a stream that delivers nothing true must not hide
+            # revocations for long.
             heard = await self._listen(now)
             for _ in range(1 if heard else _LOOKS):
                 await self.poll(now())
                 await asyncio.sleep(EVERY)
 
     async def _listen(self, now: Callable[[], Instant]) -> bool:
-        """Follow the stream for as long as it lives; whether it ever did."""
+        """Follow the stream until it ends; return whether it ever delivered."""
         if self._stream is None:
             return False
         heard = False
@@ -169,13 +170,13 @@ class Revocations:
 
     async def _take(self, page: Page, now: Instant) -> None:
         self._unkept += self._learn(page.revocations)
-        # A cursor that is behind only repeats: it need not be written each second.
+        # An outdated cursor only repeats entries: it need not be written every second.
         if self._unkept or now - self._kept_at >= _KEEP_EVERY:
             await self._write(page.cursor, now)
         self._cursor = page.cursor
 
     async def _write(self, cursor: str, now: Instant) -> None:
-        # Never a cursor without all that came before it.
+        # Never store a cursor without all entries before it.
         if self._keep is None or await self._keep(Page(cursor, tuple(self._unkept))):
             self._unkept.clear()
             self._kept_at = now
@@ -187,7 +188,8 @@ class Revocations:
         except Unreachable:
             return None
         if answer.status == HTTPStatus.BAD_REQUEST and self._cursor:
-            # Its database was restored from before: what we know stays, we read from the start.
+            # The issuer's database was restored from a backup: known entries stay, and reading
+            # restarts from the beginning.
             self._cursor = ""
             return None
         if answer.status != HTTPStatus.OK:
@@ -198,11 +200,11 @@ class Revocations:
             return None
 
     def _learn(self, revocations: Sequence[Revocation]) -> list[Revocation]:
-        """Remember them; those that were news."""
+        """Store the entries; return those that are new."""
         news: list[Revocation] = []
         for revocation in revocations:
             known = self._of(revocation.kind)
-            # A client may be ended twice; the later end covers more tokens, for longer.
+            # A client may be disabled twice; the later revocation covers more tokens, for longer.
             before = known.get(revocation.id)
             if before is None or before.revoked_at < revocation.revoked_at:
                 known[revocation.id] = revocation

@@ -1,4 +1,4 @@
-"""Signed answers about tokens (RFC 9701): who said it, to whom, and when."""
+"""Signed introspection responses (RFC 9701): verify issuer, audience and time."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -11,23 +11,23 @@ from valetkey.kernel.refusal import Refused
 from valetkey.kernel.strict_json import read_object
 
 MEDIA_TYPE = "application/token-introspection+jwt"
-"""What an issuer is asked for, and calls its answer."""
+"""The media type of requested and accepted responses."""
 
 FRESH = seconds(60)
-"""An answer is about this moment: an older one is a copy, whatever it says."""
+"""Maximum age of a response: an older one may be a replay."""
 
 _TYP = MEDIA_TYPE.removeprefix("application/")
 _ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
 
 
 class UnknownKey(Exception):
-    """It is signed with a key that newer keys might have."""
+    """The response is signed with an unknown key; fetching newer keys may help."""
 
 
 def read_signed(
     body: bytes, keys: KeySet, *, issuer: str, audience: str, now: Instant
 ) -> Mapping[str, object] | None:
-    """What `issuer` says to `audience` about a token; None for everything else.
+    """Return `issuer`'s response to `audience` about a token; None if it is invalid.
 
     Raises UnknownKey.
     """

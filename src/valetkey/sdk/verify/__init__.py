@@ -1,1 +1,1 @@
-"""From the Authorization header to a caller: where the token stands, and whether it is good."""
+"""From the Authorization header to a Caller: find the token and verify it."""

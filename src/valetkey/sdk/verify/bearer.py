@@ -1,4 +1,4 @@
-"""Where an access token may stand: the Authorization header alone (RFC 6750 section 2.1)."""
+"""Find the access token: only in the Authorization header (RFC 6750 section 2.1)."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _BEARER = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)", re.ASCII)
 _SCHEME = re.compile(r"(?i:bearer)(?![^ \t,])", re.ASCII)
 
 LONGEST = 16_384
-"""Characters of a token; what is longer is not looked at."""
+"""Maximum number of characters in a token; longer ones are not examined."""
 
 _MALFORMED = Refusal(
     ErrorCode.INVALID_TOKEN,
@@ -28,9 +28,9 @@ _REPEATED = Refusal(
 
 
 def read_bearer(fields: Sequence[str]) -> Secret:
-    """The token in the Authorization fields of one request.
+    """Return the token in the Authorization fields of one request.
 
-    Raises Refused: `NO_TOKEN` where there is none or another scheme, `invalid_token` for anything
+    Raises Refused: `NO_TOKEN` if there is none or another scheme, `invalid_token` for anything
     after `Bearer` but one token, `invalid_request` for more than one field.
     """
     if not fields:

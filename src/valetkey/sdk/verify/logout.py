@@ -1,4 +1,4 @@
-"""Logout tokens, for apps that people sign in to (OpenID Connect Back-Channel Logout 1.0 2.6)."""
+"""Verify logout tokens for apps with sign-in (OIDC Back-Channel Logout 1.0 section 2.6)."""
 
 import ssl
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ _MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LoggedOut:
-    """Who signed out: end the app's sessions of `session_id`, or, where it is "", of `subject`.
+    """A sign-out: end the app's sessions of `session_id`, or, if it is "", of `subject`.
 
-    `again` says that the same was told before: answer 200, there is nothing left to do.
+    `again` marks a repeated token: answer 200, there is nothing left to do.
     """
 
     subject: str
@@ -33,9 +33,9 @@ class LoggedOut:
 
 
 class LogoutTokens:
-    """Reads what the issuer posts to the app's `backchannel_logout_uri` as `logout_token`.
+    """Verify what the issuer posts to the app's `backchannel_logout_uri` as `logout_token`.
 
-    Make one per process, inside the event loop that will use it, and `close` it at the end.
+    Create one for each process, inside the event loop that will use it, and `close` it at the end.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LogoutTokens:
         tls: ssl.SSLContext | None = None,
         door: Door | None = None,
     ) -> None:
-        """Believe `issuer` in what it tells `client_id`; `door` replaces the network."""
+        """Trust `issuer`'s logout tokens for `client_id`; `door` replaces the network."""
         self._issuer = issuer
         self._client_id = client_id
         self._door = Fetcher(tls) if door is None else door
@@ -54,11 +54,11 @@ class LogoutTokens:
         self._seen: dict[str, Instant] = {}
 
     async def read(self, token: str, now: Instant) -> LoggedOut:
-        """What the token says.
+        """Verify the token and return the sign-out.
 
-        Refused with `invalid_request` (answer 400, and nobody is signed out) for anything but a
-        live logout token of this issuer for this app, and with `temporarily_unavailable` (answer
-        503, and it comes again) where its keys cannot be fetched.
+        Refused with `invalid_request` (answer 400, and sign no user out) for anything but a live
+        logout token of this issuer for this app, and with `temporarily_unavailable` (answer 503,
+        and the issuer retries) if its keys cannot be fetched.
         """
         claims = await self._verified(token, now)
         token_id, subject = claims.get("jti"), claims.get("sub", "")
@@ -77,7 +77,7 @@ class LogoutTokens:
         return LoggedOut(subject, session_id, again=self._is_known(token_id, now))
 
     async def close(self) -> None:
-        """Let go of the network."""
+        """Close the connections."""
         await self._door.close()
 
     async def _verified(self, token: str, now: Instant) -> jwt.Claims:
@@ -104,7 +104,8 @@ class LogoutTokens:
             token,
             keys,
             typ=_TYPES,
-            # As the app registered for its ID tokens: those of access tokens do not matter here.
+            # As the app registered for its ID tokens: the algorithms of access tokens do not matter
+            # here.
             algorithms=tuple(Algorithm),
             issuer=self._issuer.url,
             audience=self._client_id,
@@ -113,7 +114,7 @@ class LogoutTokens:
 
     def _is_known(self, token_id: str, now: Instant) -> bool:
         known = token_id in self._seen
-        # The oldest first: a repetition comes within a day, and is harmless later.
+        # The oldest first: a repetition arrives within a day, and is harmless later.
         while len(self._seen) >= _MOST:
             del self._seen[next(iter(self._seen))]
         self._seen[token_id] = now

@@ -1,4 +1,4 @@
-"""Tokens that were verified a moment ago: one hash instead of one signature check."""
+"""A cache of verified tokens: one hash instead of one signature check."""
 
 from hashlib import sha256
 
@@ -8,21 +8,20 @@ from valetkey.sdk.caller import Caller
 
 
 class VerifiedTokens:
-    """A bounded memory from the hash of a token to its caller, for as long as the keys stay.
+    """A bounded cache from a token's hash to its caller, valid while the keys stay.
 
-    It answers for nothing but the signature and the lifetime: whether the token was revoked is
-    asked on every use, elsewhere.
+    It covers only the signature and the lifetime; revocation is checked on every use, elsewhere.
     """
 
     def __init__(self, capacity: int = 10_000) -> None:
-        """Hold at most `capacity` callers; the oldest goes first."""
+        """Hold at most `capacity` callers, evicting the oldest."""
         self._capacity = capacity
         self._callers: dict[bytes, Caller] = {}
         self._keys: KeySet | None = None
 
     def find(self, token: str, keys: KeySet, now: Instant) -> Caller | None:
-        """Who presented this token before, if `keys` are still those that verified it."""
-        # A key that left the set takes its tokens with it.
+        """Return the token's caller if `keys` are still those that verified it."""
+        # A key removed from the set invalidates the tokens it signed.
         if keys is not self._keys:
             self._callers.clear()
             self._keys = keys
@@ -35,7 +34,7 @@ class VerifiedTokens:
         return None
 
     def keep(self, token: str, keys: KeySet, caller: Caller) -> None:
-        """Remember that `keys` verified this token."""
+        """Cache the result that `keys` verified this token."""
         if keys is not self._keys:
             self._callers.clear()
             self._keys = keys
@@ -44,10 +43,10 @@ class VerifiedTokens:
         self._callers[_print(token)] = caller
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """Return the number of cached tokens."""
         return len(self._callers)
 
 
 def _print(token: str) -> bytes:
-    # The hash, so that a dump of this memory holds no token.
+    # The hash, so that a memory dump contains no token.
     return sha256(token.encode("utf-8", "surrogatepass")).digest()

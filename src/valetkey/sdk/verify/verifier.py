@@ -1,4 +1,4 @@
-"""From the text of an access token to its Caller, or to the reason why it is nobody's."""
+"""Verify an access token: return its Caller or the reason of the refusal."""
 
 from collections.abc import Collection
 
@@ -24,7 +24,7 @@ NO_KEYS = Refusal(
     "keys.unreachable",
     retry_after=2,
 )
-"""Neither yes nor no: the signature may be good."""
+"""Undecided: the signature may be valid."""
 
 REVOKED = Refusal(
     ErrorCode.INVALID_TOKEN,
@@ -59,7 +59,7 @@ _BY_VALUE_ONLY = Refusal(
 
 
 class Verifier:
-    """Knows one issuer's tokens, by value (JWT, RFC 9068) and by reference (RFC 7662)."""
+    """Verify one issuer's tokens, by value (JWT, RFC 9068) and by reference (RFC 7662)."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Verifier:
         introspection: Introspection | None = None,
         revocations: Revocations | None = None,
     ) -> None:
-        """Take tokens that `issuer` made for `audience`, unless `revocations` cover them."""
+        """Accept tokens that `issuer` made for `audience`, unless `revocations` cover them."""
         self._issuer = issuer
         self._audience = audience
         self._source = keys
@@ -81,10 +81,10 @@ class Verifier:
     async def verify(
         self, token: str, now: Instant, proven: Collection[Binding] = ()
     ) -> Caller | Refusal:
-        """Whose token this is; `temporarily_unavailable` where only the issuer could tell.
+        """Return the token's caller; `temporarily_unavailable` if only the issuer can decide.
 
-        `proven` are the keys that the sender has shown to hold; a token that is bound to any
-        other key is `BOUND`.
+        `proven` are the keys that the sender has shown to hold; a token that is bound to any other
+        key is `BOUND`.
         """
         if self._is_reference(token):
             verdict = await self._by_reference(token, now)
@@ -92,7 +92,7 @@ class Verifier:
             verdict = await self._by_value(token, now)
         if isinstance(verdict, Refusal):
             return verdict
-        # On every use, also of what was verified before: only the signature does not age.
+        # On every use, also for a cached token: only the signature does not age.
         if self._revocations is not None and self._revocations.covers(verdict):
             return REVOKED
         if not all(binding in proven for binding in verdict.bindings):
@@ -100,9 +100,9 @@ class Verifier:
         return verdict
 
     def recall(self, token: str, now: Instant) -> Caller | None:
-        """Whose JWT this is, if it was verified before and is as good as then; else `verify`.
+        """Return the caller of a JWT verified before, if it is still valid; otherwise use `verify`.
 
-        Nothing is taken on trust but the signature: lifetime, revocation and keys are looked at.
+        Only the signature check is skipped: lifetime, revocation and keys are checked again.
         """
         keys = self._source.keys
         if keys is None:
@@ -117,11 +117,11 @@ class Verifier:
     def _is_reference(self, token: str) -> bool:
         if self._issuer.checksummed:
             return token.startswith(_REFERENCE)
-        # What has the form of a JWT is never sent to an issuer as something else.
+        # A token in JWT form is never sent to an issuer as a reference.
         return self._introspection is not None and token.count(".") != _DOTS
 
     async def _by_reference(self, token: str, now: Instant) -> Caller | Refusal:
-        # The checksum keeps noise away from the issuer.
+        # The checksum saves requests to the issuer for malformed tokens.
         if self._issuer.checksummed and not well_formed(Prefix.ACCESS_TOKEN, token):
             return _GARBLED
         if self._introspection is None:
