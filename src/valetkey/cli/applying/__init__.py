@@ -1,1 +1,1 @@
-"""What `valetkey apply` does: read a file of users and clients, plan, carry out."""
+"""The steps of `valetkey apply`: read a file of users and clients, plan, apply."""

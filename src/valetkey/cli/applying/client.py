@@ -1,4 +1,4 @@
-"""One client as the file says."""
+"""Apply one client of the file."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -24,12 +24,12 @@ from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Secret, fresh_id, same
 
 _OTHERS_LIVE = days(1)
-"""How long a secret goes on working that the file replaced."""
+"""How long a secret that the file replaced remains valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedClient:
-    """A client with the id and the secret that it gets if it needs them."""
+    """A client of the file, with a fresh id and secret to use if it needs them."""
 
     wanted: Wanted
     fresh_id: str
@@ -37,13 +37,13 @@ class WantedClient:
 
 
 def prepared(opened: Opened, wanted: Wanted) -> WantedClient:
-    """The client with what chance must give, drawn outside any transaction."""
+    """Draw the random values for a client, outside any transaction."""
     fresh = fresh_id("client", opened.runtime.random)
     return WantedClient(wanted, fresh, fresh_client_secret(opened))
 
 
 def carry_out(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
-    """Register or change the client. Raises Unfit if it cannot be so."""
+    """Register or change the client. Raises Unfit if the rules do not allow it."""
     there = find(tx, client.wanted)
     if there is None:
         return _register(tx, keeper, client, now)
@@ -51,8 +51,10 @@ def carry_out(tx: Transaction, keeper: Registrar, client: WantedClient, now: Ins
 
 
 def find(tx: Transaction, wanted: Wanted) -> Client | None:
-    """Which is meant, by id where the file gives one, else by name. Raises Unfit for several."""
-    """Which is meant: by id where the file gives one, else by its name."""
+    """Return the client with the id that the file gives, else with its name, or None.
+
+    Raises Unfit if several clients have the name.
+    """
     if client_id := wanted.text("client_id"):
         return tx.clients.find(client_id) if client_id.isprintable() else None
     same = [client for client in every_client(tx) if client.name == wanted.text("name")]
@@ -100,7 +102,7 @@ def _change(
     if (secret := wanted.secret) is None and _needs_secret(changed, now):
         secret = made_secret = client.fresh_secret
     if secret is not None and not _has(keeper, changed, secret, now):
-        # The file says which secret is wanted: an older one must not keep it from being so.
+        # The secret in the file must become valid, even if that replaces the oldest.
         if faults := keeper.issue_secret(
             tx, changed, secret, now, others_live=_OTHERS_LIVE, replaces_oldest=True
         ):
@@ -120,8 +122,8 @@ def _costs(grant_types: frozenset[str]) -> tuple[str, ...]:
 
 
 def client_metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:
-    """`before` with what the file says."""
-    # Any: file.py made each value what its field declares.
+    """Return `before` with the changes of the file."""
+    # Any: file.py gave each value the type that its field declares.
     given: dict[str, Any] = {
         key: value for key, value in wanted.given.items() if key not in {"client_id", "disabled"}
     }
@@ -132,12 +134,12 @@ def client_metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:
 
 
 def _needs_secret(client: Client, now: Instant) -> bool:
-    # A secret that is only fingerprinted signs nothing.
+    # A secret stored only as a fingerprint cannot sign.
     useful = (s for s in client.secrets if s.sealed or not client.signs_with_secret)
     return client.has_secret and not any(secret.is_live(now) for secret in useful)
 
 
 def _has(keeper: Registrar, client: Client, secret: Secret, now: Instant) -> bool:
     print_ = keeper.fingerprints.of(secret_purpose(client.id), secret.reveal())
-    # Fingerprints are no secrets to whoever holds their key.
+    # Fingerprints are not secret to a process that holds their key.
     return any(same(kept.fingerprint, print_) and kept.is_live(now) for kept in client.secrets)

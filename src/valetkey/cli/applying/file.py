@@ -1,4 +1,4 @@
-"""The file that `valetkey apply` reads: users and clients as somebody wants them."""
+"""Read the file of `valetkey apply`: the desired users and clients."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -23,33 +23,33 @@ _LARGEST = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One user or client: where the file says so, and what it says; secrets stand apart."""
+    """A user or client in the file: its place there, its values, and its secret separately."""
 
     place: str
     given: Mapping[str, object]
     secret: Secret | None
 
     def text(self, key: str) -> str:
-        """What is said under `key`, "" for nothing."""
+        """Return the value of `key` as text, "" if it is absent."""
         return str(self.given.get(key, ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Everything that the file names."""
+    """All users and clients of the file."""
 
     users: tuple[Wanted, ...]
     clients: tuple[Wanted, ...]
 
 
 class _Wrong(Exception):
-    """What would be right."""
+    """Carries a description of the correct value."""
 
 
 def read_site(path: Path) -> Site:
-    """What the file says. Raises Mistakes with everything in it that cannot be understood.
+    """Return the content of the file. Raises Mistakes with everything that is invalid in it.
 
-    Whether a client or user may be so is not judged here.
+    The rules for clients and users are not checked here.
     """
     document = _document(path)
     known = ("users", "clients")
@@ -75,7 +75,7 @@ def read_site(path: Path) -> Site:
 
 
 def holds_secrets(site: Site) -> bool:
-    """Whether somebody who reads the file learns a secret."""
+    """Return whether the file contains a secret."""
     return any(wanted.secret is not None for wanted in (*site.users, *site.clients))
 
 

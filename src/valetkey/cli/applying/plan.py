@@ -1,7 +1,7 @@
-"""From what a file wants to what is done: in one transaction, all of it or nothing.
+"""Turn a file into changes: planned or applied in one transaction, all of them or none.
 
-The plan is what happened in a transaction that was then rolled back, so it can differ from what
-will be done only by what others do in between.
+The plan is made by a transaction that is rolled back. What is applied later can therefore differ
+from it only by changes that others make in between.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from valetkey.config.load import Mistakes
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the file wants, with everything that a transaction may not wait for."""
+    """The content of the file, with everything prepared that a transaction must not wait for."""
 
     source: Path
     users: tuple[user.WantedUser, ...]
@@ -31,7 +31,7 @@ class Prepared:
 
 
 class _Enough(Exception):
-    """Rolls the transaction back with what it did."""
+    """Rolls the transaction back and carries its steps."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         super().__init__("this was the plan")
@@ -41,9 +41,9 @@ class _Enough(Exception):
 async def prepare(
     opened: Opened, source: Path, site: Site, progress: Callable[[int], None]
 ) -> Prepared:
-    """Hash new passwords and draw new secrets; `progress` hears of each user that is done.
+    """Hash new passwords and draw new secrets; `progress` is called after each user.
 
-    Raises Mistakes for passwords that will not do.
+    Raises Mistakes for unacceptable passwords and sector identifiers.
     """
     problems: list[Problem] = []
     users: list[user.WantedUser] = []
@@ -68,7 +68,7 @@ async def prepare(
 
 
 async def _sector_problems(opened: Opened, wanted: Wanted) -> Sequence[Problem]:
-    """Why the sector that a client names is not its own; what the rules refuse is not asked for."""
+    """Fetch a client's sector identifier and check it, unless its metadata is invalid anyway."""
     if not wanted.text("sector_identifier_uri"):
         return ()
 
@@ -88,7 +88,7 @@ async def _sector_problems(opened: Opened, wanted: Wanted) -> Sequence[Problem]:
 
 
 async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
-    """What would be done; nothing is. Raises Mistakes with everything that cannot be."""
+    """Return what would be done, without doing it. Raises Mistakes with every problem."""
 
     def work(tx: Transaction) -> Sequence[Step]:
         raise _Enough(_carry_out(tx, opened, prepared))
@@ -100,7 +100,7 @@ async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
 
 
 async def carry_out(opened: Opened, prepared: Prepared) -> Sequence[Step]:
-    """Do it, all or nothing, and say what was done. Raises Mistakes."""
+    """Apply everything or nothing, and return what was done. Raises Mistakes."""
     return await opened.store.write(lambda tx: _carry_out(tx, opened, prepared))
 
 

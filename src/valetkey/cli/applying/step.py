@@ -1,4 +1,4 @@
-"""A step of a plan: one user or client, and what becomes of it."""
+"""A step of a plan: one user or client, and what is done with it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from valetkey.kernel.secret import Secret
 
 
 class Action(StrEnum):
-    """What is done about it."""
+    """What is done with a user or client."""
 
     MAKE = "make"
     CHANGE = "change"
@@ -22,7 +22,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What was done: `fields` names what changed; `secret` was made and is to be shown once."""
+    """One change: `fields` names what changed; `secret` was generated and is shown once."""
 
     action: Action
     kind: str
@@ -30,17 +30,17 @@ class Step:
     fields: tuple[str, ...] = ()
     secret: Secret | None = None
     costs: tuple[str, ...] = ()
-    """What to keep in mind: what this newly allows that is old and risky, what is missing yet."""
+    """Warnings: risky legacy features that this newly allows, and what is still missing."""
 
     @property
     def line(self) -> str:
-        """The step as one line of a plan."""
+        """Return the step as one line of a plan."""
         sign = {Action.MAKE: "+", Action.CHANGE: "~", Action.KEEP: "="}[self.action]
         changed = f": {', '.join(self.fields)}" if self.action is Action.CHANGE else ""
         return f"{sign} {self.kind} {self.name}{changed}"
 
     def as_json(self) -> dict[str, object]:
-        """The step for scripts, secret included."""
+        """Return the step as JSON for scripts, including the secret."""
         made = {"client_secret": self.secret.reveal()} if self.secret else {}
         return {
             "action": self.action.value,
@@ -53,16 +53,16 @@ class Step:
 
 
 class Unfit(Exception):
-    """Why one user or client cannot be as the file says."""
+    """One user or client of the file is not acceptable."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Carry all of it."""
+        """Carry all problems."""
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
 
 def unfit(wanted: Wanted, faults: Sequence[Fault]) -> Unfit:
-    """What a deed objected to, at its place in the file."""
+    """Return the faults that a use case found, at their places in the file."""
     return Unfit([_problem(wanted, fault) for fault in faults])
 
 
@@ -71,12 +71,12 @@ def _problem(wanted: Wanted, fault: Fault) -> Problem:
     listed = wanted.given.get(name)
     if not number.isdigit() or not isinstance(listed, tuple):
         return Problem(f"{wanted.place}.{fault.field}", "it will not do", fault.detail)
-    # Counted from one, as the tables of the file are.
+    # Counted from one, like the tables of the file.
     place = f"{wanted.place}.{name}[{int(number) + 1}]"
     value = cast("tuple[str, ...]", listed)[int(number)]
     return Problem(place, f"{quoted(value)} will not do", fault.detail)
 
 
 def changed_or_kept(kind: str, name: str, fields: Sequence[str]) -> Step:
-    """The step of somebody who was there before."""
+    """Return the step for a user or client that already exists."""
     return Step(Action.CHANGE if fields else Action.KEEP, kind, name, tuple(fields))

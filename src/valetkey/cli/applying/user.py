@@ -1,4 +1,4 @@
-"""One user as the file says."""
+"""Apply one user of the file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,19 +24,19 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class WantedUser:
-    """A user with the hash of a password that differs from the present one, if one was given."""
+    """A user of the file, with the hash of the password if the file gives a different one."""
 
     wanted: Wanted
     password_hash: str | None
 
     @property
     def uid(self) -> int | None:
-        """The uid that the file gives."""
+        """Return the uid that the file gives, or None."""
         return cast("int | None", self.wanted.given.get("uid"))
 
 
 def find(tx: Transaction, wanted: Wanted) -> User | None:
-    """Who is meant: by uid where the file gives one, else by username."""
+    """Return the user with the uid that the file gives, else with its username, or None."""
     uid = cast("int | None", wanted.given.get("uid"))
     if uid is not None:
         return tx.users.find(Uid(uid)) if 0 < uid <= LARGEST_UID else None
@@ -44,9 +44,9 @@ def find(tx: Transaction, wanted: Wanted) -> User | None:
 
 
 def prepared(opened: Opened, wanted: Wanted, stored: str | None) -> WantedUser:
-    """The user with the new password hashed, outside any transaction. Raises Unfit for a bad one.
+    """Hash the user's new password, outside any transaction. Raises Unfit for a bad one.
 
-    Each look at a password takes tens of milliseconds.
+    Checking or hashing a password takes tens of milliseconds.
     """
     if wanted.secret is None:
         return WantedUser(wanted, None)
@@ -60,7 +60,7 @@ def prepared(opened: Opened, wanted: Wanted, stored: str | None) -> WantedUser:
 
 
 def carry_out(tx: Transaction, keeper: AccountKeeper, user: WantedUser, now: Instant) -> Step:
-    """Make or change the account. Raises Unfit if it cannot be so."""
+    """Create or change the account. Raises Unfit if the rules do not allow it."""
     wanted, given = user.wanted, user.wanted.given
     there = find(tx, wanted)
     record = UserRecord(
@@ -100,7 +100,7 @@ def _missing(user: WantedUser, made: User) -> tuple[str, ...]:
 
 
 def _claims(wanted: Wanted, before: StandardClaims) -> StandardClaims:
-    """What the file says, and for what it does not name what was there."""
+    """Return the claims of the file; claims that it does not name are kept."""
     after = claims_said(wanted.given, before)
     if "address" not in wanted.given:
         return after

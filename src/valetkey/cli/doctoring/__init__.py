@@ -1,1 +1,1 @@
-"""What `valetkey doctor` looks at: one file for each place where something may be wrong."""
+"""The checks of `valetkey doctor`: one file for each subject."""

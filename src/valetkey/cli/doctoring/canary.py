@@ -1,4 +1,4 @@
-"""The canary: a secret sent in a query string, to see in which log it turns up (security 10)."""
+"""The canary check: send a secret in a query string, and search logs for it."""
 
 import asyncio
 import http.client
@@ -18,9 +18,9 @@ _WRITTEN_WITHIN = 1.5  # seconds until logs and decision records are on disk
 
 
 def canary_in(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
-    """Send a secret that opens nothing the way that S15 allows, and look where it turns up.
+    """Send a worthless secret in the query string of a token request, and look where it appears.
 
-    The databases of this machine are searched, and the files and folders in `logs`.
+    Searches the databases of this machine, and the files and directories in `logs`.
     """
     return _canary(settings, logs)
 
@@ -73,7 +73,7 @@ def _files_in(logs: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def holds(file: Path, text: str) -> bool:
-    """Whether the text stands anywhere in the file; False where that cannot be read."""
+    """Return whether the file contains the text; False if the file cannot be read."""
     wanted, before = text.encode(), b""
     try:
         with file.open("rb") as opened:

@@ -1,4 +1,4 @@
-"""The databases: whether they answer, have this version's tables, agree on the time."""
+"""Check the databases: reachable, schema up to date, clocks in agreement."""
 
 from collections.abc import AsyncIterator
 
@@ -17,7 +17,7 @@ _MOST = 60
 
 
 async def databases(settings: Settings) -> AsyncIterator[Finding]:
-    """Both of them."""
+    """Check both databases."""
     for health in await healths(settings):
         about = f"{health.server} database"
         if health.ok:
@@ -32,7 +32,7 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def clocks(settings: Settings) -> AsyncIterator[Finding]:
-    """How far the clocks of PostgreSQL servers are from this machine's (S30)."""
+    """Compare the clocks of PostgreSQL servers with this machine's."""
     for name, server in servers(settings):
         if database_file(settings, server) is not None:
             continue
@@ -50,7 +50,7 @@ async def clocks(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def judged_skew(about: str, skew: int) -> Finding:
-    """What so many seconds between two clocks mean."""
+    """Return the finding for a difference of `skew` seconds between two clocks."""
     if skew > _MOST:
         return bad(about, f"{skew} s from this machine's", "Let both follow one time server.")
     if skew > _TOLERANCE:
@@ -59,6 +59,6 @@ def judged_skew(about: str, skew: int) -> Finding:
 
 
 def _clock(db: Connection) -> int:
-    # The one question to a database that only PostgreSQL understands: SQLite has our clock.
+    # PostgreSQL only, as SQLite uses this machine's clock.
     row = db.row("SELECT CAST(EXTRACT(EPOCH FROM CURRENT_TIMESTAMP) AS BIGINT)")
     return int(row[0]) if row else 0

@@ -1,4 +1,4 @@
-"""A finding: what was looked at, how it is, and what to do about it."""
+"""The result of one check: what was checked, its state, and what to do about it."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from valetkey.config.settings import Settings
 
 
 class Level(StrEnum):
-    """How much it matters."""
+    """The severity of a finding."""
 
     GOOD = "good"
     MIND = "mind"
@@ -17,7 +17,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; `next` says what to do where something is to be done."""
+    """The result of one check; `next` says what to do, if anything is to be done."""
 
     level: Level
     about: str
@@ -26,19 +26,19 @@ class Finding:
 
 
 Examination = Callable[[Settings], AsyncIterator[Finding]]
-"""Looks at one place; never raises because something is wrong there."""
+"""Performs the checks of one subject; a problem is reported as a finding, never raised."""
 
 
 def good(about: str, found: str) -> Finding:
-    """It is as it should be."""
+    """Return a finding that everything is as it should be."""
     return Finding(Level.GOOD, about, found)
 
 
 def mind(about: str, found: str, next: str = "") -> Finding:
-    """It works, and has a cost or an end."""
+    """Return a finding of something that works but has a cost or an end."""
     return Finding(Level.MIND, about, found, next)
 
 
 def bad(about: str, found: str, next: str = "") -> Finding:
-    """It does not work, or is not safe."""
+    """Return a finding of something that does not work or is not safe."""
     return Finding(Level.BAD, about, found, next)

@@ -1,4 +1,4 @@
-"""The health of a database: whether it answers, has the right tables, can be written to."""
+"""Check the health of a database: reachable, schema up to date, writable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from valetkey.kernel.runtime import SYSTEM
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What was found out about one database."""
+    """The health of one database."""
 
     server: str
     ok: bool
@@ -28,7 +28,7 @@ class Health:
 
 
 async def healths(settings: Settings) -> Sequence[Health]:
-    """What is found out about both databases."""
+    """Return the health of both databases."""
     return [await _health(settings, name, server) for name, server in servers(settings)]
 
 
@@ -60,7 +60,7 @@ async def _look(engine: Engine, name: str, size: str) -> Health:
         found = f"its tables are older than this version: {', '.join(missing)}"
         return Health(name, False, found, "Next: valetkey database migrate")
     began = perf_counter()
-    # With nothing missing this only compares.
+    # Nothing is missing, so this only compares the applied migrations.
     await migrate(engine, SCHEMAS[name])
     await prove_writable(engine, SYSTEM.random)
     took = (perf_counter() - began) * 1_000
@@ -77,6 +77,6 @@ def _file_size(settings: Settings, server: ServerSettings) -> str:
 
 
 def size(file: Path) -> str:
-    """How large a file is."""
+    """Return the size of a file as text, in MiB."""
     mebibytes = file.stat().st_size / (1 << 20)
     return f"{mebibytes:.1f} MiB"

@@ -1,4 +1,4 @@
-"""The machine: room on disk, open files, the modes of files that hold secrets, replication."""
+"""Check the machine: disk space, open files, modes of files with secrets, replication."""
 
 import shutil
 import stat
@@ -19,11 +19,11 @@ _LITTLE = 0.10  # of a disk
 _HARDLY_ANY = 0.02
 _LAG = 30  # seconds
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_MANY = 1 << 30  # bytes; where so much is free, a small share is no warning
+_MANY = 1 << 30  # bytes; with this much free a small share is no warning
 
 
 async def machine(settings: Settings) -> AsyncIterator[Finding]:
-    """Everything of this machine that ends a server's work, or shows its secrets."""
+    """Check this machine for what can stop a server or expose its secrets."""
     for finding in (*_disks(settings), *_descriptors(settings), *_modes(settings)):
         yield finding
     async for finding in _replication(settings):
@@ -43,7 +43,7 @@ def _disks(settings: Settings) -> Iterator[Finding]:
 
 
 def judged_disk(about: str, folder: Path, free: int, total: int) -> Finding:
-    """What so many free bytes of so many mean."""
+    """Return the finding for `free` of `total` bytes."""
     found = f"{free / (1 << 30):.1f} GiB of {total / (1 << 30):.1f} GiB are free at {folder}"
     advice = "Without room nothing can be written, and sign-ins get 503. Free some, or grow it."
     if free < total * _HARDLY_ANY and free < _MANY:
@@ -67,14 +67,14 @@ def _descriptors(settings: Settings) -> Iterator[Finding]:
 
 
 def _modes(settings: Settings) -> Iterator[Finding]:
-    # Whoever opens the keyring looks at its mode: see `register`.
+    # The mode of the keyring is checked when it is opened: see `register`.
     secret = [credential_path(settings)]
     if settings.mail.password_file:
         secret.append(settings.source.directory / settings.mail.password_file)
     if settings.source.file is not None and "://" in settings.authorization.database:
         address = settings.authorization.database.partition("://")[2].partition("@")[0]
         if ":" in address and "/" not in address:
-            # A password in the URL of the database.
+            # The database URL contains a password.
             secret.append(settings.source.file)
     for file in secret:
         try:
@@ -112,7 +112,7 @@ async def _replication(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def _lags(db: Connection) -> list[tuple[str, int, str]]:
-    # Asked of PostgreSQL alone, like its clock.
+    # Used for PostgreSQL only, like its clock.
     return [
         (row[0], row[1], row[2])
         for row in db.rows(

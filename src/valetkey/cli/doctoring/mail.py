@@ -1,4 +1,4 @@
-"""Mail: whether the mail server would take a letter."""
+"""Check that the mail server accepts email."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from valetkey.kernel.refusal import Mistake
 
 
 async def mail(settings: Settings) -> AsyncIterator[Finding]:
-    """Connect, sign in and leave, without a letter."""
+    """Connect and sign in to the mail server, without sending an email."""
     section = settings.mail
     if section.is_mailbox:
         yield mind("mail", "letters are shown at /mailbox, to anybody", "Only a demo wants that.")

@@ -1,4 +1,4 @@
-"""The servers as the world reaches them: whether they answer, and as whom."""
+"""Check the servers at their public URLs: whether they respond, and with which identity."""
 
 import asyncio
 import http.client
@@ -26,7 +26,7 @@ _SOON = 14 * _DAY
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, and until when the certificate is good (None without TLS)."""
+    """A response, and when the certificate expires (None without TLS)."""
 
     status: int
     headers: Mapping[str, str]
@@ -35,7 +35,7 @@ class Answer:
 
 
 async def reach(settings: Settings) -> AsyncIterator[Finding]:
-    """Both servers at their public URLs."""
+    """Check both servers at their public URLs."""
     for name, server in servers(settings):
         about = f"{name} server"
         context = trust(settings)
@@ -99,7 +99,7 @@ def _own_files(settings: Settings, name: str, server: ServerSettings) -> Iterato
 
 
 def _vouched(name: str, url: str) -> Finding | None:
-    """Whether others believe the certificate too; `trust` believes the servers' own anyway."""
+    """Check that others trust the certificate too; `trust` always includes the servers' own."""
     if not url.startswith("https://"):
         return None
     try:
@@ -116,7 +116,7 @@ def _vouched(name: str, url: str) -> Finding | None:
 
 
 def ask(method: str, url: str, target: str, context: ssl.SSLContext) -> Answer:
-    """One request to a server's URL. Raises OSError or HTTPException where nothing comes back."""
+    """Send one request to a server's URL. Raises OSError or HTTPException without a response."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     connection = (
@@ -143,13 +143,13 @@ def _certificate_until(socket: object) -> int | None:
 
 
 def trust(settings: Settings) -> ssl.SSLContext:
-    """Trusts what the system trusts, and the servers' own certificates."""
+    """Return a context that trusts the system's certificates and the servers' own."""
     context = ssl.create_default_context()
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     for _, server in servers(settings):
         files = certificate_files(settings, server)
         if files is not None:
-            # What cannot be used is a finding of its own.
+            # An unusable certificate is reported separately.
             with suppress(OSError):
                 context.load_verify_locations(files[0])
     return context

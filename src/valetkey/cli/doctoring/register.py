@@ -1,4 +1,4 @@
-"""The register: keys, the credential between the servers, and clients that cost something."""
+"""Check signing keys, the credential between the servers, clients and usernames."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -29,7 +29,7 @@ _MOST_NAMED = 20
 
 
 async def register(settings: Settings) -> AsyncIterator[Finding]:
-    """Everything that the authorization server's database tells."""
+    """Perform the checks that need the authorization server's database."""
     try:
         if not is_begun(settings, settings.authorization):
             return
@@ -63,11 +63,11 @@ async def _examine(opened: Opened) -> list[Finding]:
 
 
 async def _usernames(opened: Opened) -> list[Finding]:
-    """Users whose names could be taken for a uid, an id or the operator; they keep working."""
+    """Report usernames that could be taken for a uid, an id or the operator; they keep working."""
     brand, last, found = (opened.settings.brand.name,), 0, list[User]()
     while users := await opened.store.scan(lambda tx, last=last: tx.users.page(last, _PAGE)):  # type: ignore[misc]
         last = users[-1].uid
-        # A deleted account has no address.
+        # A deleted account has no email address.
         found += [each for each in users if each.email and username_fault(each.username, brand)]
         if len(found) >= _MOST_NAMED:
             break

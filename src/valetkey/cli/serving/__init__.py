@@ -1,1 +1,1 @@
-"""The processes behind `valetkey serve`: one that supervises, and those that answer."""
+"""The processes behind `valetkey serve`: the supervisor, fork servers and workers."""

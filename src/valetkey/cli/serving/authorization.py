@@ -1,4 +1,4 @@
-"""A process that answers for the authorization server."""
+"""The worker process of the authorization server."""
 
 import sys
 
@@ -14,14 +14,14 @@ from valetkey.web.router import App
 
 
 async def ready_database(settings: Settings) -> None:
-    """Bring the database to what this version needs."""
+    """Migrate the database and prepare what the server needs in it."""
     if not await prepare(settings, SYSTEM):
         named = configuration_of(settings).shown(administers=True)
         log.info("owner.missing", next=f"valetkey owner{named and f' --config {named}'}")
 
 
 async def application(settings: Settings) -> App:
-    """Build the server."""
+    """Build the application."""
     return await build(settings, SYSTEM, scopes_of(settings))
 
 

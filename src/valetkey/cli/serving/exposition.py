@@ -1,4 +1,4 @@
-"""What a scrape is answered with: the snapshots of all workers as one text."""
+"""Render the metrics of all workers as the response to a scrape."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from prometheus_client import metrics_core as families
     from prometheus_client import registry as registries
 else:
-    # Loaded with the first scrape: most servers are never asked.
+    # Loaded by the first scrape: most servers are never scraped.
     prometheus = lazily("prometheus_client.exposition")
     families = lazily("prometheus_client.metrics_core")
     registries = lazily("prometheus_client.registry")
@@ -21,17 +21,18 @@ Worker = tuple[str, int]
 """The name of a server and the number of its worker."""
 
 Found = Mapping[Worker, Snapshot | None]
-"""What each worker of an installation said; None for those that said nothing in time."""
+"""The metrics of each worker; None for a worker that did not respond in time."""
 
 _OF_SERVER = ("server",)
 _OF_WORKER = ("server", "worker")
 
 
 def expose(found: Found, accept: str) -> tuple[bytes, str]:
-    """The text and its media type: OpenMetrics where `accept` asks for it, or what was before it.
+    """Return the metrics and their media type: OpenMetrics or Prometheus text, by `accept`.
 
-    Each series names the server and the worker it is about, so that a worker that starts anew is
-    seen as what it is: `sum without (worker)` adds them up. What a database knows is told once.
+    Each series is labelled with its server and worker, so that the restart of a worker shows as a
+    counter reset; `sum without (worker)` adds the workers up. Metrics read from a shared database
+    are reported once per server.
     """
     encode, media_type = prometheus.choose_encoder(accept)
     registry = registries.CollectorRegistry(auto_describe=False)
@@ -40,13 +41,13 @@ def expose(found: Found, accept: str) -> tuple[bytes, str]:
 
 
 class _Collected:
-    """What prometheus-client takes for a `Collector`, of which it has no protocol."""
+    """A `Collector` of prometheus-client, which defines no protocol for it."""
 
     def __init__(self, found: Found) -> None:
         self._found = found
 
     def collect(self) -> Iterator["families.Metric"]:
-        """Every metric of which there is a sample."""
+        """Yield every metric that has a sample."""
         for metric in CATALOGUE.values():
             family = _family(metric, self._found)
             if family.samples:

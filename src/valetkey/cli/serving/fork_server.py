@@ -1,8 +1,8 @@
-"""The process from which workers are forked: it has loaded the program, and does nothing else.
+"""The process from which workers are forked: it has the program loaded and does nothing else.
 
-A worker that starts as a program of its own spends most of its time loading modules; a fork is
-there in a few milliseconds and shares their memory. No configuration, key or connection is opened
-here, and no thread runs, so that a fork finds nothing half done.
+A worker started as a separate program would spend most of its start loading modules; a fork takes a
+few milliseconds and shares their memory. No configuration, key or connection is opened here and no
+thread runs, so that a fork inherits nothing half finished.
 """
 
 import gc
@@ -10,17 +10,17 @@ import os
 import socket
 
 ORDER = b"f"
-"""What asks for a fork; the worker's end of its channel comes with it."""
+"""The message that requests a fork; the worker's end of its channel is sent with it."""
 
 
 def await_fork(control: int) -> int | None:
     """Fork for each order on channel `control`; return in each fork with its own channel.
 
-    Return None when the supervisor's end of the channel is closed. A fork is nobody's child but
-    the supervisor's: that collects the processes that lost their parent (see `Plan.take_over`).
+    Return None when the supervisor closes its end of the channel. The worker is forked twice, so
+    that it is orphaned and adopted by the supervisor, which collects it (see `Plan.take_over`).
     """
     orders = socket.socket(fileno=control)
-    # What is loaded by now stays, and is shared: nobody has to look through it.
+    # Modules loaded by now stay and are shared: the garbage collector need not examine them.
     gc.collect()
     gc.freeze()
     while True:

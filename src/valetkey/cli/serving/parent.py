@@ -1,6 +1,6 @@
-"""The process that supervises. It took the place of `valetkey serve` once all was checked.
+"""The supervisor process. It replaces `valetkey serve` once the configuration was checked.
 
-Like `supervise` it imports next to nothing: it is there for as long as the servers are.
+Like `supervise` it imports very little, because it runs as long as the servers do.
 """
 
 import json
@@ -20,9 +20,9 @@ _GRACE = 15.0  # seconds for requests under way, beyond the drain
 
 
 def main(descriptor: int) -> int:
-    """Read the plan that comes by this descriptor, and carry it out. For the shell: how it went."""
+    """Read the plan from pipe `descriptor` and carry it out; return the exit code."""
     with os.fdopen(descriptor, "rb") as pipe:
-        # Any: it was a Plan in this very process, a moment ago.
+        # Any: it was written from a Plan by this very process.
         plan: dict[str, Any] = json.load(pipe)
 
     def announce() -> None:
@@ -38,7 +38,7 @@ def main(descriptor: int) -> int:
         command = [sys.executable, "-P", "-m", "valetkey.cli.serving.recheck", plan["file"]]
         process = Popen(command, stdin=PIPE, process_group=0)
         if process.stdin is not None:
-            # A few hundred bytes: less than any pipe holds before somebody reads.
+            # A few hundred bytes: less than a pipe holds before it is read.
             with process.stdin as pipe, suppress(OSError):
                 pipe.write(json.dumps(plan["fixed"]).encode())
         return process
@@ -64,17 +64,17 @@ def main(descriptor: int) -> int:
 
 
 def _server(file: str, told: Mapping[str, Any]) -> Server:
-    """`told` is an Answering of the plan."""
+    """Return the Server for `told`, an Answering of the plan."""
     name = told["name"]
     given = {**environment(), **told["given"]}
     for withheld in told["withheld"]:
         given.pop(withheld, None)
     listening: Sequence[int] = told["listening"]
-    # The supervisor passes them on to this server's workers alone.
+    # The supervisor passes these descriptors to this server's workers only.
     passed: Sequence[int] = told["passed"]
     for descriptor in (*listening, *passed):
         os.set_inheritable(descriptor, False)
-    # -P: what lies in the working directory is nobody's module.
+    # -P: no module is imported from the working directory.
     command = (sys.executable, "-P", "-m", f"valetkey.cli.serving.{name}", file)
     return Server(name, command, listening, told["workers"], given, passed=passed, tls=told["tls"])
 

@@ -1,4 +1,4 @@
-"""What a supervisor keeps about each server, and about each place in which a worker stands."""
+"""The supervisor's records: servers with their fork servers, and places held by workers."""
 
 import os
 import socket
@@ -22,18 +22,18 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 
 
 def collect_orphans() -> None:
-    """Become the parent of descendants that lose theirs, also after `exec`, where Linux can."""
+    """Adopt orphaned descendants (Linux only); this remains in force after `exec`."""
     if sys.platform == "linux":
         ctypes = import_module("ctypes")
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 class Server:
-    """One server: the command of its fork server, the sockets that its workers answer, how many.
+    """One server: the command of its fork server, its listening sockets, its number of workers.
 
-    Two arguments are added to `command`: the numbers of the sockets' descriptors, joined by
-    commas, and that of the channel for orders. The first worker of each server is told to prepare,
-    after those of earlier servers. With `tls` its callers expect a TLS handshake.
+    Two arguments are appended to `command`: the descriptors of the sockets, joined by commas, and
+    that of the channel for orders. The first worker of each server is told to prepare the database,
+    after those of earlier servers. With `tls` clients expect a TLS handshake.
     """
 
     __slots__ = (
@@ -62,14 +62,14 @@ class Server:
         passed: Sequence[int] = (),
         tls: bool = False,
     ) -> None:
-        """`listening` are the numbers of the sockets' descriptors, `passed` those of others."""
+        """Set up the server; `listening` are descriptors of its sockets, `passed` any others."""
         self.name = name
         self.listening = listening
         self.workers = workers
         self.tls = tls
         self.prepared = False
         self.absent_since = monotonic()
-        # While there is no worker; its module is loaded when that happens.
+        # Set while there is no worker; its module is loaded only then.
         self.unavailable: Unavailable | None = None
         self._command = command
         self._environment = environment
@@ -78,22 +78,23 @@ class Server:
         self._passed = passed
 
     def order(self, channel: socket.socket) -> None:
-        """Have a worker forked that has this end of a channel; start the fork server if needed."""
+        """Order a worker with this end of a channel; start the fork server if needed."""
         if self._orders is None or self._forker is None or self._forker.poll() is not None:
             self._orders = self._started()
-        # Where the fork server ends at this moment, the channel closes: the worker has ended too.
+        # If the fork server ends at this moment the channel closes, which reads as the worker's
+        # end.
         with suppress(OSError):
             socket.send_fds(self._orders, [_FORK], [channel.fileno()])
 
     def close(self) -> None:
-        """End the fork server, and let go of the listening sockets: workers still have them."""
+        """Stop the fork server and close the listening sockets; workers keep theirs."""
         if self._orders is not None:
             self._orders.close()
         for number in self.listening:
             os.close(number)
 
     def join(self) -> None:
-        """Wait until the fork server has ended; it has nothing to finish."""
+        """Wait until the fork server has ended; it has no work to finish."""
         if self._forker is not None:
             try:
                 self._forker.wait(_LAST_WORD)
@@ -111,38 +112,38 @@ class Server:
                 pass_fds=(*self.listening, *self._passed, theirs.fileno()),
                 stdin=DEVNULL,
                 env=self._environment,
-                # Ctrl-C reaches a terminal's whole group; the parent alone decides what it means.
+                # Ctrl-C reaches the terminal's whole process group; only the supervisor acts on it.
                 process_group=0,
             )
         return ours
 
 
 class Worker:
-    """A process that was forked for us, and given to us when its parent ended."""
+    """A worker process, adopted by the supervisor when its parent ended."""
 
     __slots__ = ("_pid",)
 
     def __init__(self, pid: int) -> None:
-        """It has this number."""
+        """Refer to process `pid`."""
         self._pid = pid
 
     def poll(self, *, hung_up: bool) -> int | None:
-        """How it ended; None while it runs. `hung_up`: its end of the channel is closed."""
+        """Return its exit code, None while it runs. `hung_up`: its end of the channel is closed."""
         try:
             ended, status = os.waitpid(self._pid, os.WNOHANG)
         except ChildProcessError:
-            # Not every system gives it to us: then all that is known is that it is gone.
+            # Not every system lets the supervisor adopt it: then only its end is known.
             return _FAILED if hung_up else None
         return os.waitstatus_to_exitcode(status) if ended else None
 
     def send(self, number: int) -> None:
-        """Send it a signal."""
+        """Send the process a signal."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, number)
 
 
 class Place:
-    """Where one worker stands at all times: the `number`th of its server."""
+    """The place of one worker across restarts: the `number`th of its server."""
 
     __slots__ = (
         "channel",
@@ -161,7 +162,7 @@ class Place:
     )
 
     def __init__(self, server: Server, number: int, replaces: "Place | None" = None) -> None:
-        """Empty; once it has a worker that is ready, the place that it `replaces` is given up."""
+        """Create an empty place; once its worker is ready, the worker it `replaces` is ended."""
         self.server = server
         self.number = number
         self.replaces = replaces
@@ -172,7 +173,7 @@ class Place:
         self.forget()
 
     def forget(self) -> None:
-        """Nobody is here any more."""
+        """Clear the place: its worker has ended."""
         self.ordered = self.told = False
         self.ready_at: float | None = None
         self.kill_at: float | None = None
@@ -181,7 +182,7 @@ class Place:
 
 
 def received(channel: socket.socket) -> bytes | None:
-    """What there is: b"" at the end, None for nothing yet."""
+    """Return received bytes: b"" at the end of the stream, None if there are none yet."""
     try:
         return channel.recv(4096)
     except BlockingIOError:

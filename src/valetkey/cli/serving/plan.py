@@ -1,4 +1,4 @@
-"""What the process that supervises is told: all that was found out before it takes over."""
+"""The plan passed to the supervisor process: everything determined before it takes over."""
 
 import json
 import os
@@ -13,15 +13,15 @@ from valetkey.cli.serving.supervise import STOPS
 from valetkey.config.environment import environment
 
 METRICS = "VALETKEY_METRICS"
-"""The environment variable by which a worker is told of a `Scraping`."""
+"""The environment variable that holds a worker's `Scraping`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
     """One server: its name, the descriptors of its sockets, and its number of workers.
 
-    With `tls` the sockets speak TLS.
-    They are given the variables in `given`, and none of those that `withheld` names.
+    With `tls` the sockets speak TLS. The workers' environment includes the variables in `given` and
+    excludes those that `withheld` names.
     """
 
     name: str
@@ -30,17 +30,18 @@ class Answering:
     given: Mapping[str, str]
     withheld: tuple[str, ...] = ()
     passed: tuple[int, ...] = ()
-    """Other descriptors that are theirs."""
+    """Other descriptors to pass to the workers."""
     tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The servers, in the order in which they start, and what all of them have in common.
+    """The servers in the order in which they start, and settings common to all of them.
 
-    `ready` is the line that says that they are, `file` the configuration or "", `folder` what is to
-    be gone when they are; `level` and `style` are those of the log. `drain` is in seconds, `fixed`
-    is what a reload cannot change (see `recheck`), `notes` are the files that name the process.
+    `ready` is the line printed when all are ready, `file` the configuration or "", `folder` a
+    directory removed at the end; `level` and `style` are those of the log. `drain` is in seconds,
+    `fixed` lists what a reload cannot change (see `recheck`), and `notes` are the files that hold
+    the process id.
     """
 
     servers: tuple[Answering, ...]
@@ -54,42 +55,43 @@ class Plan:
     notes: tuple[str, ...]
 
     def take_over(self) -> NoReturn:
-        """Have another program take the place of this one, with this plan; its sockets stay open.
+        """Replace this process by the supervisor, which gets this plan; its sockets stay open.
 
-        What it takes to read a configuration would else be in memory for as long as servers run.
+        Otherwise the modules that read a configuration would stay in memory for as long as servers
+        run.
         """
         reading, writing = os.pipe()
         with os.fdopen(writing, "wb") as pipe:
-            # A few hundred bytes, and paths: less than any pipe holds before somebody reads.
+            # A few hundred bytes and some paths: less than a pipe holds before it is read.
             pipe.write(json.dumps(asdict(self)).encode())
         theirs = (n for server in self.servers for n in (*server.listening, *server.passed))
         for descriptor in (reading, *theirs):
             os.set_inheritable(descriptor, True)
-        # Held back until the other program can hear them.
+        # Blocked until the supervisor has its handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         collect_orphans()
-        # -P: what lies in the working directory is nobody's module.
+        # -P: no module is imported from the working directory.
         program = [sys.executable, "-P", "-m", "valetkey.cli.serving.parent", str(reading)]
         os.execve(sys.executable, program, environment())
 
 
 @dataclass(frozen=True, slots=True)
 class Scraping:
-    """What a worker has to know to answer for the metrics of all."""
+    """What a worker needs to know to report the metrics of all workers."""
 
     descriptor: int
-    """The number of the listening socket's descriptor."""
+    """The descriptor of the listening socket."""
     folder: str
-    """Where the workers' Unix sockets are; nobody else may enter it."""
+    """The directory of the workers' Unix sockets, accessible only to this user."""
     workers: Mapping[str, int]
-    """How many workers each server has."""
+    """The number of workers of each server."""
 
     def text(self) -> str:
-        """As the environment variable `METRICS` holds it."""
+        """Return the value for the environment variable `METRICS`."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def read(text: str) -> "Scraping":
-        """The same from that text."""
+        """Parse the value of the environment variable `METRICS`."""
         return Scraping(**json.loads(text))

@@ -1,7 +1,7 @@
-"""Whether a configuration that was changed can be used by workers that start from now on.
+"""Check whether new workers can use a changed configuration.
 
-The supervisor runs this as a process of its own before it replaces a worker, and `valetkey reload`
-before it asks the supervisor to.
+The supervisor runs this as a separate process before it replaces workers, and `valetkey reload`
+before it sends the request to the supervisor.
 """
 
 import json
@@ -22,14 +22,14 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Mistake
 
 _DECLARED = "valetkey.resource.objects.declared.directory"
-# The supervisor holds the sockets and tells workers where they are.
+# The supervisor holds the sockets and passes them to the workers.
 _PINNED = ("url", "listen", "workers")
-# Two workers of one server with different databases or keys would contradict each other.
+# Workers of one server with different databases or keys would contradict each other.
 _SHARED = ("database", "keyring", "keyring_text", "credential", "credential_text")
 
 
 def fixed(settings: Settings, names: Sequence[str]) -> Mapping[str, str]:
-    """What stays as it is until a restart: settings by path, as digests. Some are secrets."""
+    """Return the settings that stay fixed until a restart, as digests because some are secret."""
     return {
         f"{name}.{key}": sha256(repr(getattr(server, key)).encode()).hexdigest()
         for name, server in servers(settings)
@@ -40,7 +40,7 @@ def fixed(settings: Settings, names: Sequence[str]) -> Mapping[str, str]:
 
 
 def require_right(settings: Settings, before: Mapping[str, str]) -> None:
-    """Raise Mistake where workers could not start with these settings beside those of `before`."""
+    """Raise Mistake if workers could not start with these settings alongside those of `before`."""
     names = tuple({path.split(".")[0] for path in before})
     problems = (*missing_files(settings, names), *wrong_objects(settings))
     if problems:
@@ -54,14 +54,14 @@ def require_right(settings: Settings, before: Mapping[str, str]) -> None:
 
 
 def needs_restart(before: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
-    """The settings that were changed and that a reload leaves as they were."""
+    """Return the changed settings that a reload does not apply."""
     return changed_since(before, settings, _PINNED)
 
 
 def changed_since(
     before: Mapping[str, str], settings: Settings, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The settings of these names that differ from `before`."""
+    """Return the paths of settings with these names that differ from `before`."""
     now = fixed(settings, ("authorization", "resource"))
     return tuple(
         path for path, was in before.items() if path.split(".")[1] in names and now[path] != was
@@ -69,7 +69,7 @@ def changed_since(
 
 
 def wrong_objects(settings: Settings) -> Sequence[Problem]:
-    """What is wrong with the objects that are declared; what reads them is loaded if any are."""
+    """Return the problems of declared objects; their reader is loaded only if there are any."""
     if not settings.resource.objects:
         return ()
     folder = settings.source.directory / settings.resource.objects
@@ -80,7 +80,7 @@ def wrong_objects(settings: Settings) -> Sequence[Problem]:
 
 
 def main(file: str) -> int:
-    """Read what is fixed from standard input; for the supervisor: 0 where workers may start."""
+    """Compare with the settings on standard input; return 0 if workers may start."""
     before = json.loads(sys.stdin.buffer.read())
     try:
         settings = load(Path(file) if file else None, environment())

@@ -1,4 +1,4 @@
-"""A process that answers for the resource server."""
+"""The worker process of the resource server."""
 
 import sys
 from pathlib import Path
@@ -13,12 +13,12 @@ from valetkey.web.router import App
 
 
 async def ready_database(settings: Settings) -> None:
-    """Bring the database to what this version needs."""
+    """Migrate the database."""
     await prepare(settings, SYSTEM)
 
 
 async def application(settings: Settings) -> App:
-    """Build the server."""
+    """Build the application."""
     shared = environment().get(VARIABLE)
     return await build(settings, SYSTEM, SharedLedger(Path(shared)) if shared else None)
 

@@ -1,9 +1,9 @@
-"""Metrics over HTTP: any worker answers a scrape, and asks all others what they have counted.
+"""Metrics over HTTP: any worker answers a scrape and collects the metrics of all others.
 
-The listener is shared by all workers of both servers, so one that hangs or restarts keeps nobody
-from seeing that. Each worker tells what it counted on a Unix socket in the supervisor's folder.
-Both run on threads of their own: a scrape is answered while the event loop is stuck, and while the
-database is away.
+The listener is shared by all workers of both servers, so that a worker that hangs or restarts does
+not make the metrics unavailable. Each worker reports its metrics on a Unix socket in the
+supervisor's directory. Both run on threads of their own: a scrape is answered even while the event
+loop is stuck or the database is unavailable.
 """
 
 import asyncio
@@ -29,20 +29,20 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import same
 from valetkey.web import log
 
-_PATIENCE = 0.8  # seconds for what other workers counted, so that a scrape takes less than one
-_REQUEST_WITHIN = 2.0  # seconds for a scraper to say what it wants
+_PATIENCE = 0.8  # seconds for the other workers' metrics, so that a scrape takes less than one
+_REQUEST_WITHIN = 2.0  # seconds for a scraper to send its request
 _REQUEST_BYTES = 8 * 1024
 _LOOK_EVERY = 0.5
 _PIECE = 256 * 1024
 
 
 def begin(told: str, server: str, worker: int, token: str) -> None:
-    """Answer from now on, for as long as this process lives; `told` is a `Scraping` as text."""
+    """Start answering for as long as this process lives; `told` is a `Scraping` as text."""
     scraping = Scraping.read(told)
     metrics.BUILD.set(1, version("valetkey"), python_version())
     metrics.STARTED.set(SYSTEM.now())
     own = Path(scraping.folder, f"{server}-{worker}.metrics")
-    # Of the process that was this worker before.
+    # Left by the previous process of this worker.
     own.unlink(missing_ok=True)
     telling = socket.socket(socket.AF_UNIX)
     telling.bind(str(own))
@@ -56,7 +56,7 @@ def begin(told: str, server: str, worker: int, token: str) -> None:
 
 
 async def watch_loop() -> None:
-    """Measure how late the event loop is, twice a second."""
+    """Measure the lag of the event loop, twice a second."""
     clock = asyncio.get_running_loop().time
     while True:
         due = clock() + _LOOK_EVERY
@@ -70,12 +70,12 @@ def _serve(listening: socket.socket, answer: Callable[[socket.socket], None]) ->
         while True:
             selector.select()
             try:
-                # Another worker may have been faster.
+                # Another worker may have accepted it first.
                 caller, _ = listening.accept()
             except BlockingIOError:
                 continue
             except OSError as failure:
-                # Out of descriptors, for one: the next look must not come at once.
+                # Out of descriptors, for example: retrying at once would only use up CPU time.
                 log.error("metrics.failed", failure)
                 time.sleep(_LOOK_EVERY)
                 continue
@@ -114,7 +114,7 @@ def _scrape(caller: socket.socket, scraping: Scraping, token: str) -> None:
 
 
 def _read(caller: socket.socket) -> tuple[str, Mapping[str, str]]:
-    """The request line and the fields; raises OSError for who is too slow or says too much."""
+    """Return the request line and the fields; raises OSError if they are too slow or too large."""
     deadline, said = time.monotonic() + _REQUEST_WITHIN, b""
     while b"\r\n\r\n" not in said:
         caller.settimeout(max(0.001, deadline - time.monotonic()))
@@ -128,7 +128,7 @@ def _read(caller: socket.socket) -> tuple[str, Mapping[str, str]]:
 
 
 def _ask(scraping: Scraping) -> Mapping[Worker, Snapshot | None]:
-    """What every worker has counted, this one among them; None for who is not there in time."""
+    """Return the metrics of every worker, this one included; None for one that was too slow."""
     places = [(server, n) for server, many in scraping.workers.items() for n in range(many)]
     found: dict[Worker, Snapshot | None] = dict.fromkeys(places)
     heard: dict[Worker, bytes] = {}

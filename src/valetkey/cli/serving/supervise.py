@@ -1,12 +1,12 @@
-"""Supervision: the processes that answer, started in order, started again, stopped together.
+"""Supervision: start workers in order, restart them, reload them, and stop them together.
 
 Each server has a fork server, from which its workers are forked (see `fork_server`). Each worker
-has one end of a socket pair. It says there which process it is, waits for `go`, says `prepared` and
-`ready`, and ends when the other end closes: that is how no worker outlives its parent, however that
-dies.
+has one end of a socket pair. It reports its process id there, waits for `go`, reports `prepared`
+and `ready`, and ends when the other end closes; so no worker outlives its supervisor, however that
+ends.
 
-This module is the whole of the process that supervises, which does nothing for as long as all is
-well. So it imports next to nothing: what it would need to speak is loaded when it has to.
+The supervisor process loads this module and little else. It is idle while all is well, so it
+imports very little: what it needs to report a problem is loaded when there is one.
 """
 
 import os
@@ -26,17 +26,17 @@ _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 30.0
 _TOO_SHORT = 0.2  # seconds: a worker that ends so soon after it was ready may do so each time
 _TOO_OFTEN = 5  # such ends in a row, after which a worker has to wait before it starts again
-_LAST_WORD = 1.0  # seconds for what a worker said before it ended
-_UNAVAILABLE_AFTER = 1.0  # seconds without a worker, in which connections wait for the next one
-_UNAVAILABLE_AT_START = 10.0  # the same before the first one
-_SWEEP = 0.2  # seconds between two looks at connections that were told so
+_LAST_WORD = 1.0  # seconds for what a worker reported before it ended
+_UNAVAILABLE_AFTER = 1.0  # seconds without a worker during which connections wait for the next one
+_UNAVAILABLE_AT_START = 10.0  # such seconds before the first worker
+_SWEEP = 0.2  # seconds between two rounds of answering 503
 _FAILED = 1
 STOPS = (signal.SIGTERM, signal.SIGINT)
-"""The signals that end a supervisor; whoever starts one may hold them back until it runs."""
+"""The signals that stop a supervisor; its starter may block them until it runs."""
 
 
 class Supervisor:
-    """Runs servers until it is told to stop; `announce` is called once, when all are ready."""
+    """Runs servers until it is stopped; `announce` is called once, when all are ready."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Supervisor:
     ) -> None:
         """Start nothing yet; `grace` and `first_delay` are in seconds.
 
-        Of `level` and in `style` is what the log says of workers that ended. `recheck` starts the
-        process that decides whether a changed configuration can be used: its exit code is 0.
+        `level` and `style` are used to log workers that ended. `recheck` starts the process that
+        checks a changed configuration: exit code 0 means that it can be used.
         """
         self._servers = servers
         self._announce = announce
@@ -61,8 +61,8 @@ class Supervisor:
         self._level = level
         self._style = style
         self._recheck = recheck
-        # On one core two take as long together as one after the other, and the first is there in
-        # half the time.
+        # On one core, starting two servers together takes as long as one after the other, and the
+        # first one is ready in half the time.
         self._in_turn = _cores() == 1
         self._places = [Place(s, n) for s in servers for n in range(s.workers)]
         self._were_ready: set[tuple[Server, int]] = set()
@@ -80,7 +80,7 @@ class Supervisor:
         self._wakes.setblocking(False)
 
     def run(self) -> int:
-        """What the shell is to learn: 0 after a stop, a worker's code if the start failed."""
+        """Run to the end; return 0 after a stop, a worker's exit code if the start failed."""
         signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
         for number in STOPS:
             signal.signal(number, self.stop)
@@ -101,26 +101,26 @@ class Supervisor:
         return self._code
 
     def stop(self, number: int = signal.SIGTERM, *_: object) -> None:
-        """Have `run` end; SIGINT means without draining, a second call without waiting at all.
+        """Make `run` end; SIGINT skips draining, and a second call kills the workers at once.
 
-        Any thread may call it, and so may a signal.
+        May be called from any thread and as a signal handler.
         """
         self._asked += 1
         self._stop_signal = number
         self._wake()
 
     def reload(self, *_: object) -> None:
-        """Replace every worker by one that has read the configuration again, if that is right."""
+        """Replace every worker by one with the current configuration, if that is valid."""
         self._reload_asked = True
         self._wake()
 
     def _wake(self) -> None:
-        # Where there is no room for another byte, one is on its way.
+        # A full buffer already contains a wake-up.
         with suppress(BlockingIOError):
             self._wakes.send(b"!")
 
     def _turn(self) -> None:
-        """Do what is to be done, and wait for what comes next."""
+        """Do what is due, then wait for the next event."""
         self._start_what_is_due()
         self._tell_whose_turn_it_is()
         for key, _ in self._selector.select(self._patience()):
@@ -133,7 +133,7 @@ class Supervisor:
         for place in list(self._places):
             self._look_after(place)
         if self._asked > 1:
-            # Asked twice: whoever asks does not want to wait.
+            # A second request to stop does not wait for the workers.
             for place in self._running():
                 self._send(place, signal.SIGKILL)
         self._go_on_reloading()
@@ -147,7 +147,8 @@ class Supervisor:
         for place in self._running():
             self._end(place, self._stop_signal)
         for server in self._servers:
-            # Workers alone decide when the sockets close: nobody may wait in a queue of ours.
+            # Only workers decide when the sockets close: no connection may wait in the supervisor's
+            # queue.
             self._take_back(server)
             server.close()
 
@@ -157,7 +158,7 @@ class Supervisor:
         if place.worker is not None:
             place.worker.send(number)
         elif place.channel is not None:
-            # It is being forked: it ends when it finds its channel closed.
+            # It is being forked, and ends when it finds its channel closed.
             self._hang_up(place)
 
     def _send(self, place: Place, number: int) -> None:
@@ -168,7 +169,7 @@ class Supervisor:
         return (place for place in self._places if place.ordered)
 
     def _patience(self) -> float | None:
-        """Seconds until something is due; None while there is nothing to wait for but news."""
+        """Return the seconds until something is due; None if only an event can change that."""
         due = [place.due for place in self._places if self._may_start(place)]
         due += [place.kill_at for place in self._places if place.kill_at is not None]
         for server in self._servers:
@@ -199,7 +200,7 @@ class Supervisor:
         self._selector.register(ours, EVENT_READ, place)
 
     def _listen(self, place: Place) -> bool:
-        """Take in what the worker there says; whether more may come."""
+        """Handle the worker's messages; return whether more may come."""
         if place.channel is None:
             return False
         said = received(place.channel)
@@ -244,10 +245,10 @@ class Supervisor:
                 try:
                     place.channel.sendall(f"go {place.number}{prepares}\n".encode())
                 except OSError:
-                    continue  # it has ended, and that is noticed by itself
+                    continue  # The worker has ended, which is noticed separately.
 
     def _is_turn_of(self, place: Place) -> bool:
-        # The resource server's credential is made when the authorization server prepares.
+        # Preparing the authorization server creates the resource server's credential.
         for earlier in self._servers:
             if earlier is place.server:
                 return place.number == 0 or earlier.prepared
@@ -256,7 +257,7 @@ class Supervisor:
         return False
 
     def _look_after(self, place: Place) -> None:
-        """Notice a worker that has ended, and decide what that means."""
+        """Notice a worker that has ended, and decide what follows."""
         if not place.ordered:
             return
         if place.worker is not None:
@@ -265,7 +266,7 @@ class Supervisor:
             code = _FAILED if place.channel is None else None
         if code is None:
             return
-        # What it said last may still be on its way; its end of the channel is closed by now.
+        # Its last message may still be unread; its end of the channel is closed by now.
         if place.channel is not None:
             place.channel.settimeout(_LAST_WORD)
         while self._listen(place):
@@ -282,7 +283,8 @@ class Supervisor:
         elif place.leaving and not self._stopping:
             self._places.remove(place)
         elif self._stopping:
-            # What failed first may have failed because of this one, whose code then says more.
+            # The first failure may be a consequence of this one, whose exit code is then more
+            # useful.
             if was_ready_at is None and (place.server, place.number) not in self._were_ready:
                 self._code = max(self._code, code)
         elif (place.server, place.number) not in self._were_ready:
@@ -293,7 +295,7 @@ class Supervisor:
             self._plan_restart(place, was_ready_at)
 
     def _plan_restart(self, place: Place, was_ready_at: float | None) -> None:
-        """At once, unless it fails again and again."""
+        """Restart the worker at once, or with a growing delay if it fails repeatedly."""
         now = monotonic()
         steady = was_ready_at is not None and now - was_ready_at > _TOO_SHORT
         place.failures = 0 if steady else place.failures + 1
@@ -316,10 +318,10 @@ class Supervisor:
         if self._reload_asked and self._checking is None and self._recheck is not None:
             self._reload_asked = False
             self._checking = self._recheck()
-        # One after the other, so that there is never much more than one worker too many.
+        # One after the other, so that there is rarely more than one additional worker.
         while self._to_replace and not any(place.replaces for place in self._places):
             old = self._to_replace.pop(0)
-            # One that is not ready reads the configuration when it starts, or has just done so.
+            # A worker that is not ready reads the configuration at its start, or has just read it.
             if old.ready_at is not None and not old.leaving:
                 self._places.append(Place(old.server, old.number, old))
                 self._wake()
@@ -328,7 +330,7 @@ class Supervisor:
         return any(p.server is server and p.ready_at and not p.leaving for p in self._places)
 
     def _answer_for_the_absent(self) -> None:
-        """Tell callers to come again where no worker is there to take their connections."""
+        """Answer 503 on the sockets of servers that have no worker."""
         for server in self._servers:
             if self._stopping or self._has_worker(server):
                 self._take_back(server)
@@ -367,9 +369,9 @@ class Supervisor:
 
 
 def _cores() -> int:
-    # Not every system tells which of them a process may use.
+    # Not every system reports which cores a process may use.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _woken(*_: object) -> None:
-    """What a signal without a meaning of its own does: the wait ends, and we look around."""
+    """Do nothing: the signal only ends the wait, and the loop then checks everything."""

@@ -1,4 +1,4 @@
-"""503 for connections that no worker takes: the supervisor gives it while none is ready."""
+"""Answer 503 to connections in the supervisor while a server has no worker that is ready."""
 
 import socket
 from contextlib import suppress
@@ -9,31 +9,31 @@ _ANSWER = (
     b"Content-Type: text/plain\r\nContent-Length: 32\r\nConnection: close\r\n\r\n"
     b"The server is not available yet\n"
 )
-_LONGEST = 1.0  # seconds in which the client can read the answer
+_LONGEST = 1.0  # seconds in which the client can read the response
 _MOST = 100
-_BACKLOG = 2_048  # as `web.connection.bind` has it; that would load far more than this needs
+_BACKLOG = 2_048  # equals the one of `web.connection.bind`, whose import would load far more
 
 
 class Unavailable:
-    """Answers whatever waits on the listening sockets of one server, without reading it.
+    """Answers 503 to every connection that waits on a server's listening sockets.
 
-    A server that speaks TLS cannot say so before a handshake: its connections are closed.
+    A TLS server cannot respond before a handshake: its connections are closed.
     """
 
     __slots__ = ("_open", "_sockets", "_tls")
 
     def __init__(self, listening: tuple[int, ...], *, tls: bool) -> None:
-        """`listening` are the descriptors of the sockets; they stay open."""
+        """Use the sockets with descriptors `listening`; they stay open."""
         self._sockets = [socket.socket(fileno=number) for number in listening]
         for sock in self._sockets:
             sock.setblocking(False)
-            # No worker may have done so yet.
+            # No worker may have called listen() yet.
             sock.listen(_BACKLOG)
         self._tls = tls
         self._open: list[tuple[float, socket.socket]] = []
 
     def answer(self) -> None:
-        """Answer what waits now, and let go of those that had time to read."""
+        """Answer waiting connections, and close those that had time to read."""
         now = monotonic()
         for sock in self._sockets:
             with suppress(OSError):
@@ -47,7 +47,7 @@ class Unavailable:
         connection.setblocking(False)
         with suppress(OSError):
             if not self._tls:
-                # What was sent is read first: closed unread, it would reset the answer.
+                # Received data is read first: closing with unread data would reset the connection.
                 connection.recv(65536, socket.MSG_DONTWAIT)
                 connection.send(_ANSWER)
             connection.shutdown(socket.SHUT_WR)

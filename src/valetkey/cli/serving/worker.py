@@ -1,7 +1,7 @@
-"""One process that answers for one server: how it begins, and how it ends with its parent.
+"""A worker process of one server: its start, and its end together with the supervisor.
 
-Each server has processes of its own, so that who breaks into one holds neither the other's keys
-nor its database.
+Each server has processes of its own, so that an attacker who compromises one gains neither the keys
+nor the database of the other.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ from valetkey.web.connection.gate import Limits
 from valetkey.web.router import App
 
 NAME = "valetkey-worker"
-"""The name of a worker's process."""
+"""The process name of a worker."""
 
-_OBJECTS = 20_000  # made and not yet gone, before the youngest are looked through: a few MB
+_OBJECTS = 20_000  # live objects allocated before the youngest are collected: a few MB
 _ATTEMPT_EVERY = 1.0  # seconds
 DESCRIPTORS = 128
-"""Open files beside those of connections: databases, logs, outgoing requests."""
+"""Open files in addition to connections: databases, logs, outbound requests."""
 
 _FEWEST = 16
-_LAST_RESORT = 20.0  # seconds a child may take to end after its parent did
+_LAST_RESORT = 20.0  # seconds a worker may take to end after its supervisor did
 
 T = TypeVar("T")
 
@@ -53,11 +53,11 @@ def work(
     prepare: Callable[[Settings], Awaitable[None]],
     build: Callable[[Settings], Awaitable[App]],
 ) -> int:
-    """Fork for each worker; in it prepare if told so, then answer until SIGTERM.
+    """Fork for each worker; in the fork prepare if told to, then serve until SIGTERM.
 
-    `name` is the server's section. Arguments: configuration file or "", descriptors of its
-    sockets, joined by commas, and of the channel on which forks are ordered. The number is for the
-    shell.
+    `name` is the server's section. `arguments`: configuration file or "", descriptors of its
+    sockets joined by commas, and the descriptor of the channel on which forks are ordered. Returns
+    the exit code.
     """
     file, listening, control = arguments
     _keep_to_itself()
@@ -66,7 +66,7 @@ def work(
         return Exit.OK
     for number in (signal.SIGTERM, signal.SIGINT, listen.HAND_OVER):
         signal.signal(number, _end)
-    # What `ps` and `top` show, to tell it from the process that it was forked from.
+    # Shown by `ps` and `top`, to tell a worker from its fork server.
     with suppress(OSError):
         Path("/proc/self/comm").write_text(NAME, encoding="ascii")
     channel = Channel(socket.socket(fileno=own))
@@ -90,7 +90,8 @@ def work(
 
         listen.run(_answer(settings, server, listening, ready, build))
     except Mistake as mistake:
-        # It ends anyway; told to end because another did not start, it would seem all right.
+        # The process ends anyway; if it were stopped because another failed, its exit code would be
+        # 0.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         say.error(f"{name}: {mistake}")
         return Exit.MISTAKE
@@ -101,13 +102,13 @@ def work(
 
 
 def _keep_to_itself() -> None:
-    # Neither a core dump nor a new file may show keys to others (security 39).
+    # Neither a core dump nor a new file may expose keys to other users.
     setrlimit(RLIMIT_CORE, (0, 0))
     os.umask(0o077)
 
 
 def _end(*_: object) -> None:
-    # Not the default, so that what runs at exit still runs.
+    # Not the default action, so that exit handlers still run.
     raise SystemExit(Exit.OK)
 
 
@@ -119,7 +120,7 @@ async def _prepare(
 
 
 async def _patiently(settings: Settings, start: Callable[[], Awaitable[T]]) -> T:
-    """Do what needs the database; again each second while that does not answer, and say so once.
+    """Run `start`; retry each second while the database is unavailable, logging that once.
 
     Raises DatabaseUnavailable after `database.start_timeout`.
     """
@@ -139,10 +140,10 @@ async def _patiently(settings: Settings, start: Callable[[], Awaitable[T]]) -> T
 
 
 def _limits(settings: Settings) -> Limits:
-    """The limits of a worker, whose connections fit the descriptors that it may open."""
+    """Return a worker's limits, reduced so that its connections fit the open file limit."""
     soft, hard = getrlimit(RLIMIT_NOFILE)
     if soft != hard:
-        # The lower one is for programs that use select().
+        # The soft limit is kept low by default for programs that use select().
         setrlimit(RLIMIT_NOFILE, (hard, hard))
     wanted = settings.limits.connections
     room = wanted if hard == RLIM_INFINITY else max(_FEWEST, hard - DESCRIPTORS)
@@ -166,8 +167,8 @@ async def _answer(
     files = certificate_files(settings, server)
     app = await _patiently(settings, lambda: build(settings))
     watch = asyncio.create_task(scrape.watch_loop())
-    # What is here now stays: nobody needs to look through it again for what could go. And requests
-    # leave hardly any cycles behind, so that to look for them every 700 objects finds nothing.
+    # Objects alive now stay: exclude them from collection. Requests leave hardly any cycles, so
+    # collecting every 700 objects would find nothing.
     gc.freeze()
     gc.set_threshold(_OBJECTS, 10, 10)
     await listen.serve(
@@ -184,32 +185,32 @@ async def _answer(
 
 @dataclass(slots=True)
 class Channel:
-    """The way to the parent and back; its end is the parent's end."""
+    """The channel to the supervisor; it closes when the supervisor ends."""
 
     socket: socket.socket
     _go: threading.Event = field(default_factory=threading.Event)
     _told: bytes = b""
 
     def watch(self) -> None:
-        """Listen from now on, and end this process when the parent is gone."""
+        """Start listening, and end this process when the supervisor has ended."""
         threading.Thread(target=self._listen, name="parent", daemon=True).start()
 
     def wait_to_go(self) -> tuple[int, bool]:
-        """Wait for the parent's word: this child's number, and whether it is to prepare."""
+        """Wait for `go`; return this worker's number and whether it is to prepare."""
         self._go.wait()
         _, number, *prepare = self._told.split()
         return int(number), bool(prepare)
 
     def say(self, word: bytes) -> None:
-        """Tell the parent."""
-        # A parent that is gone hears nothing; the watching thread deals with that.
+        """Send a message to the supervisor."""
+        # If the supervisor has ended, the watching thread ends this process.
         try:
             self.socket.sendall(word)
         except OSError:
             return
 
     def _listen(self) -> None:
-        # A thread, because a stuck event loop must not keep an orphan alive.
+        # On a thread, because a stuck event loop must not keep an orphan alive.
         while said := _received(self.socket):
             self._told = said
             self._go.set()
