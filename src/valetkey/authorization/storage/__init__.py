@@ -1,1 +1,1 @@
-"""What the authorization server remembers: one store per noun."""
+"""The authorization server's database: one store for each noun."""

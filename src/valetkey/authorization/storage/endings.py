@@ -1,7 +1,8 @@
-"""The notes of endings: a file outside of the database, for the day on which a backup is restored.
+"""A file of endings outside the database, replayed after a backup is restored.
 
-A backup does not know who was disabled after it was made, nor whose password was replaced. Each
-line is one event of that kind: its id, when, its name, the uid and the client or "-". No secrets.
+A backup does not know which accounts were disabled or which passwords were replaced after it was
+made. Each line is one event of that kind: its id, time, name, the uid and the client or "-". No
+secrets.
 """
 
 import errno
@@ -14,7 +15,7 @@ from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_f
 from valetkey.kernel.moment import Instant
 
 OVERLAP = 90
-"""Seconds that are read again: a slow transaction may have been overtaken, and clocks differ."""
+"""Seconds that are read again, for slow transactions and differing clocks."""
 
 _LARGEST = 8 * 1024 * 1024
 _LONG = 1024 * 1024
@@ -23,38 +24,38 @@ _SINCE = "since "
 
 
 class Endings:
-    """What was noted, and the place for more."""
+    """The recorded endings, and the file to append to."""
 
     def __init__(self, file: Path) -> None:
-        """Read the file; make it where there is none. Raises Mistake."""
+        """Read the file; create it if it is missing. Raises Mistake."""
         self._file = file
         text = _read(file) if file.exists() else ""
-        # What no line end follows was cut short by a crash; the event is read again.
+        # A line without a line end was cut short by a crash; its event is read again.
         head, *lines = text.split("\n")[:-1] or [""]
         if not head.startswith(_SINCE):
             head, lines = f"{_SINCE}0", []
             replace_secret_file(file, f"{head}\n")
         self.since = Instant(int(head.removeprefix(_SINCE)))
-        """From when on everything was noted that the database knew: 0 is always."""
+        """Since when every ending known to the database is recorded: 0 is always."""
         self._known = {each.id: each for each in map(_ending, lines) if each is not None}
 
     @property
     def all(self) -> Sequence[Ending]:
-        """Everything that was noted, oldest first."""
+        """Return every recorded ending, oldest first."""
         return sorted(self._known.values(), key=lambda each: (each.at, each.id))
 
     @property
     def read_from(self) -> Instant:
-        """From when on events are to be read for what was not noted yet."""
+        """Return the time from which to read events that may not be recorded yet."""
         newest = max((each.at for each in self._known.values()), default=self.since)
         return Instant(max(0, max(self.since, newest) - OVERLAP))
 
     def note(self, found: Sequence[Ending]) -> None:
-        """Append those that are new, on disk when this returns. Raises OSError."""
+        """Append the new endings, synced to disk on return. Raises OSError."""
         news = [each for each in found if each.id not in self._known]
         if not news:
             return
-        # The line end in front keeps apart what follows a line that was cut short.
+        # The line end in front separates them from a line that was cut short.
         text = "".join(("\n", *map(_line, news))).encode("ascii")
         descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
@@ -66,7 +67,7 @@ class Endings:
         self._known |= {each.id: each for each in news}
 
     def compact(self) -> None:
-        """Where it is long, write it without repetitions; the older half goes if it is too long."""
+        """Rewrite a long file without repetitions; drop the older half if it is still too long."""
         if self._file.stat().st_size < _LONG:
             return
         lines = [_line(each) for each in self.all]

@@ -1,4 +1,4 @@
-"""What users let clients do: grants (a family of refresh tokens is one row), and consents."""
+"""Store of grants: what users let clients do. A family of refresh tokens is one row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from valetkey.kernel.secret import Fingerprint
 
 
 class Rotation(Struct, frozen=True):
-    """One exchange of a refresh token: what is presented, what takes its place, until when.
+    """One refresh token rotation: the token presented, its successor, and the expiry.
 
-    `sealed` is the successor, sealed so that only who holds `presented` can open it.
+    `sealed` is the successor, encrypted so that only the holder of `presented` can decrypt it.
     """
 
     grant_id: str
@@ -30,7 +30,7 @@ class Rotation(Struct, frozen=True):
 
 
 class Previous(Struct, frozen=True):
-    """The refresh token before the current one, and its sealed successor."""
+    """The refresh token before the current one, and its encrypted successor."""
 
     fingerprint: Fingerprint
     sealed: str
@@ -38,7 +38,7 @@ class Previous(Struct, frozen=True):
 
 
 class StandingGrant(Struct, frozen=True):
-    """A grant and all that its life hangs on."""
+    """A grant and the state of everything it depends on."""
 
     grant: Grant
     standing: Standing
@@ -47,19 +47,19 @@ class StandingGrant(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """For whom a client may do something."""
+    """For how many users a client may act."""
 
     people: int
     authorizations: int
 
 
 class Grants(Struct, frozen=True):
-    """One row a grant."""
+    """One row for each grant."""
 
     db: Connection
 
     def issue(self, grant: Grant) -> bool:
-        """Begin it. False if it was begun before."""
+        """Insert the grant. False if it exists already."""
         issued = self.db.run(
             "INSERT INTO grants (id, client_id, uid, session_id, scope, audience, grant_type,"
             " auth_time, created_at, last_used_at, expires_at, refresh_print, refresh_expires_at,"
@@ -94,7 +94,7 @@ class Grants(Struct, frozen=True):
         return issued == 1
 
     def find(self, grant_id: str) -> StandingGrant | None:
-        """The grant with the standing of its client, user and session, in one look."""
+        """Return the grant with the state of its client, user and session, in one query."""
         row = self.db.row(
             "SELECT g.id, g.client_id, g.uid, g.session_id, g.scope, g.audience, g.grant_type,"
             " g.auth_time, g.created_at, g.last_used_at, g.expires_at, g.refresh_print,"
@@ -112,7 +112,7 @@ class Grants(Struct, frozen=True):
         return None if row is None else _standing_grant(row)
 
     def find_with_user(self, grant_id: str) -> tuple[StandingGrant, User] | None:
-        """The same, and the user, who is held as by `Users.hold`: every refresh needs both."""
+        """Return the grant as `find`, and its user, locked as by `Users.hold`, for a refresh."""
         self.db.share("SELECT uid FROM grants WHERE id = :id", id=grant_id)
         row = self.db.row(
             "SELECT g.id, g.client_id, g.uid, g.session_id, g.scope, g.audience, g.grant_type,"
@@ -135,7 +135,7 @@ class Grants(Struct, frozen=True):
         return None if row is None else (_standing_grant(row), user_of(row[28:]))
 
     def live_of_user(self, uid: Uid, now: Instant, limit: int) -> Sequence[Grant]:
-        """At most `limit` of the user's grants that have not ended: the newest, oldest first."""
+        """Return at most `limit` newest grants of the user that have not ended, oldest first."""
         rows = self.db.rows(
             "SELECT id, client_id, uid, session_id, scope, audience, grant_type, auth_time,"
             " created_at, last_used_at, expires_at, refresh_print, refresh_expires_at, generation,"
@@ -154,7 +154,7 @@ class Grants(Struct, frozen=True):
         return [grant_of(row) for row in reversed(rows)]
 
     def reach(self, client_id: str, now: Instant) -> Reach:
-        """How many people the client may do something for, and by how many grants."""
+        """Return for how many users the client may act, and by how many grants."""
         row = self.db.row(
             "SELECT COUNT(DISTINCT uid), COUNT(*) FROM grants WHERE client_id = :client_id"
             " AND revoked_at IS NULL AND expires_at > :now"
@@ -168,7 +168,7 @@ class Grants(Struct, frozen=True):
         return Reach(0, 0) if row is None else Reach(row[0], row[1])
 
     def rotate(self, rotation: Rotation, now: Instant) -> bool:
-        """Swap the current refresh token for its successor. One caller is told True."""
+        """Replace the current refresh token by its successor; exactly one caller gets True."""
         rotated = self.db.run(
             "UPDATE grants SET refresh_print = :successor, previous_print = :presented,"
             " successor = :sealed, rotated_at = :now, refresh_expires_at = :expires_at,"
@@ -185,7 +185,7 @@ class Grants(Struct, frozen=True):
         return rotated == 1
 
     def use(self, grant_id: str, presented: Fingerprint, until: Instant, now: Instant) -> bool:
-        """Use the current refresh token and keep it, now good until `until`."""
+        """Use the current refresh token and keep it, now valid until `until`."""
         used = self.db.run(
             "UPDATE grants SET refresh_expires_at = :until, last_used_at = :now"
             " WHERE id = :id AND refresh_print = :presented AND revoked_at IS NULL"
@@ -198,7 +198,7 @@ class Grants(Struct, frozen=True):
         return used == 1
 
     def revoke(self, grant_id: str, now: Instant, because: str) -> bool:
-        """End it, and tell the resource servers. Of all who try, exactly one is told True."""
+        """Revoke it and notify the resource servers; exactly one concurrent caller gets True."""
         revoked = self.db.run(
             "UPDATE grants SET revoked_at = :now, revoked_because = :because, successor = NULL"
             " WHERE id = :id AND revoked_at IS NULL",
@@ -221,7 +221,7 @@ class Grants(Struct, frozen=True):
         )
 
     def live_of_app(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[str]:
-        """The ids of at most `limit` grants between user and client that have not ended."""
+        """Return the ids of at most `limit` live grants between user and client."""
         rows = self.db.rows(
             "SELECT id FROM grants WHERE uid = :uid AND client_id = :client_id"
             " AND revoked_at IS NULL AND expires_at > :now"
@@ -283,7 +283,7 @@ def _standing_grant(row: Row) -> StandingGrant:
         user_disabled=row[23] is not None,
         grant_revoked=grant.revoked_at is not None or bool(row[26]),
         grant_ends_at=grant.expires_at,
-        # A session that was swept away has ended.
+        # A session that was deleted by a sweep has ended.
         session_ended=bound and (row[24] is not None or row[25] is None or bool(row[27])),
         session_ends_at=row[25] if bound else None,
     )

@@ -1,4 +1,4 @@
-"""What happened (events) and why something was refused (decisions)."""
+"""Stores of events (what happened) and decisions (why a request was refused)."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -26,13 +26,17 @@ from valetkey.kernel.secret import fresh_reference, ordered_id
 from valetkey.web.rate_limit import Buckets
 
 DECISION_LIFETIME = days(7)
-"""How long the reasons of a refusal can be read."""
+"""How long a decision record is kept."""
 
 _QUEUED = 10_000
 _CLAIMED = (60, hours(2))
 _PROVEN = (500, hours(1))
-"""Records that name one client: so many at once, and as many again over that time. Anybody can be
-refused in the name of any client, and what a client itself does must not be hidden by that."""
+"""Capacity and refill time of a client's bucket of records; `_CLAIMED` is for unproven requests.
+
+Separate, because anyone can cause refusals by naming a client: they must not crowd out the refusals
+of the client's own requests.
+"""
+
 _LONGEST = 1_000
 
 
@@ -40,12 +44,12 @@ _SIGN_INS = (SessionStarted, SessionRenewed, IdentityConfirmed)
 
 
 class NoActor(ValueError):
-    """An event was to be written without anybody who did it: a mistake of the program."""
+    """An event without an actor: a programming error."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event as it was written; `data` is JSON."""
+    """A stored event; `data` is JSON."""
 
     id: str
     at: Instant
@@ -55,11 +59,11 @@ class EventRecord:
     grant_id: str | None
     data: str
     done_by: DoneBy
-    """Who did it."""
+    """The actor."""
 
 
 def count(events: Iterable[Event]) -> None:
-    """Count events that were committed."""
+    """Count committed events."""
     for event in events:
         metrics.EVENTS.add(event.name)
         if isinstance(event, _SIGN_INS):
@@ -71,7 +75,7 @@ def count(events: Iterable[Event]) -> None:
 
 
 class Events(Struct, frozen=True):
-    """The audit log: only ever added to, in the transaction that made the change."""
+    """The audit log: append-only, written in the transaction of the change."""
 
     db: Connection
     random: Callable[[int], bytes]
@@ -79,9 +83,9 @@ class Events(Struct, frozen=True):
     noted: list[Event] = field(default_factory=list[Event])
 
     def add(self, event: Event, now: Instant) -> None:
-        """Write it down, with the transaction's actor or the usual one of such an event.
+        """Append an event by the transaction's actor, or by the event's usual actor.
 
-        Raises NoActor where there is neither: such a transaction is rolled back.
+        Raises NoActor if there is neither, which rolls the transaction back.
         """
         uid: int | None = getattr(event, "uid", None)
         client_id: str | None = getattr(event, "client_id", None)
@@ -103,7 +107,7 @@ class Events(Struct, frozen=True):
         self.noted.append(event)
 
     def sweep(self, before: Instant, limit: int) -> int:
-        """Delete at most `limit` of those written before `before`."""
+        """Delete at most `limit` events written before `before`."""
         return self.db.run(
             "DELETE FROM events WHERE id IN"
             " (SELECT id FROM events WHERE at < :before ORDER BY at, id LIMIT :limit)",
@@ -112,7 +116,7 @@ class Events(Struct, frozen=True):
         )
 
     def page(self, at: Instant, after: str, limit: int) -> Sequence[EventRecord]:
-        """At most `limit` in the order of time, beginning after that place."""
+        """Return at most `limit` events in time order after a position."""
         rows = self.db.rows(
             "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
             " WHERE at > :at OR (at = :at AND id > :after) ORDER BY at, id LIMIT :limit",
@@ -123,7 +127,7 @@ class Events(Struct, frozen=True):
         return [event_of(row) for row in rows]
 
     def newest(self, limit: int) -> Sequence[EventRecord]:
-        """The last `limit`, in the order of time."""
+        """Return the last `limit` events in time order."""
         rows = self.db.rows(
             "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
             " ORDER BY at DESC, id DESC LIMIT :limit",
@@ -134,7 +138,7 @@ class Events(Struct, frozen=True):
     def of_person(
         self, uid: int, before: Instant, before_id: str, limit: int, kind: str | None = None
     ) -> Sequence[EventRecord]:
-        """At most `limit` that people are told of, newest first, beginning before that place.
+        """Return at most `limit` events shown to the user, newest first, before a position.
 
         Of one `kind` or, without it, of all.
         """
@@ -167,7 +171,7 @@ class Events(Struct, frozen=True):
         return [event_of(row) for row in rows]
 
     def all_of_person(self, uid: int, limit: int) -> Sequence[EventRecord]:
-        """The last `limit` of everything that names this person, newest first."""
+        """Return the last `limit` events that name this user, newest first."""
         rows = self.db.rows(
             "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
             " WHERE uid = :uid ORDER BY at DESC, id DESC LIMIT :limit",
@@ -177,7 +181,7 @@ class Events(Struct, frozen=True):
         return [event_of(row) for row in rows]
 
     def withdrew(self, uid: int, client_id: str, since: Instant) -> bool:
-        """Whether this person has ended something of this client since then."""
+        """Return whether this user has revoked anything of this client since then."""
         row = self.db.row(
             "SELECT id FROM events WHERE uid = :uid AND at >= :since AND client_id = :client_id"
             " AND name IN ('consent.withdrawn', 'grant.revoked') LIMIT 1",
@@ -188,19 +192,19 @@ class Events(Struct, frozen=True):
         return row is not None
 
     def newest_of_client(self, client_id: str) -> Instant:
-        """When something last happened to this client: no token of it was issued later."""
+        """Return the time of the client's newest event: none of its tokens was issued later."""
         row = self.db.row(
             "SELECT max(at) FROM events WHERE client_id = :client_id", client_id=client_id
         )
         return Instant(0) if row is None or row[0] is None else Instant(row[0])
 
     def newest_of_person(self, uid: int) -> Instant:
-        """The same for a person."""
+        """Return the time of the user's newest event: no token of the user was issued later."""
         row = self.db.row("SELECT max(at) FROM events WHERE uid = :uid", uid=uid)
         return Instant(0) if row is None or row[0] is None else Instant(row[0])
 
     def find(self, id: str) -> EventRecord | None:
-        """One of them."""
+        """Return one event."""
         row = self.db.row(
             "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
             " WHERE id = :id",
@@ -211,12 +215,12 @@ class Events(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Decision records, found by the reference that the refusal carried."""
+    """Decision records, found by the reference in the error response."""
 
     db: Connection
 
     def add(self, decision: Decision) -> None:
-        """Keep it until it expires."""
+        """Insert the record; it is kept until it expires."""
         self.db.send(
             "INSERT INTO decisions (reference, at, endpoint, code, checked, description, expected,"
             " received, client_id, expires_at)"
@@ -235,7 +239,7 @@ class Decisions:
         )
 
     def find(self, reference: str) -> Decision | None:
-        """The record behind a reference."""
+        """Return the record of a reference."""
         row = self.db.row(
             "SELECT reference, at, endpoint, code, checked, description, expected, received,"
             " client_id, expires_at FROM decisions WHERE reference = :reference",
@@ -246,7 +250,7 @@ class Decisions:
     def of_client(
         self, client_id: str, before: Instant, before_reference: str, limit: int, code: str = ""
     ) -> Sequence[Decision]:
-        """At most `limit` of one client, newest first, beginning before that place.
+        """Return at most `limit` records of one client, newest first, before a position.
 
         With a `code` only those of that error.
         """
@@ -265,7 +269,7 @@ class Decisions:
         return [Decision(*row) for row in rows]
 
     def sweep_beyond(self, keep: int, limit: int) -> int:
-        """Delete at most `limit` of the records beyond the newest `keep` that name a client."""
+        """Delete at most `limit` of the records that name a client, beyond the newest `keep`."""
         return self.db.run(
             "DELETE FROM decisions WHERE reference IN"
             " (SELECT reference FROM decisions WHERE client_id IS NOT NULL"
@@ -275,10 +279,10 @@ class Decisions:
         )
 
     def sweep_nobodys(self, keep: int, limit: int) -> int:
-        """The same for those that name none.
+        """Delete at most `limit` of the records that name no client, beyond the newest `keep`.
 
-        Anybody can be refused as often as they like: what that leaves behind is bounded, and does
-        not push out what an app's developer may want to read.
+        Anybody can cause such refusals: they are bounded separately, so that they do not displace
+        the records that an app's developer may want to read.
         """
         return self.db.run(
             "DELETE FROM decisions WHERE reference IN"
@@ -301,11 +305,11 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class DecisionQueue:
-    """Decisions on their way to the database: a refusal does not wait for a disk.
+    """Decisions waiting to be written: an error response does not wait for the disk.
 
-    At most 10,000 wait; under a flood of refusals the oldest records are lost, not the answers.
-    Of one client so many are kept as its developers can read; what a flood brings beyond that is
-    nobody's: only the operator finds it, by its reference.
+    At most 10,000 wait; under a flood of refusals the oldest records are dropped, and responses are
+    unaffected. Each client gets as many records as its developers can read; records beyond that
+    name no client: only the operator finds them, by their reference.
     """
 
     random: Callable[[int], bytes]
@@ -322,14 +326,14 @@ class DecisionQueue:
         client_id: str | None = None,
         proven: bool = False,
     ) -> str:
-        """The reference that the refusal is to carry, such as VK-7F3K-9QXM-2RTD.
+        """Queue the record and return its reference, such as VK-7F3K-9QXM-2RTD.
 
-        `client_id`, or else what the refusal is about, is whose record it is; `proven` says that
-        this client sent the request, and nobody in its name.
+        `client_id`, or else the refusal's `about`, is the client of the record; `proven` says that
+        this client was authenticated as the sender of the request.
         """
         whose = client_id or refusal.about
         metrics.REFUSALS.add(_kept(refusal.check))
-        # Nobody's are counted as well: how long this takes must not tell whether a client exists.
+        # Records without a client are counted too: timing must not reveal whether a client exists.
         full = (self.proven if proven else self.claimed).take(whose, at)
         reference = fresh_reference(self.random)
         self.waiting.append(
@@ -349,21 +353,21 @@ class DecisionQueue:
         return reference
 
     def drain(self, most: int = _QUEUED) -> Sequence[Decision]:
-        """At most so many of those that wait, oldest first, taken out."""
+        """Remove and return at most `most` queued records, oldest first."""
         return [self.waiting.popleft() for _ in range(min(most, len(self.waiting)))]
 
     def give_back(self, decisions: Sequence[Decision]) -> None:
-        """Let them wait again, as many of the newest of them as there is room for."""
+        """Queue records again, the newest first as far as there is room."""
         room = _QUEUED - len(self.waiting)
         self.waiting.extendleft(tuple(reversed(decisions))[:room])
 
 
 def _kept(text: str) -> str:
-    # Short, and nothing that a database refuses: one such record would hold up all others.
+    # Short, and without characters that a database refuses: one such record would block all others.
     return text[:_LONGEST].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def event_of(row: Row) -> EventRecord:
-    """The event of a row: id, time, name, client, user, grant, data, actor."""
+    """Return the event of a row: id, time, name, client, user, grant, data, actor."""
     done_by = read_back(row[7], uid=row[4], client_id=row[3])
     return EventRecord(row[0], Instant(row[1]), row[2], row[3], row[4], row[5], row[6], done_by)

@@ -1,4 +1,4 @@
-"""The number that every change of clients, keys and brand increases: caches compare it.
+"""The number that every change of clients, keys and brand increases; caches compare it.
 
 It is also the first lock of a transaction (docs/decisions/0015): the register, then users by uid,
 then rows. A transaction that issues something shares the number -1 with `revision`.
@@ -8,13 +8,13 @@ from valetkey.database.engine import Connection
 
 
 def revision(db: Connection) -> int:
-    """Return the number as it is for this transaction."""
+    """Return the number as this transaction sees it."""
     row = db.once("SELECT number FROM revision WHERE name = 'directory'")
     return 0 if row is None else int(row[0])
 
 
 def touch(db: Connection) -> None:
-    """Let every cache look again; other changes wait for this transaction.
+    """Make every cache reload; other changes wait for this transaction.
 
     Call it before any row is locked. Tokens are issued meanwhile.
     """
@@ -24,9 +24,9 @@ def touch(db: Connection) -> None:
 
 
 def hold_all(db: Connection) -> None:
-    """Let no token be issued and no other change begin until this transaction ends.
+    """Block issuing of tokens and other changes until this transaction ends.
 
-    For changes of what a client is judged by. Call it before `touch`: two transactions that share
-    the number and then want it alone would wait for each other.
+    For changes of what a client is judged by. Call it before `touch`: two transactions that first
+    share the number and then lock it exclusively would deadlock.
     """
     db.exclude("SELECT -1")

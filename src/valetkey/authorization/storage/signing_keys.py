@@ -1,4 +1,4 @@
-"""Keys that sign tokens: public half in clear, private half sealed."""
+"""Store of signing keys: public half in clear, private half encrypted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class SigningKeys:
     db: Connection
 
     def all(self, now: Instant) -> Sequence[SigningKeyRecord]:
-        """Every key that is still published, the earliest to sign first.
+        """Return every published key, ordered by the time of its first signature.
 
-        Of two that sign from the same second on, the one made later comes later.
+        Of two keys that start in one second, the one created later comes later.
         """
         rows = self.db.rows(
             "SELECT kid, purpose, algorithm, period, public_jwk, sealed, created_at, activates_at,"
@@ -29,7 +29,7 @@ class SigningKeys:
         return [_record(row) for row in rows]
 
     def last_period(self, algorithm: str) -> int:
-        """The number of this algorithm's key made last, also if it is gone; -1 before the first."""
+        """Return the period of this algorithm's newest key, also if it is gone; -1 for none."""
         row = self.db.row(
             "SELECT max(period) FROM signing_keys WHERE algorithm = :algorithm",
             algorithm=algorithm,
@@ -37,7 +37,7 @@ class SigningKeys:
         return -1 if row is None or row[0] is None else int(row[0])
 
     def issue(self, record: SigningKeyRecord) -> bool:
-        """Keep it. False if another process made the key of this period first."""
+        """Insert the key. False if another process created this period's key first."""
         touch(self.db)
         issued = self.db.run(
             "INSERT INTO signing_keys (kid, purpose, algorithm, period, public_jwk, sealed,"
@@ -59,7 +59,7 @@ class SigningKeys:
         return issued == 1
 
     def retire(self, kid: str, retires_at: Instant, removed_at: Instant) -> bool:
-        """Let it stop signing and, later, stop being published. Once."""
+        """Schedule the end of signing and, later, of publishing. Returns True once."""
         touch(self.db)
         retired = self.db.run(
             "UPDATE signing_keys SET retires_at = :retires_at, removed_at = :removed_at"
@@ -71,7 +71,7 @@ class SigningKeys:
         return retired == 1
 
     def withdraw(self, kid: str, now: Instant) -> bool:
-        """Stop signing with it and publishing it, now. Of all who try, exactly one is told True."""
+        """Stop signing with it and publishing it, now. Exactly one concurrent caller gets True."""
         touch(self.db)
         withdrawn = self.db.run(
             "UPDATE signing_keys SET retires_at = :now, removed_at = :now"
@@ -93,7 +93,7 @@ class SigningKeys:
         return moved == 1
 
     def belongs_to(self, mark: int) -> bool:
-        """Whether the keyring of this mark is the one this database began with; the first is."""
+        """Return whether this is the database's keyring; the first one asked about becomes it."""
         self.db.run(
             "INSERT INTO revision (name, number) VALUES ('keyring', :mark)"
             " ON CONFLICT (name) DO NOTHING",
@@ -103,7 +103,7 @@ class SigningKeys:
         return row is not None and row[0] == mark
 
     def reseal(self, kid: str, before: str, sealed: str) -> bool:
-        """Exchange the sealed private half for the same, sealed with another key."""
+        """Replace the encrypted private half by its encryption with another key."""
         resealed = self.db.run(
             "UPDATE signing_keys SET sealed = :sealed WHERE kid = :kid AND sealed = :before",
             kid=kid,

@@ -1,4 +1,4 @@
-"""One transaction, every store under one name."""
+"""Transaction and Store: every store of the authorization server under one name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,116 +48,116 @@ from valetkey.database.engine import Connection, Engine, T
 
 
 class Transaction(Struct, frozen=True):
-    """What the server remembers, for as long as one `work` runs."""
+    """All stores, within one database transaction."""
 
     db: Connection
     random: Callable[[int], bytes]
     done_by: DoneBy | None = None
     noted: list[Event] = field(default_factory=list[Event])
-    """The events that it wrote; they happened if it is committed."""
+    """The events that it wrote; they are final once it is committed."""
 
     def acting(self, done_by: DoneBy) -> "Transaction":
-        """The same transaction on behalf of this actor, where it is known only inside of it."""
+        """Return this transaction with an actor that is only known inside of it."""
         return Transaction(self.db, self.random, done_by, self.noted)
 
     @property
     def clients(self) -> Clients:
-        """Applications and their secrets."""
+        """Clients and their secrets."""
         return Clients(self.db)
 
     @property
     def logos(self) -> Logos:
-        """Copies of their logos."""
+        """Copies of clients' logos."""
         return Logos(self.db)
 
     @property
     def registrations(self) -> Registrations:
-        """Applications that registered themselves."""
+        """Clients that registered themselves."""
         return Registrations(self.db)
 
     @property
     def invitations(self) -> Invitations:
-        """Who may register an application."""
+        """Initial access tokens."""
         return Invitations(self.db)
 
     @property
     def team_invitations(self) -> TeamInvitations:
-        """Who is asked to look after them."""
+        """Invitations into teams of apps."""
         return TeamInvitations(self.db)
 
     @property
     def secrets(self) -> Secrets:
-        """What is known of their secrets."""
+        """Display data of clients' secrets."""
         return Secrets(self.db)
 
     @property
     def members(self) -> Members:
-        """Whose applications are."""
+        """Teams of apps."""
         return Members(self.db)
 
     @property
     def usage(self) -> Usage:
-        """What applications were used for."""
+        """Usage of apps."""
         return Usage(self.db)
 
     @property
     def users(self) -> Users:
-        """People and their credentials."""
+        """Users and their passwords."""
         return Users(self.db)
 
     @property
     def answer_times(self) -> AnswerTimes:
-        """How long answers took."""
+        """Response times."""
         return AnswerTimes(self.db)
 
     @property
     def people(self) -> People:
-        """The same people, for those who look after many."""
+        """Users, as administrators search and list them."""
         return People(self.db)
 
     @property
     def account_removals(self) -> AccountRemovals:
-        """Accounts that are to go."""
+        """Planned and finished removals of accounts."""
         return AccountRemovals(self.db)
 
     @property
     def sessions(self) -> Sessions:
-        """Browsers in which someone is signed in."""
+        """Sessions."""
         return Sessions(self.db)
 
     @property
     def presences(self) -> Presences:
-        """The same with their person and what they allow, in one look."""
+        """Sessions with their user and consent, in one query."""
         return Presences(self.db)
 
     @property
     def administrations(self) -> Administrations:
-        """Who entered the pages of administration."""
+        """Sessions signed in to the administration."""
         return Administrations(self.db)
 
     @property
     def identities(self) -> Identities:
-        """Who people are at other servers."""
+        """Linked accounts at other servers."""
         return Identities(self.db)
 
     @property
     def api_tokens(self) -> ApiTokens:
-        """With which programs administer this server."""
+        """API tokens for administration."""
         return ApiTokens(self.db)
 
     @property
     def client_search(self) -> ClientSearch:
-        """The register of clients, by filters."""
+        """Search of clients with filters."""
         return ClientSearch(self.db)
 
     @property
     def event_search(self) -> EventSearch:
-        """The log of events, by filters."""
+        """Search of events with filters."""
         return EventSearch(self.db)
 
     @property
     def restoration(self) -> Restoration:
-        """What a restored database must not bring back."""
+        """Work after restoring a backup."""
         return Restoration(self.db)
 
     @property
@@ -167,7 +167,7 @@ class Transaction(Struct, frozen=True):
 
     @property
     def devices(self) -> RememberedDevices:
-        """Browsers in which the second factor is not asked for."""
+        """Remembered devices, which skip the second factor."""
         return RememberedDevices(self.db)
 
     @property
@@ -177,32 +177,32 @@ class Transaction(Struct, frozen=True):
 
     @property
     def deliveries(self) -> Deliveries:
-        """What apps must be told."""
+        """Queued notifications to apps."""
         return Deliveries(self.db)
 
     @property
     def mails(self) -> Mails:
-        """Letters on their way."""
+        """Queued emails."""
         return Mails(self.db)
 
     @property
     def consents(self) -> Consents:
-        """What need not be asked again."""
+        """Consents."""
         return Consents(self.db)
 
     @property
     def connected(self) -> Connected:
-        """What each app may do for a user."""
+        """A user's connected apps."""
         return Connected(self.db)
 
     @property
     def grants(self) -> Grants:
-        """What users let clients do."""
+        """Grants."""
         return Grants(self.db)
 
     @property
     def scope_uses(self) -> ScopeUses:
-        """What clients really used of that."""
+        """Scopes that clients really used."""
         return ScopeUses(self.db)
 
     @property
@@ -212,51 +212,51 @@ class Transaction(Struct, frozen=True):
 
     @property
     def vouchers(self) -> Vouchers:
-        """What can be redeemed once."""
+        """Vouchers: single-use token records."""
         return Vouchers(self.db)
 
     @property
     def revocations(self) -> Revocations:
-        """What resource servers must refuse."""
+        """Revocations that resource servers must apply."""
         return Revocations(self.db)
 
     @property
     def endings(self) -> Endings:
-        """What has ended and is still to be written down."""
+        """Endings whose rows are still to be written."""
         return Endings(self.db)
 
     @property
     def signing_keys(self) -> SigningKeys:
-        """Keys that sign tokens, sealed."""
+        """Signing keys, private halves encrypted."""
         return SigningKeys(self.db)
 
     @property
     def throttles(self) -> Throttles:
-        """Who must wait."""
+        """Throttles of attempts."""
         return Throttles(self.db)
 
     @property
     def brand(self) -> BrandChanges:
-        """What was changed of the brand while the server ran."""
+        """Changes of the brand made while the server runs."""
         return BrandChanges(self.db)
 
     @property
     def events(self) -> Events:
-        """What happened."""
+        """Events: what happened."""
         return Events(self.db, self.random, self.done_by, self.noted)
 
     @property
     def decisions(self) -> Decisions:
-        """Why something was refused."""
+        """Decisions: why a request was refused."""
         return Decisions(self.db)
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The server's memory: runs functions of a `Transaction` as the engine runs transactions.
+    """Run functions of a `Transaction` in database transactions.
 
-    Events that its transactions write are done by `done_by`; without it, by the usual actor of
-    each event, and an event that has none is refused.
+    The actor of their events is `done_by`; without it, the usual actor of each event, and an event
+    that has none is refused.
     """
 
     engine: Engine
@@ -264,19 +264,19 @@ class Store:
     done_by: DoneBy | None = None
 
     def acting(self, done_by: DoneBy) -> "Store":
-        """The same memory on behalf of this actor."""
+        """Return this store with an actor."""
         return Store(self.engine, self.random, done_by)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` against one consistent snapshot; for look-ups by key."""
+        """Run `work` on one consistent snapshot; for look-ups by key."""
         return await self.engine.read(lambda db: work(Transaction(db, self.random)))
 
     async def scan(self, work: Callable[[Transaction], T]) -> T:
-        """The same for lists and reports."""
+        """Run `work` on one consistent snapshot; for lists and reports."""
         return await self.engine.scan(lambda db: work(Transaction(db, self.random)))
 
     async def write(self, work: Callable[[Transaction], T], *, done_by: DoneBy | None = None) -> T:
-        """Run `work`; what it wrote is on disk when this returns, undone if it raised.
+        """Run `work`; on return its writes are on disk; if it raised, they are undone.
 
         `done_by` is the actor of its events, in place of the store's.
         """
@@ -284,7 +284,7 @@ class Store:
         noted: list[Event] = []
 
         def run(db: Connection) -> T:
-            # The database may ask for a second run.
+            # The database may require a second run.
             noted.clear()
             return work(Transaction(db, self.random, by, noted))
 

@@ -1,4 +1,4 @@
-"""People, the names they sign in with, and their credentials."""
+"""Store of users, the names they sign in with, and their passwords."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """The register of people. A uid is given once, ever."""
+    """The register of users. A uid is never reused."""
 
     db: Connection
 
     def find(self, uid: Uid) -> User | None:
-        """The user, disabled or not."""
+        """Return the user, disabled or not."""
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
@@ -29,14 +29,14 @@ class Users:
         return None if row is None else user_of(row)
 
     def hold(self, uid: Uid) -> None:
-        """Nothing of this user's ends until this transaction does: for those who issue something.
+        """Lock the user against endings meanwhile: for transactions that issue something.
 
         Call it before reading what is judged: the user, a session, a consent, a grant.
         """
         self.db.share("SELECT :uid", uid=uid)
 
     def hold_alone(self, uid: Uid) -> None:
-        """Nothing is issued to this user until this transaction ends: for those who end something.
+        """Lock the user so that nothing is issued meanwhile: for transactions that end something.
 
         Call it before reading what there is to end.
         """
@@ -47,13 +47,13 @@ class Users:
         self.db.send("UPDATE users SET generation = generation + 1 WHERE uid = :uid", uid=uid)
 
     def find_to_change(self, uid: Uid) -> User | None:
-        """The user as it will still be when this transaction changes it: others wait."""
+        """Return the user, locked against other changes until the transaction ends."""
         self.hold_alone(uid)
         self.db.run("UPDATE users SET changed_at = changed_at WHERE uid = :uid", uid=uid)
         return self.find(uid)
 
     def find_by_name(self, name: str) -> User | None:
-        """The user with this username or e-mail address, however it is spelt."""
+        """Return the user with this username or email address, in any spelling."""
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
@@ -64,7 +64,7 @@ class Users:
         return None if row is None else user_of(row)
 
     def find_by_username(self, username: str) -> User | None:
-        """The user with this username, however it is spelt."""
+        """Return the user with this username, in any spelling."""
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
@@ -75,7 +75,7 @@ class Users:
         return None if row is None else user_of(row)
 
     def find_by_email(self, email: str) -> User | None:
-        """The user with this email address, however it is spelt."""
+        """Return the user with this email address, in any spelling."""
         row = self.db.row(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
@@ -86,7 +86,7 @@ class Users:
         return None if row is None else user_of(row)
 
     def page(self, after: int, limit: int) -> Sequence[User]:
-        """At most `limit` users in the order of their uids, beginning after `after`."""
+        """Return at most `limit` users in the order of their uids, after `after`."""
         rows = self.db.rows(
             "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
             " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
@@ -98,7 +98,7 @@ class Users:
         return [user_of(row) for row in rows]
 
     def register(self, user: User) -> bool:
-        """Add a user; False if uid, username or e-mail address is taken, or held for another."""
+        """Add a user; False if uid, username or email is taken, or held for another user."""
         if self._is_taken(user, user.created_at):
             return False
         given = self.db.run(
@@ -108,7 +108,7 @@ class Users:
         )
         if not given:
             return False
-        # Another transaction may have been faster since the look above.
+        # Another transaction may have taken it since the check above.
         registered = self.db.run(
             "INSERT INTO users (uid, username, username_key, email, email_key, email_verified_at,"
             " name, created_at, changed_at, disabled_at, claims, role)"
@@ -124,11 +124,11 @@ class Users:
         return registered == 1
 
     def change(self, user: User) -> bool:
-        """Write everything about a user but the role, which `People.set_role` gives.
+        """Write everything about a user except the role, which `People.set_role` changes.
 
-        False if there is none, or username or e-mail address is taken, or held for another.
+        False if there is no such user, or if username or email is taken, or held for another user.
         """
-        # Before the row, in the order of `find_to_change`: or the two would wait for each other.
+        # Before the row, in the order of `find_to_change`: otherwise the two could deadlock.
         self.hold_alone(user.uid)
         if self._is_taken(user, user.changed_at):
             return False
@@ -144,21 +144,21 @@ class Users:
         return changed == 1
 
     def password_hash(self, uid: Uid) -> str | None:
-        """The hash of the user's password, as a PHC string; None if there is no password."""
+        """Return the hash of the user's password, as a PHC string; None without a password."""
         row = self.db.row(
             "SELECT data FROM credentials WHERE uid = :uid AND kind = 'password'", uid=uid
         )
         return None if row is None else str(row[0])
 
     def password_set_at(self, uid: Uid) -> Instant | None:
-        """When the user's password was set; None if there is none."""
+        """Return when the user's password was set; None without a password."""
         row = self.db.row(
             "SELECT created_at FROM credentials WHERE uid = :uid AND kind = 'password'", uid=uid
         )
         return None if row is None else Instant(row[0])
 
     def set_password_hash(self, uid: Uid, credential_id: str, data: str, now: Instant) -> None:
-        """Put a password's hash in place of the one before."""
+        """Replace the hash of the user's password."""
         self.db.run("DELETE FROM credentials WHERE uid = :uid AND kind = 'password'", uid=uid)
         self.db.run(
             "INSERT INTO credentials (id, uid, kind, data, created_at)"
@@ -170,16 +170,16 @@ class Users:
         )
 
     def drop_password(self, uid: Uid) -> None:
-        """Let no password open the account."""
+        """Delete the user's password."""
         self.db.run("DELETE FROM credentials WHERE uid = :uid AND kind = 'password'", uid=uid)
 
     def email_held_until(self, uid: Uid) -> Instant | None:
-        """Until when the address may not change again; None if it may."""
+        """Return until when the email address may not change again; None if it may."""
         row = self.db.row("SELECT email_held_until FROM users WHERE uid = :uid", uid=uid)
         return None if row is None or row[0] is None else Instant(row[0])
 
     def hold_email(self, uid: Uid, email: str, until: Instant) -> None:
-        """Keep this address for the account, which can have it back until then."""
+        """Hold this address for the account, which can take it back until then."""
         self.db.run(
             "UPDATE users SET email_held_until = :until, email_held_key = :key WHERE uid = :uid",
             uid=uid,
@@ -188,7 +188,7 @@ class Users:
         )
 
     def release_email(self, uid: Uid) -> None:
-        """Keep no address for the account any more."""
+        """Hold no address for the account any more."""
         self.db.run(
             "UPDATE users SET email_held_until = NULL, email_held_key = NULL WHERE uid = :uid",
             uid=uid,
@@ -206,7 +206,7 @@ class Users:
         return taken is not None
 
     def renew_password_hash(self, uid: Uid, old: str, new: str) -> bool:
-        """Exchange the hash of the same password; False if the password changed meanwhile."""
+        """Replace the hash of an unchanged password; False if the password was changed."""
         renewed = self.db.run(
             "UPDATE credentials SET data = :new"
             " WHERE uid = :uid AND kind = 'password' AND data = :old",
@@ -217,7 +217,7 @@ class Users:
         return renewed == 1
 
     def has_second_factor(self, uid: Uid) -> bool:
-        """Whether a password alone does not sign this user in."""
+        """Return whether the user needs more than a password to sign in."""
         row = self.db.row(
             "SELECT id FROM credentials WHERE uid = :uid AND kind IN ('passkey', 'totp') LIMIT 1",
             uid=uid,
@@ -241,7 +241,7 @@ def _columns(user: User) -> dict[str, object]:
 
 
 def user_of(row: Row) -> User:
-    """The user of a row with the columns of `find`, in their order."""
+    """Return the user of a row with the columns of `find`, in their order."""
     return User(
         uid=Uid(row[0]),
         username=row[1],

@@ -1,4 +1,4 @@
-"""Strings that can be redeemed once: codes, replay marks, nonces, finished interactions."""
+"""Single-use token records: codes, replay marks, nonces, finished interactions."""
 
 from msgspec import Struct
 
@@ -9,12 +9,12 @@ from valetkey.kernel.secret import Fingerprint
 
 
 class Vouchers(Struct, frozen=True):
-    """Issue, find, redeem; never save."""
+    """Issue, find and redeem vouchers; there is no update."""
 
     db: Connection
 
     def issue(self, voucher: Voucher) -> bool:
-        """Hand it out. False if the same string was handed out or marked before."""
+        """Issue a voucher. False if its string was issued or marked before."""
         issued = self.db.run(
             "INSERT INTO vouchers"
             " (kind, fingerprint, client_id, grant_id, payload, expires_at, redeemed_at)"
@@ -32,7 +32,7 @@ class Vouchers(Struct, frozen=True):
         return issued == 1
 
     def find(self, kind: VoucherKind, fingerprint: Fingerprint) -> Voucher | None:
-        """The voucher, redeemed or not, expired or not."""
+        """Return the voucher, redeemed or not, expired or not."""
         row = self.db.row(
             "SELECT client_id, grant_id, payload, expires_at, redeemed_at FROM vouchers"
             " WHERE kind = :kind AND fingerprint = :fingerprint",
@@ -44,7 +44,7 @@ class Vouchers(Struct, frozen=True):
         return Voucher(kind, fingerprint, row[0], row[1], row[2], Instant(row[3]), row[4])
 
     def redeem(self, voucher: Voucher, now: Instant) -> bool:
-        """Spend it. Of all who try, exactly one is told True; nobody once it expired."""
+        """Redeem it. Exactly one concurrent caller gets True, and none after it expired."""
         redeemed = self.db.run(
             "UPDATE vouchers SET redeemed_at = :now"
             " WHERE kind = :kind AND fingerprint = :fingerprint"

@@ -1,6 +1,7 @@
 """Django: a decorator for views, and a middleware for whole sites."""
 
 # Django has no types; its values are typed where they enter.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Awaitable, Callable, Collection
 from functools import wraps

@@ -1,6 +1,9 @@
 """Django REST framework: authentication and permission classes."""
 
 # The framework has no types; its values are typed where they enter.
+# pyright: reportAssignmentType=false, reportIncompatibleMethodOverride=false
+# pyright: reportOptionalSubscript=false, reportPrivateUsage=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""What those who run this server look through, and the tokens of their programs."""
+"""Stores of the administration: searches, API tokens, brand, restore."""

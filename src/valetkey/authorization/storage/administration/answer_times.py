@@ -1,4 +1,4 @@
-"""How long answers took, hour by hour: so many within so many milliseconds."""
+"""Response times by hour: a histogram of milliseconds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from valetkey.database.engine import Connection
 
 Key = tuple[int, str, int]
-"""Hour since 1970, outcome, and within how many milliseconds; 0 for longer than all."""
+"""Hour since 1970, outcome, and upper bound in milliseconds; 0 for the unbounded bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,8 @@ class AnswerTimes:
     db: Connection
 
     def add(self, amounts: Mapping[Key, int]) -> None:
-        """So many more of each."""
-        # In one order everywhere: no two processes wait for each other's rows.
+        """Add to each counter."""
+        # In one order everywhere: otherwise two processes could deadlock.
         for (hour, outcome, within), amount in sorted(amounts.items()):
             self.db.send(
                 "INSERT INTO answer_times (hour, outcome, within, amount)"
@@ -31,7 +31,7 @@ class AnswerTimes:
             )
 
     def since(self, hour: int) -> Sequence[tuple[Key, int]]:
-        """What was counted in that hour and later, in order."""
+        """Return the counters of that hour and later, in order."""
         rows = self.db.rows(
             "SELECT hour, outcome, within, amount FROM answer_times WHERE hour >= :hour"
             " ORDER BY hour, outcome, within",
@@ -40,7 +40,7 @@ class AnswerTimes:
         return [((row[0], row[1], row[2]), row[3]) for row in rows]
 
     def sweep(self, before_hour: int, limit: int) -> int:
-        """Delete at most `limit` numbers of earlier hours."""
+        """Delete at most `limit` counters of earlier hours."""
         return self.db.run(
             "DELETE FROM answer_times WHERE (hour, outcome, within) IN"
             " (SELECT hour, outcome, within FROM answer_times WHERE hour < :hour"

@@ -1,4 +1,4 @@
-"""Tokens of programs that administer this server."""
+"""Store of API tokens for administration."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ _KEPT = days(90)
 
 @dataclass(frozen=True, slots=True)
 class ApiTokens:
-    """Issue, find, end; they are kept for a while after their end, to be looked up."""
+    """Issue, find and revoke API tokens; revoked ones are kept for a while, to be looked up."""
 
     db: Connection
 
     def issue(self, print_: Fingerprint, token: ApiToken) -> None:
-        """Keep it."""
+        """Insert the token."""
         self.db.send(
             "INSERT INTO api_tokens (id, token_print, uid, name, permissions, created_at,"
             " expires_at) VALUES (:id, :print, :uid, :name, :permissions, :created_at,"
@@ -35,7 +35,7 @@ class ApiTokens:
         )
 
     def find_by_print(self, print_: Fingerprint) -> ApiToken | None:
-        """The token of this fingerprint, live or not."""
+        """Return the token with this fingerprint, live or not."""
         row = self.db.row(
             "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
             " FROM api_tokens WHERE token_print = :print",
@@ -44,7 +44,7 @@ class ApiTokens:
         return None if row is None else _token(row)
 
     def find(self, id: str) -> ApiToken | None:
-        """The token of this id, live or not."""
+        """Return the token with this id, live or not."""
         row = self.db.row(
             "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
             " FROM api_tokens WHERE id = :id",
@@ -53,7 +53,7 @@ class ApiTokens:
         return None if row is None else _token(row)
 
     def page(self, before: Instant, before_id: str, limit: int) -> Sequence[ApiToken]:
-        """At most `limit`, newest first, beginning before that place."""
+        """Return at most `limit` tokens, newest first, before a position."""
         rows = self.db.rows(
             "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
             " FROM api_tokens WHERE created_at < :before"
@@ -66,7 +66,7 @@ class ApiTokens:
         return [_token(row) for row in rows]
 
     def count_live(self, uid: Uid, now: Instant) -> int:
-        """How many of a person's still work."""
+        """Return the number of a user's live tokens."""
         row = self.db.row(
             "SELECT count(*) FROM api_tokens"
             " WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now",
@@ -76,7 +76,7 @@ class ApiTokens:
         return 0 if row is None else int(row[0])
 
     def live_of(self, uid: Uid, now: Instant) -> Sequence[ApiToken]:
-        """A person's that still work, oldest first."""
+        """Return a user's live tokens, oldest first."""
         rows = self.db.rows(
             "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
             " FROM api_tokens WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
@@ -87,7 +87,7 @@ class ApiTokens:
         return [_token(row) for row in rows]
 
     def end(self, id: str, now: Instant) -> bool:
-        """Let it work no more. Of all who try, exactly one is told True."""
+        """Revoke the token. Exactly one concurrent caller gets True."""
         ended = self.db.run(
             "UPDATE api_tokens SET ended_at = :now"
             " WHERE id = :id AND ended_at IS NULL AND expires_at > :now",
@@ -97,7 +97,7 @@ class ApiTokens:
         return ended == 1
 
     def note_use(self, id: str, now: Instant) -> None:
-        """Remember that it was used; at most once a minute."""
+        """Record that it was used; at most once a minute."""
         self.db.send(
             "UPDATE api_tokens SET last_used_at = :now"
             " WHERE id = :id AND (last_used_at IS NULL OR last_used_at <= :before)",
@@ -107,7 +107,7 @@ class ApiTokens:
         )
 
     def sweep(self, now: Instant, limit: int) -> int:
-        """Delete at most `limit` that were over 90 days ago."""
+        """Delete at most `limit` tokens that ended over 90 days ago."""
         return self.db.run(
             "DELETE FROM api_tokens WHERE id IN"
             " (SELECT id FROM api_tokens WHERE expires_at <= :before"

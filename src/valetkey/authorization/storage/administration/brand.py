@@ -1,4 +1,4 @@
-"""The brand as it was changed while the server ran."""
+"""Changes of the brand made while the server runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,22 +11,22 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class BrandChanges:
-    """A value for each part that is not as the settings say."""
+    """A value for each part that differs from the settings."""
 
     db: Connection
 
     def take_turn(self) -> None:
-        """Let nobody else change it until this transaction ends, and have every process look."""
+        """Lock the brand against other changes, and make every process reload it."""
         touch(self.db)
 
     def all(self) -> Mapping[BrandField, str]:
-        """All of them. What another version wrote and this one does not know is left out."""
+        """Return all changes. Parts that this version does not know are left out."""
         rows = self.db.rows("SELECT field, value FROM brand")
         known = {each.value: each for each in BrandField}
         return {known[field]: value for field, value in rows if field in known}
 
     def put(self, field: BrandField, value: str, now: Instant) -> None:
-        """Have it so from now on."""
+        """Set a part."""
         self.db.send(
             "INSERT INTO brand (field, value, changed_at) VALUES (:field, :value, :now)"
             " ON CONFLICT (field) DO UPDATE SET value = :value, changed_at = :now",
@@ -36,5 +36,5 @@ class BrandChanges:
         )
 
     def drop(self, field: BrandField) -> None:
-        """Have it as the settings say."""
+        """Reset a part to the settings."""
         self.db.send("DELETE FROM brand WHERE field = :field", field=field.value)

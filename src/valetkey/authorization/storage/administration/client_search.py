@@ -1,4 +1,4 @@
-"""The register of clients as administrators look through it: newest first, by filters."""
+"""Search the clients with filters, newest first."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 
 MOST_LOOKED_AT = 2_000
-"""Clients that one search looks at; it goes on from there when it is asked again."""
+"""Maximum number of clients examined in one search; the next call continues from there."""
 
 _BATCH = 200
 _LEGACY = frozenset({GrantTypeName.IMPLICIT.value, GrantTypeName.PASSWORD.value})
@@ -19,19 +19,19 @@ _LEGACY = frozenset({GrantTypeName.IMPLICIT.value, GrantTypeName.PASSWORD.value}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a list goes on: before that moment, or at it and before that id."""
+    """A position in a list: before that time, or at it and before that id."""
 
     at: Instant
     id: str
 
 
 END = Place(Instant(1 << 53), "")
-"""Before everything."""
+"""The position before which every client lies."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLine:
-    """What a list says of a client."""
+    """The fields of a client shown in a list."""
 
     id: str
     name: str
@@ -45,18 +45,18 @@ class ClientLine:
 
     @property
     def place(self) -> Place:
-        """Where the list goes on behind it."""
+        """Return the position after this client."""
         return Place(self.created_at, self.id)
 
     @property
     def is_legacy(self) -> bool:
-        """Whether it may use a grant of old, implicit or password."""
+        """Return whether it may use a legacy grant: implicit or password."""
         return not _LEGACY.isdisjoint(self.grant_types)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientFilter:
-    """Which clients; None and "" for all. `text` is a part of the name, or how the id begins."""
+    """A filter of clients; None and "" for all. `text` is part of the name or prefix of the id."""
 
     text: str = ""
     type: str | None = None
@@ -67,7 +67,7 @@ class ClientFilter:
     legacy: bool | None = None
 
     def takes(self, line: ClientLine) -> bool:
-        """Whether this one is meant."""
+        """Return whether this client matches."""
         wanted = (
             (self.type, line.type.value),
             (self.profile, line.profile.value),
@@ -83,7 +83,7 @@ class ClientFilter:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Some of what was looked for, and where it goes on, if it does."""
+    """The clients found, and the position to continue from, if there may be more."""
 
     lines: Sequence[ClientLine]
     after: Place | None
@@ -91,12 +91,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class ClientSearch:
-    """Looks through the register."""
+    """Search the register of clients."""
 
     db: Connection
 
     def page(self, wanted: ClientFilter, before: Place, limit: int) -> Found:
-        """At most `limit`; fewer, with a place to go on, where too many had to be looked at."""
+        """Return at most `limit` clients; fewer, with a position, after too many were examined."""
         found: list[ClientLine] = []
         last = before
         for looked_at, line in enumerate(self._lines(before)):
@@ -110,7 +110,7 @@ class ClientSearch:
         return Found(found, None)
 
     def is_gone(self, client_id: str) -> bool:
-        """Whether it was removed, although its rows are still there for a while."""
+        """Return whether it was removed, although its rows still exist for a while."""
         row = self.db.row(
             "SELECT client_id FROM registrations"
             " WHERE client_id = :client_id AND removed_at IS NOT NULL"

@@ -1,4 +1,4 @@
-"""The log of events as administrators look through it: newest first, by filters."""
+"""Search the events with filters, newest first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ _LATEST = Instant(1 << 53)
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events; None and "" for all. `since` is the first moment, `until` the last."""
+    """A filter of events; None and "" for all. `since` is the first second, `until` the last."""
 
     uid: int | None = None
     client_id: str = ""
@@ -25,7 +25,7 @@ class EventFilter:
 
 
 def _by_those_they_name(wanted: EventFilter) -> EventFilter | None:
-    """The filter for what this actor did to itself, which is found under its own id."""
+    """Return the filter for an actor's events about itself, which are stored under its own id."""
     kind, _, id_ = wanted.done_by.partition(" ")
     if kind == "client" and id_:
         return replace(wanted, client_id=id_)
@@ -36,12 +36,12 @@ def _by_those_they_name(wanted: EventFilter) -> EventFilter | None:
 
 @dataclass(frozen=True, slots=True)
 class EventSearch:
-    """Looks through the log, by the narrowest of what is said."""
+    """Search the events through the narrowest index for the filter."""
 
     db: Connection
 
     def page(self, wanted: EventFilter, before: Place, limit: int) -> Sequence[EventRecord]:
-        """At most `limit`, newest first, beginning before that place."""
+        """Return at most `limit` events, newest first, before a position."""
         said: dict[str, object] = {
             "uid": wanted.uid if wanted.uid is not None else -1,
             "client_id": wanted.client_id,

@@ -1,6 +1,6 @@
-"""People as those see them who look after them: found by the beginning of a word, listed, counted.
+"""User administration: find users by the beginning of a word, list and count them.
 
-A word is a username, an e-mail address, the domain of one, or a part of a name.
+A word is a username, an email address, the domain of one, or a part of a name.
 """
 
 import re
@@ -15,16 +15,16 @@ from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 
 _KEPT = 40
-"""Bytes of a word that count."""
+"""Maximum number of indexed bytes of a word."""
 
 _WORDS = 12
-"""Words of one name that are found."""
+"""Maximum number of indexed words of one name."""
 
 _SPACES = re.compile(r"[\s.,;()\"'<>/-]+")
 
 
 class Filter(StrEnum):
-    """Which of them."""
+    """A filter of users."""
 
     ALL = "all"
     ROLE = "role"
@@ -32,7 +32,7 @@ class Filter(StrEnum):
     UNVERIFIED = "unverified"
 
     def fits(self, user: User) -> bool:
-        """Whether this person is one of them."""
+        """Return whether this user matches."""
         match self:
             case Filter.ALL:
                 return True
@@ -46,7 +46,7 @@ class Filter(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where a page of a search begins: after this word and uid."""
+    """The start of a page of a search: after this word and uid."""
 
     word: str
     uid: int
@@ -56,24 +56,24 @@ START = Place("", 0)
 
 
 def words_of(username: str, email: str, name: str) -> Sequence[str]:
-    """Every word by which such a person is found, as they are stored, in order."""
+    """Return every word by which a user is found, as stored, in order."""
     return sorted({_hex(word) for word in _words(username, email, name)} - {""})
 
 
 def word_range(text: str) -> tuple[str, str]:
-    """From where to where the words stand that begin like this text."""
+    """Return the range of words that begin with this text."""
     start = _hex(fold(text))
-    return start, f"{start}g"  # g is the first letter that no number has
+    return start, f"{start}g"  # g is the first letter that no hexadecimal number has
 
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The register of people, for reading many."""
+    """The register of users, for searches and lists."""
 
     db: Connection
 
     def put(self, uid: Uid, username: str, email: str, name: str) -> None:
-        """Let this person be found by what their record says now, and by nothing of before."""
+        """Replace the user's search words by those of the current record."""
         self.db.send("DELETE FROM people_words WHERE uid = :uid", uid=uid)
         for word in words_of(username, email, name):
             self.db.send(
@@ -84,7 +84,7 @@ class People:
             )
 
     def find(self, text: str, after: Place, limit: int) -> Sequence[tuple[str, Uid]]:
-        """At most `limit` words that begin so, with whose they are, in order, after that place.
+        """Return at most `limit` words with this prefix and their users, in order, after a place.
 
         Who has several such words comes up for each.
         """
@@ -101,7 +101,7 @@ class People:
         return [(row[0], Uid(row[1])) for row in rows]
 
     def newest(self, chosen: Filter, before: Instant, before_uid: int, limit: int) -> Sequence[Uid]:
-        """At most `limit` of those who are so, newest first, beginning before that place."""
+        """Return at most `limit` matching users, newest first, before a position."""
         off = _DISABLED if chosen is Filter.DISABLED else _UNVERIFIED
         part = _ROLE if chosen is Filter.ROLE else off
         statement = _ALL if chosen is Filter.ALL else part
@@ -109,7 +109,7 @@ class People:
         return [Uid(row[0]) for row in rows]
 
     def with_roles(self, limit: int) -> Sequence[Uid]:
-        """At most `limit` people who have a role."""
+        """Return at most `limit` users who have a role."""
         rows = self.db.rows(
             "SELECT uid FROM users WHERE role IS NOT NULL ORDER BY role, uid LIMIT :limit",
             limit=limit,
@@ -117,7 +117,7 @@ class People:
         return [Uid(row[0]) for row in rows]
 
     def factors_of(self, uid: Uid) -> Sequence[tuple[str, str, Instant, Instant | None]]:
-        """Kind, name, beginning and last use of everything by which this person signs in."""
+        """Return kind, name, creation and last use of everything a user signs in with."""
         rows = self.db.rows(
             "SELECT kind, name, created_at, last_used_at FROM credentials WHERE uid = :uid"
             " ORDER BY kind, created_at, id",
@@ -126,7 +126,7 @@ class People:
         return [(row[0], row[1], Instant(row[2]), row[3]) for row in rows]
 
     def did(self, done_by: DoneBy, name: str, uid: Uid, since: Instant) -> bool:
-        """Whether this was done to that person by somebody, since then."""
+        """Return whether an actor has done this to the user since then."""
         row = self.db.row(
             "SELECT id FROM events WHERE uid = :uid AND at >= :since AND name = :name"
             " AND done_by = :done_by LIMIT 1",
@@ -138,7 +138,7 @@ class People:
         return row is not None
 
     def set_role(self, uid: Uid, role: Role | None, now: Instant) -> bool:
-        """Give it, or take away what there was; False if there is no such person."""
+        """Set the role, or remove it; False if there is no such user."""
         changed = self.db.run(
             "UPDATE users SET role = :role, changed_at = :now WHERE uid = :uid",
             uid=uid,
@@ -148,11 +148,11 @@ class People:
         return changed == 1
 
     def take_turn(self) -> None:
-        """Wait until nobody else changes who the owners are; nobody may until the end of this."""
+        """Lock the set of owners against other changes until the transaction ends."""
         self.db.run("UPDATE turns SET taken = taken + 1 WHERE name = 'owners'")
 
     def has_owner(self, but: int = 0) -> bool:
-        """Whether somebody else than `but` is an owner who stays: not switched off, nor leaving."""
+        """Return whether there is an owner other than `but`, enabled and not being removed."""
         row = self.db.row(
             "SELECT uid FROM users WHERE role = 'owner' AND disabled_at IS NULL"
             " AND uid <> :uid AND NOT EXISTS"
@@ -162,7 +162,7 @@ class People:
         return row is not None
 
     def put_more(self, limit: int) -> int:
-        """Let at most `limit` people of long ago be found; how many it were, 0 once all are."""
+        """Index at most `limit` users from before search existed; return how many."""
         row = self.db.row("SELECT taken FROM turns WHERE name = 'people_words'")
         last = 0 if row is None else int(row[0])
         rows = self.db.rows(
@@ -185,7 +185,7 @@ class People:
         return len(rows)
 
     def count(self, most: int) -> int:
-        """How many people there are, counted up to `most`."""
+        """Count the users, up to `most`."""
         row = self.db.row(
             "SELECT count(*) FROM (SELECT uid FROM users LIMIT :limit) AS counted",
             limit=most,
@@ -193,7 +193,7 @@ class People:
         return _number(row)
 
     def count_clients(self, most: int) -> int:
-        """How many apps there are, counted up to `most`."""
+        """Count the apps, up to `most`."""
         row = self.db.row(
             "SELECT count(*) FROM (SELECT id FROM clients LIMIT :limit) AS counted",
             limit=most,
@@ -201,7 +201,7 @@ class People:
         return _number(row)
 
     def count_grants(self, most: int) -> int:
-        """How many grants have not been ended, counted up to `most`."""
+        """Count the grants that have not ended, up to `most`."""
         row = self.db.row(
             "SELECT count(*) FROM (SELECT uid FROM grants WHERE revoked_at IS NULL LIMIT :limit)"
             " AS counted",
@@ -210,7 +210,7 @@ class People:
         return _number(row)
 
     def count_sightings(self, most: int) -> int:
-        """How many apps sent a secret in an address, counted up to `most`."""
+        """Count the apps that sent a secret in a URL, up to `most`."""
         row = self.db.row(
             "SELECT count(*) FROM (SELECT client_id FROM query_sightings LIMIT :limit) AS counted",
             limit=most,

@@ -1,4 +1,4 @@
-"""What a restored database must not bring back to life."""
+"""After restoring a backup: end everything issued, and find endings to repeat."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """An event after which something of a user's or of a client's no longer worked."""
+    """An event after which something of a user or client no longer worked."""
 
     id: str
     at: Instant
@@ -24,19 +24,22 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class EndingPage:
-    """Some endings, and the place of the last event that was read; None at the end."""
+    """Some endings, and the position of the last event read; None at the end."""
 
     found: Sequence[Ending]
     last: tuple[Instant, str] | None
 
 
 class Restoration(Struct, frozen=True):
-    """Ends all that was issued, and knows which events ended something."""
+    """End everything that was issued, and find the events that ended something."""
 
     db: Connection
 
     def endings(self, at: Instant, after: str, limit: int) -> EndingPage:
-        """What a restore must not undo, among at most `limit` events after that place."""
+        """Return the endings among at most `limit` events after a position.
+
+        A restore must not undo them.
+        """
         rows = self.db.rows(
             "SELECT id, at, name, uid, client_id, data FROM events"
             " WHERE (at > :at OR (at = :at AND id > :after)) AND name IN"
@@ -60,12 +63,12 @@ class Restoration(Struct, frozen=True):
         return EndingPage(found, last)
 
     def newest(self) -> Instant:
-        """When the last event happened that the database knows; 0 before the first."""
+        """Return the time of the newest event in the database; 0 before the first."""
         row = self.db.row("SELECT max(at) FROM events")
         return Instant(0 if row is None or row[0] is None else int(row[0]))
 
     def knows(self, event_id: str) -> bool:
-        """Whether the database remembers the event."""
+        """Return whether the event is in the database."""
         return self.db.row("SELECT id FROM events WHERE id = :id", id=event_id) is not None
 
     def end_everything(self, now: Instant) -> None:
@@ -77,7 +80,7 @@ class Restoration(Struct, frozen=True):
             now=now,
         )
         self.db.send("UPDATE sessions SET ended_at = :now WHERE ended_at IS NULL", now=now)
-        # Spent and not deleted: what was marked as seen stays so.
+        # Redeemed and not deleted: a replay must still be recognised.
         self.db.send("UPDATE vouchers SET redeemed_at = :now WHERE redeemed_at IS NULL", now=now)
         self.db.send("UPDATE api_tokens SET ended_at = :now WHERE ended_at IS NULL", now=now)
         self.db.send("DELETE FROM access_tokens")
@@ -100,7 +103,7 @@ class Restoration(Struct, frozen=True):
         Revocations(self.db).add(RevokedKind.ALL, "all", now)
 
     def disable_user(self, uid: int, now: Instant) -> bool:
-        """Disable the account, if it is there and enabled."""
+        """Disable the account if it exists and is enabled."""
         touch(self.db)
         done = self.db.run(
             "UPDATE users SET disabled_at = :now WHERE uid = :uid AND disabled_at IS NULL",
@@ -110,7 +113,7 @@ class Restoration(Struct, frozen=True):
         return done == 1
 
     def disable_client(self, client_id: str, now: Instant) -> bool:
-        """Disable the client, if it is there and enabled."""
+        """Disable the client if it exists and is enabled."""
         touch(self.db)
         done = self.db.run(
             "UPDATE clients SET disabled_at = :now WHERE id = :id AND disabled_at IS NULL",
@@ -120,12 +123,12 @@ class Restoration(Struct, frozen=True):
         return done == 1
 
     def end_secrets(self, client_id: str) -> None:
-        """Forget the client's secrets."""
+        """Delete the client's secrets."""
         touch(self.db)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
 
     def dismiss(self, uid: int, client_id: str | None) -> None:
-        """Take the user out of the client's team; without a client, from the portal."""
+        """Remove the user from the client's team; without a client, from the developers."""
         if client_id is None:
             self.db.send("DELETE FROM developers WHERE uid = :uid", uid=uid)
         else:
@@ -136,12 +139,12 @@ class Restoration(Struct, frozen=True):
             )
 
     def end_verification(self, client_id: str) -> None:
-        """Take the verified mark away."""
+        """Remove the verified mark."""
         self.db.send("UPDATE clients SET verified_at = NULL WHERE id = :id", id=client_id)
 
 
 def _ends_something(name: str, data: str) -> bool:
-    """Whether such an event took the place of something that worked before."""
+    """Return whether such an event replaced something that worked before."""
     match name:
         case "user.changed":
             return '"email"' in data
@@ -154,4 +157,4 @@ def _ends_something(name: str, data: str) -> bool:
 
 
 _CREDENTIALS = ('"key_set"', '"authentication_method"', '"openid"')
-"""The fields of a client that say how it authenticates; `openid` holds its jwks_uri."""
+"""The fields of a client that define its authentication; `openid` holds its jwks_uri."""

@@ -1,1 +1,1 @@
-"""What others must be told, at least once."""
+"""Queues of messages that are delivered at least once."""

@@ -1,4 +1,4 @@
-"""The outbox: what apps must be told, written with the change that they are told of."""
+"""Queue of notifications to apps, written in the transaction of the change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Rows that wait, are at somebody's hands for a while, and go when they arrived."""
+    """Rows that wait, are leased for each attempt, and are deleted on delivery."""
 
     db: Connection
 
     def add(self, delivery: Delivery) -> None:
-        """Put it into the outbox."""
+        """Queue a delivery."""
         self.db.send(
             "INSERT INTO deliveries (id, kind, client_id, session_id, uid, attempts, due_at,"
             " created_at, expires_at)"
@@ -34,16 +34,16 @@ class Deliveries:
         )
 
     def is_any_due(self, now: Instant) -> bool:
-        """Whether there is anything to do: a look, so that idle processes write nothing."""
+        """Return whether any is due: a read, so that idle processes write nothing."""
         return (
             self.db.row("SELECT id FROM deliveries WHERE due_at <= :now LIMIT 1", now=now)
             is not None
         )
 
     def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[Delivery]:
-        """At most `limit` that are due, nobody else's before `until`: longest due first.
+        """Lease at most `limit` due deliveries exclusively until `until`: longest due first.
 
-        Of all who ask, one is given each; with it another attempt has begun.
+        Each goes to exactly one concurrent caller and counts another attempt.
         """
         rows = self.db.rows(
             "UPDATE deliveries SET due_at = :until, attempts = attempts + 1"
@@ -58,7 +58,7 @@ class Deliveries:
         return [_delivery(row) for row in rows]
 
     def lease_of_session(self, session_id: str, now: Instant, until: Instant) -> Sequence[Delivery]:
-        """The same for all that tell of one session's end."""
+        """Lease all deliveries about the end of one session."""
         rows = self.db.rows(
             "UPDATE deliveries SET due_at = :until, attempts = attempts + 1"
             " WHERE session_id = :session_id AND due_at <= :now"
@@ -71,11 +71,11 @@ class Deliveries:
         return [_delivery(row) for row in rows]
 
     def finish(self, delivery_id: str) -> bool:
-        """It arrived, or never will: take it out. Of all who try, exactly one is told True."""
+        """Delete a delivered or abandoned one. Exactly one concurrent caller gets True."""
         return self.db.run("DELETE FROM deliveries WHERE id = :id", id=delivery_id) == 1
 
     def postpone(self, delivery: Delivery, due_at: Instant) -> bool:
-        """Let it wait until `due_at`. False if it has gone or somebody began another attempt."""
+        """Postpone it until `due_at`. False if it is gone or another attempt has begun."""
         postponed = self.db.run(
             "UPDATE deliveries SET due_at = :due_at WHERE id = :id AND attempts = :attempts",
             id=delivery.id,
@@ -85,12 +85,12 @@ class Deliveries:
         return postponed == 1
 
     def waiting(self) -> int:
-        """How many have not arrived."""
+        """Return how many are queued."""
         row = self.db.row("SELECT count(*) FROM deliveries")
         return 0 if row is None else int(row[0])
 
     def oldest(self) -> Instant | None:
-        """Since when the oldest of the thousand that are due first waits."""
+        """Return since when the oldest of the thousand that are due first waits."""
         row = self.db.row(
             "SELECT min(created_at) FROM"
             " (SELECT created_at FROM deliveries ORDER BY due_at LIMIT 1000) AS first"

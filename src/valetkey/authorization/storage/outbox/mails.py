@@ -1,4 +1,4 @@
-"""The outbox of emails, each written with the change that it tells of."""
+"""Queue of emails, written in the transaction of the change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Mails:
-    """Rows that wait, are at somebody's hands for a while, and go when they are sent."""
+    """Rows that wait, are leased for each attempt, and are deleted once sent."""
 
     db: Connection
 
     def add(self, mail: QueuedEmail) -> None:
-        """Put it into the outbox."""
+        """Queue an email."""
         self.db.send(
             "INSERT INTO mails (id, kind, uid, sealed, attempts, due_at, created_at, expires_at)"
             " VALUES (:id, :kind, :uid, :sealed, :attempts, :due_at, :created_at, :expires_at)",
@@ -31,13 +31,13 @@ class Mails:
         )
 
     def is_any_due(self, now: Instant) -> bool:
-        """Whether there is anything to do: a look, so that idle processes write nothing."""
+        """Return whether any is due: a read, so that idle processes write nothing."""
         return self.db.row("SELECT id FROM mails WHERE due_at <= :now LIMIT 1", now=now) is not None
 
     def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[QueuedEmail]:
-        """At most `limit` that are due, nobody else's before `until`: longest due first.
+        """Lease at most `limit` due emails exclusively until `until`: longest due first.
 
-        Of all who ask, one is given each; with it another attempt has begun.
+        Each goes to exactly one concurrent caller and counts another attempt.
         """
         rows = self.db.rows(
             "UPDATE mails SET due_at = :until, attempts = attempts + 1"
@@ -51,11 +51,11 @@ class Mails:
         return [_mail(row) for row in rows]
 
     def finish(self, mail_id: str) -> bool:
-        """It is sent, or never will be: take it out. Of all who try, exactly one is told True."""
+        """Delete a sent or abandoned one. Exactly one concurrent caller gets True."""
         return self.db.run("DELETE FROM mails WHERE id = :id", id=mail_id) == 1
 
     def postpone(self, mail: QueuedEmail, due_at: Instant) -> bool:
-        """Let it wait until `due_at`. False if it has gone or somebody began another attempt."""
+        """Postpone it until `due_at`. False if it is gone or another attempt has begun."""
         postponed = self.db.run(
             "UPDATE mails SET due_at = :due_at WHERE id = :id AND attempts = :attempts",
             id=mail.id,
@@ -65,7 +65,7 @@ class Mails:
         return postponed == 1
 
     def kept(self, now: Instant, limit: int) -> Sequence[QueuedEmail]:
-        """At most `limit` of those that are not sent but kept, newest first."""
+        """Return at most `limit` of those that are kept instead of sent, newest first."""
         rows = self.db.rows(
             "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
             " WHERE due_at IS NULL AND expires_at > :now"
@@ -76,7 +76,7 @@ class Mails:
         return [_mail(row) for row in rows]
 
     def find_kept(self, mail_id: str, now: Instant) -> QueuedEmail | None:
-        """One of those that are kept."""
+        """Return one of those that are kept."""
         row = self.db.row(
             "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
             " WHERE id = :id AND due_at IS NULL AND expires_at > :now",
@@ -86,12 +86,12 @@ class Mails:
         return None if row is None else _mail(row)
 
     def waiting(self) -> int:
-        """How many are not sent yet."""
+        """Return how many are not sent yet."""
         row = self.db.row("SELECT count(*) FROM mails WHERE due_at IS NOT NULL")
         return 0 if row is None else int(row[0])
 
     def oldest(self) -> Instant | None:
-        """Since when the oldest of the thousand that are due first waits."""
+        """Return since when the oldest of the thousand that are due first waits."""
         row = self.db.row(
             "SELECT min(created_at) FROM (SELECT created_at FROM mails WHERE due_at IS NOT NULL"
             " ORDER BY due_at LIMIT 1000) AS first"

@@ -1,1 +1,1 @@
-"""What is remembered of clients."""
+"""Stores of clients and everything that belongs to them."""

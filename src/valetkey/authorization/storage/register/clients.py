@@ -1,4 +1,4 @@
-"""Applications, their secrets, and how often those travelled in a URL."""
+"""Store of clients, their secrets, and sightings of secrets in URLs."""
 
 import json
 from collections.abc import Sequence
@@ -34,16 +34,16 @@ class QuerySighting:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """The register of applications. Every change bumps the revision that caches compare.
+    """The register of clients. Every change bumps the revision that caches compare.
 
-    Locks are taken in this order, by whichever transaction: the register (`hold_all` or `touch`),
-    users by uid, rows. Each change begins with `touch`, so that its rows come after the register.
+    Locks are taken in this order, by every transaction: the register (`hold_all` or `touch`), users
+    by uid, rows. Each change begins with `touch`, so that its rows come after the register.
     """
 
     db: Connection
 
     def find(self, client_id: str) -> Client | None:
-        """The client with its unexpired and expired secrets, newest first."""
+        """Return the client with its unexpired and expired secrets, newest first."""
         row = self.db.row(
             "SELECT id, name, description, type, application_type, profile, access_token_format,"
             " access_token_lifetime, authentication_method, redirect_uris, grant_types, scope,"
@@ -58,7 +58,7 @@ class Clients:
         return None if row is None else _client(row, self._secrets(client_id))
 
     def is_on(self, client: Client) -> bool:
-        """Whether the client is enabled, now, and was never disabled since it was read."""
+        """Return whether the client is enabled and was never disabled since it was read."""
         found = self.db.row(
             "SELECT id FROM clients"
             " WHERE id = :id AND disabled_at IS NULL AND generation = :generation",
@@ -68,7 +68,7 @@ class Clients:
         return found is not None
 
     def begin_generation(self, client_id: str) -> int:
-        """End everything that was issued to it; the number of the generation that begins."""
+        """End everything that was issued to it; return the number of the new generation."""
         self.hold_all()
         self.touch()
         row = self.db.row(
@@ -78,22 +78,22 @@ class Clients:
         return 0 if row is None else int(row[0])
 
     def find_to_change(self, client_id: str) -> Client | None:
-        """The client as it will still be when this transaction changes it, and `hold_all`."""
+        """Call `hold_all` and return the client, locked against other changes."""
         self.hold_all()
         return self.find_held(client_id)
 
     def find_held(self, client_id: str) -> Client | None:
-        """The client, whose row no other transaction changes until this one ends.
+        """Return the client, its row locked until the transaction ends.
 
         For changes of what belongs to it, such as its secrets or its team: tokens are issued
         meanwhile. A transaction that calls `touch` must do so first.
         """
-        # A row that is read and written back later would undo what others wrote meanwhile.
+        # A row that is read without a lock and written back would undo concurrent changes.
         self.db.run("UPDATE clients SET changed_at = changed_at WHERE id = :id", id=client_id)
         return self.find(client_id)
 
     def page(self, after: str, limit: int) -> Sequence[Client]:
-        """At most `limit` clients in the order of their ids, beginning after `after`."""
+        """Return at most `limit` clients in the order of their ids, after `after`."""
         ids = self.db.rows(
             "SELECT id FROM clients WHERE id > :after ORDER BY id LIMIT :limit",
             after=after,
@@ -103,7 +103,7 @@ class Clients:
         return [client for client in found if client is not None]
 
     def any_implicit(self) -> bool:
-        """Whether any client that is switched on is registered for the implicit grant."""
+        """Return whether any enabled client is registered for the implicit grant."""
         found = self.db.row(
             "SELECT id FROM clients WHERE disabled_at IS NULL"
             " AND replace(grant_types, '\"implicit\"', '') <> grant_types LIMIT 1"
@@ -111,7 +111,7 @@ class Clients:
         return found is not None
 
     def any_password(self) -> bool:
-        """The same for the password grant."""
+        """Return whether any enabled client is registered for the password grant."""
         found = self.db.row(
             "SELECT id FROM clients WHERE disabled_at IS NULL"
             " AND replace(grant_types, '\"password\"', '') <> grant_types LIMIT 1"
@@ -119,7 +119,7 @@ class Clients:
         return found is not None
 
     def any_unsigned_requests(self) -> bool:
-        """The same for request objects without a signature."""
+        """Return whether any enabled client may send unsigned request objects."""
         found = self.db.row(
             "SELECT id FROM clients WHERE disabled_at IS NULL AND replace(openid,"
             " '\"request_object_signing_alg\":\"none\"', '') <> openid LIMIT 1"
@@ -127,7 +127,7 @@ class Clients:
         return found is not None
 
     def verified_names(self, but: str) -> Sequence[str]:
-        """What the verified applications are called, all but the client `but`."""
+        """Return the names of the verified apps, except the client `but`."""
         rows = self.db.rows(
             "SELECT name FROM clients WHERE verified_at > 0 AND id <> :but",
             but=but,
@@ -156,11 +156,11 @@ class Clients:
         return added == 1
 
     def hold_all(self) -> None:
-        """Let no token be issued until this transaction ends: for changes of what is judged."""
+        """Block issuing of tokens until the transaction ends: for changes of what is judged."""
         hold_all(self.db)
 
     def change(self, client: Client) -> bool:
-        """Write everything about a client but its secrets; False if it is gone."""
+        """Write everything about a client except its secrets; False if it is gone."""
         self.hold_all()
         self.touch()
         changed = self.db.run(
@@ -182,19 +182,19 @@ class Clients:
         return changed == 1
 
     def verify(self, client_id: str, now: Instant) -> bool:
-        """Let people read that somebody here knows who is behind it. Once."""
+        """Mark the client as verified. Returns True once."""
         self.touch()
         verified = self.db.run(
             "UPDATE clients SET verified_at = :now WHERE id = :id AND verified_at IS NULL",
             id=client_id,
             now=now,
         )
-        # Where an app registered itself, its logo was not fetched so far.
+        # The logo of an app that registered itself was not fetched until now.
         Logos(self.db).want(client_id)
         return verified == 1
 
     def unverify(self, client_id: str) -> bool:
-        """Let them read so no more. Once."""
+        """Remove the verified mark. Returns True once."""
         self.touch()
         unverified = self.db.run(
             "UPDATE clients SET verified_at = NULL WHERE id = :id AND verified_at IS NOT NULL",
@@ -203,14 +203,14 @@ class Clients:
         return unverified == 1
 
     def was_removed(self, client_id: str) -> bool:
-        """Whether a client of this id is gone for ever."""
+        """Return whether a client of this id was removed."""
         row = self.db.row("SELECT id FROM removed_clients WHERE id = :id", id=client_id)
         return row is not None
 
     def remove(self, client_id: str, now: Instant) -> None:
-        """Delete it, of which `Endings.delete_rows` left nothing; its id is never given again.
+        """Delete a client that `Endings.delete_rows` has emptied; its id is never reused.
 
-        Raises ConstraintViolated where it was given something new this very moment.
+        Raises ConstraintViolated if something new was just issued to it.
         """
         self.touch()
         self.db.send("DELETE FROM query_sightings WHERE client_id = :id", id=client_id)
@@ -231,14 +231,14 @@ class Clients:
         )
 
     def touch(self) -> None:
-        """Let every cache look again; other changes of the register wait for this transaction.
+        """Make every cache reload; other changes of the register wait for this transaction.
 
         Call it before any row is locked.
         """
         touch(self.db)
 
     def add_secret(self, client_id: str, secret: ClientSecret, now: Instant) -> None:
-        """Let the client authenticate with one more secret."""
+        """Add a secret that the client can authenticate with."""
         self.touch()
         self.db.run(
             "INSERT INTO client_secrets (id, client_id, fingerprint, created_at, expires_at,"
@@ -252,7 +252,7 @@ class Clients:
         )
 
     def end_secret(self, client_id: str, secret_id: str, now: Instant) -> bool:
-        """Let one of its secrets work no more. Of all who try, one is told True."""
+        """Revoke one of its secrets. Exactly one concurrent caller gets True."""
         self.touch()
         ended = self.db.run(
             "UPDATE client_secrets SET expires_at = :now WHERE id = :id"
@@ -264,7 +264,7 @@ class Clients:
         return ended == 1
 
     def expire_other_secrets(self, client_id: str, keep: str, at: Instant) -> int:
-        """Let every secret but `keep` end at `at`, or earlier where that was said before."""
+        """Make every secret but `keep` expire at `at`, unless it expires earlier."""
         self.touch()
         return self.db.run(
             "UPDATE client_secrets SET expires_at = :at"
@@ -276,12 +276,12 @@ class Clients:
         )
 
     def sealed_secrets(self) -> Sequence[tuple[str, str]]:
-        """The id and the sealed text of every secret that is kept sealed."""
+        """Return the id and the encrypted text of every secret stored encrypted."""
         rows = self.db.rows("SELECT id, sealed FROM client_secrets WHERE sealed IS NOT NULL")
         return [(row[0], row[1]) for row in rows]
 
     def reseal_secret(self, secret_id: str, before: str, sealed: str) -> bool:
-        """Exchange a sealed secret for the same, sealed with another key."""
+        """Replace an encrypted secret by its encryption with another key."""
         resealed = self.db.run(
             "UPDATE client_secrets SET sealed = :sealed WHERE id = :id AND sealed = :before",
             id=secret_id,
@@ -302,7 +302,7 @@ class Clients:
         )
 
     def query_sighting(self, client_id: str) -> QuerySighting | None:
-        """How often that happened; None for never."""
+        """Return how often that happened; None for never."""
         row = self.db.row(
             "SELECT requests, last_seen_at FROM query_sightings WHERE client_id = :client_id",
             client_id=client_id,

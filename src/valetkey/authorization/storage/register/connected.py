@@ -1,4 +1,4 @@
-"""What the apps of one user may do: summed up by the database, however many grants there are."""
+"""A user's connected apps, aggregated by the database, however many grants there are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The live grants between one user and one client. `outlasts`: one ends with no session."""
+    """The live grants between a user and a client. `outlasts`: one does not end with a session."""
 
     since: Instant
     last_used_at: Instant
@@ -21,12 +21,12 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """Live grants of a user: neither they nor the session that they are bound to has ended."""
+    """A user's live grants: neither they nor the sessions they are bound to have ended."""
 
     db: Connection
 
     def of_user(self, uid: Uid, now: Instant, limit: int) -> Mapping[str, Access]:
-        """The access of at most `limit` clients, by id: those that were used last."""
+        """Return the access of at most `limit` clients by id: the most recently used."""
         rows = self.db.rows(
             "SELECT client_id, MIN(created_at), MAX(last_used_at),"
             " SUM(CASE WHEN session_id = '' THEN 1 ELSE 0 END)"
@@ -39,7 +39,7 @@ class Connected:
         return {row[0]: Access(Instant(row[1]), Instant(row[2]), row[3] > 0) for row in rows}
 
     def of_app(self, uid: Uid, client_id: str, now: Instant) -> Access | None:
-        """The access of one client; None where it has none."""
+        """Return the access of one client; None if it has none."""
         row = self.db.row(
             "SELECT MIN(created_at), MAX(last_used_at),"
             " SUM(CASE WHEN session_id = '' THEN 1 ELSE 0 END)"
@@ -53,7 +53,7 @@ class Connected:
         return Access(Instant(row[0]), Instant(row[1]), row[2] > 0)
 
     def scopes_of(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[str]:
-        """At most `limit` different scopes of the grants of one client."""
+        """Return at most `limit` different scopes of the grants of one client."""
         rows = self.db.rows(
             "SELECT DISTINCT scope"
             " FROM live_grants WHERE uid = :uid AND client_id = :client_id AND ends_at > :now"
@@ -66,7 +66,7 @@ class Connected:
         return [row[0] for row in rows]
 
     def newest_of(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[Grant]:
-        """At most `limit` grants of one client, newest first."""
+        """Return at most `limit` grants of one client, newest first."""
         rows = self.db.rows(
             "SELECT id, client_id, uid, session_id, scope, audience, grant_type,"
             " auth_time, created_at, last_used_at, expires_at, refresh_print,"
@@ -82,7 +82,7 @@ class Connected:
         return [grant_of(row) for row in rows]
 
     def uses_of(self, uid: Uid, client_id: str, now: Instant) -> Mapping[str, Instant]:
-        """When each scope of one client was last used."""
+        """Return when each scope of one client was last used."""
         rows = self.db.rows(
             "SELECT x.scope, MAX(x.last_used_at) FROM grants g"
             " JOIN scope_uses x ON x.grant_id = g.id WHERE g.uid = :uid"
@@ -95,7 +95,7 @@ class Connected:
         return {row[0]: Instant(row[1]) for row in rows}
 
     def count_grants(self, uid: Uid, now: Instant) -> int:
-        """How many live grants the user has."""
+        """Return how many live grants the user has."""
         row = self.db.row(
             "SELECT COUNT(*) FROM live_grants WHERE uid = :uid AND ends_at > :now",
             uid=uid,

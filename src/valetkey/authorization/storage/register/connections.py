@@ -1,4 +1,4 @@
-"""Who is connected with one app: read by the people who look after it."""
+"""Users connected with an app, for the app's administrators."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class Connections:
     db: Connection
 
     def count(self, client_id: str) -> int:
-        """How many people allow it something."""
+        """Return how many users have a consent for it."""
         row = self.db.row(
             "SELECT count(*) FROM consents c JOIN users u ON u.uid = c.uid"
             " WHERE c.client_id = :client_id AND c.generation = u.consent_generation",
@@ -29,7 +29,7 @@ class Connections:
     def page(
         self, client_id: str, before: Instant, before_uid: int, limit: int
     ) -> Sequence[Consent]:
-        """At most `limit`, the newest first, beginning before that place."""
+        """Return at most `limit` consents, the newest first, before a position."""
         rows = self.db.rows(
             "SELECT c.uid, c.scope, c.appearance, c.given_at, c.claims FROM consents c"
             " JOIN users u ON u.uid = c.uid WHERE c.client_id = :client_id"
@@ -54,7 +54,7 @@ class Connections:
         ]
 
     def last_used(self, client_id: str, uid: Uid, now: Instant) -> Instant | None:
-        """When it last got a token for this person, by a grant that has not ended; or None."""
+        """Return when it last got a token for this user by a live grant; or None."""
         row = self.db.row(
             "SELECT max(last_used_at) FROM grants WHERE uid = :uid AND client_id = :client_id"
             " AND revoked_at IS NULL AND expires_at > :now",

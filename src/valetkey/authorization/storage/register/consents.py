@@ -1,4 +1,4 @@
-"""Consents: what users allow clients, until they withdraw it."""
+"""Consents: what users allow clients, until they revoke it."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Consents:
-    """One row for each pair of user and client, of the user's generation of consents.
+    """One row for each user and client, of the user's generation of consents.
 
     Those of an earlier generation have ended; `end_outdated` deletes them in batches.
     """
@@ -23,7 +23,7 @@ class Consents:
     db: Connection
 
     def find(self, uid: Uid, client_id: str) -> Consent | None:
-        """What the user lets the client do, and how the client looked then."""
+        """Return what the user allows the client, and the client's appearance at that time."""
         row = self.db.row(
             "SELECT scope, appearance, given_at, claims, id FROM consents"
             " WHERE uid = :uid AND client_id = :client_id"
@@ -36,7 +36,7 @@ class Consents:
         return consent_of(uid, client_id, row)
 
     def clients_of(self, uid: Uid, limit: int) -> Sequence[str]:
-        """The ids of at most `limit` clients that the user allowed something, newest first."""
+        """Return the ids of at most `limit` clients with a consent of the user, newest first."""
         rows = self.db.rows(
             "SELECT client_id FROM consents WHERE uid = :uid"
             " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)"
@@ -47,7 +47,7 @@ class Consents:
         return [row[0] for row in rows]
 
     def of_user(self, uid: Uid, limit: int) -> Sequence[Consent]:
-        """At most `limit` consents of the user, newest first."""
+        """Return at most `limit` consents of the user, newest first."""
         rows = self.db.rows(
             "SELECT client_id, scope, appearance, given_at, claims, id FROM consents"
             " WHERE uid = :uid"
@@ -59,7 +59,7 @@ class Consents:
         return [consent_of(uid, row[0], row[1:]) for row in rows]
 
     def put(self, consent: Consent) -> str:
-        """Remember it in place of the one before, under the id of that one; the id it has."""
+        """Insert or replace the consent, keeping the old id; return its id."""
         row = self.db.row(
             "INSERT INTO consents (uid, client_id, scope, appearance, given_at, claims, id,"
             " generation)"
@@ -81,7 +81,7 @@ class Consents:
         return consent.id if row is None else str(row[0])
 
     def forget(self, uid: Uid, client_id: str) -> bool:
-        """Ask again next time. False if there was nothing to forget."""
+        """Delete the consent. False if there was none."""
         forgotten = self.db.run(
             "DELETE FROM consents WHERE uid = :uid AND client_id = :client_id"
             " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)",
@@ -98,7 +98,7 @@ class Consents:
         )
 
     def end_outdated(self, uid: Uid, limit: int) -> Sequence[str]:
-        """Delete at most `limit` consents of an earlier generation; the clients they named."""
+        """Delete at most `limit` consents of an earlier generation; return their clients."""
         # The generation is compared again in the row itself: the user may just have consented anew.
         rows = self.db.rows(
             "DELETE FROM consents WHERE uid = :uid"
@@ -113,7 +113,7 @@ class Consents:
 
 
 def consent_of(uid: Uid, client_id: str, row: Row) -> Consent:
-    """The consent of a row of scope, appearance, time, claims and id."""
+    """Return the consent of a row of scope, appearance, time, claims and id."""
     claims: frozenset[str] = _NOTHING if row[3] == "[]" else frozenset(json.loads(row[3]))
     return Consent(
         uid, client_id, Scope(tuple(row[0].split())), row[1], Instant(row[2]), claims, row[4]

@@ -1,4 +1,4 @@
-"""Initial access tokens: who may register an application, and how often (RFC 7591 section 3)."""
+"""Initial access tokens: who may register a client, and how often (RFC 7591 section 3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from valetkey.kernel.secret import Fingerprint
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """What an operator handed out; `note` is for the operator to know it by.
+    """A token that an operator issued; `note` is the operator's label.
 
-    `made_by` is whose role it was issued in; None for the command line.
+    `made_by` is the user in whose role it was issued; None for the command line.
     """
 
     id: str
@@ -26,12 +26,12 @@ class Invitation:
 
 @dataclass(frozen=True, slots=True)
 class Invitations:
-    """Issue, spend, withdraw."""
+    """Issue, use and withdraw initial access tokens."""
 
     db: Connection
 
     def issue(self, token: Fingerprint, invitation: Invitation) -> None:
-        """Hand it out."""
+        """Issue a token."""
         self.db.send(
             "INSERT INTO invitations"
             " (token_print, id, note, uses_left, created_at, expires_at, made_by)"
@@ -46,7 +46,7 @@ class Invitations:
         )
 
     def is_live(self, token: Fingerprint, now: Instant) -> bool:
-        """Whether it could be spent now; only `spend` says who may register."""
+        """Return whether it could be used now; only `spend` decides."""
         row = self.db.row(
             "SELECT id FROM invitations"
             " WHERE token_print = :token AND uses_left > 0 AND expires_at > :now",
@@ -56,7 +56,7 @@ class Invitations:
         return row is not None
 
     def spend(self, token: Fingerprint, now: Instant) -> bool:
-        """Use it once. No more are told True than it has uses."""
+        """Use it once. At most as many callers get True as it has uses."""
         spent = self.db.run(
             "UPDATE invitations SET uses_left = uses_left - 1"
             " WHERE token_print = :token AND uses_left > 0 AND expires_at > :now",
@@ -66,7 +66,7 @@ class Invitations:
         return spent == 1
 
     def live(self, now: Instant) -> Sequence[Invitation]:
-        """Those that can still be spent, oldest first."""
+        """Return the usable tokens, oldest first."""
         rows = self.db.rows(
             "SELECT id, note, uses_left, created_at, expires_at, made_by FROM invitations"
             " WHERE uses_left > 0 AND expires_at > :now ORDER BY created_at, id",
@@ -78,7 +78,7 @@ class Invitations:
         ]
 
     def made_by(self, uid: Uid, now: Instant) -> Sequence[str]:
-        """The ids of all that were issued in the role of one person and can still be spent."""
+        """Return the ids of all usable tokens issued in the role of one user."""
         rows = self.db.rows(
             "SELECT id FROM invitations"
             " WHERE made_by = :uid AND uses_left > 0 AND expires_at > :now",
@@ -88,11 +88,11 @@ class Invitations:
         return [row[0] for row in rows]
 
     def withdraw(self, id: str) -> bool:
-        """End it. False if there is none."""
+        """Withdraw it. False if there is none."""
         return self.db.run("DELETE FROM invitations WHERE id = :id", id=id) == 1
 
     def sweep(self, now: Instant, limit: int) -> int:
-        """Delete at most `limit` that can be spent no more."""
+        """Delete at most `limit` tokens that are no longer usable."""
         return self.db.run(
             "DELETE FROM invitations WHERE token_print IN"
             " (SELECT token_print FROM invitations WHERE expires_at <= :now OR uses_left = 0"

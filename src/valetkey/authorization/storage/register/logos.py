@@ -1,4 +1,4 @@
-"""Copies of clients' logos: which are to be fetched, which failed, and the images themselves."""
+"""Copies of clients' logos: those to fetch, those that failed, and the images."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ class WantedLogo:
 
 @dataclass(frozen=True, slots=True)
 class Logos:
-    """At most one row per client. It belongs to one logo_uri and goes when that changes."""
+    """At most one row per client; deleted when the logo_uri that it belongs to changes."""
 
     db: Connection
 
     def want(self, client_id: str) -> None:
-        """Have the client's logo fetched, unless its logo_uri is the same as before."""
+        """Queue the client's logo, unless its logo_uri is unchanged."""
         self.db.send(
             "DELETE FROM client_logos WHERE client_id = :id"
             " AND source <> (SELECT logo_uri FROM clients WHERE id = :id)",
@@ -38,14 +38,14 @@ class Logos:
         )
 
     def is_any_due(self, now: Instant) -> bool:
-        """Whether there is anything to fetch: a read, so that idle processes write nothing."""
+        """Return whether any logo is due: a read, so that idle processes write nothing."""
         found = self.db.row(
             "SELECT client_id FROM client_logos WHERE due_at <= :now LIMIT 1", now=now
         )
         return found is not None
 
     def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[WantedLogo]:
-        """At most `limit` that are due, and nobody else's before `until`."""
+        """Lease at most `limit` due logos, exclusively until `until`."""
         rows = self.db.rows(
             "UPDATE client_logos SET due_at = :until, attempts = attempts + 1"
             " WHERE due_at <= :now AND client_id IN"
@@ -71,7 +71,7 @@ class Logos:
         return kept == 1
 
     def fail(self, wanted: WantedLogo, check: str, due_at: Instant | None) -> bool:
-        """Say why it failed and when to try again. False if another attempt decides that."""
+        """Record the failure and the next attempt. False if another attempt decides that."""
         failed = self.db.run(
             "UPDATE client_logos SET failure = :check, due_at = :due_at"
             " WHERE client_id = :client_id AND source = :source AND name IS NULL"
@@ -85,7 +85,7 @@ class Logos:
         return failed == 1
 
     def drop(self, wanted: WantedLogo) -> bool:
-        """Forget it: this client's logo is not shown. False if its logo_uri has changed."""
+        """Delete a logo that may not be shown. False if its logo_uri has changed."""
         dropped = self.db.run(
             "DELETE FROM client_logos WHERE client_id = :client_id AND source = :source"
             " AND name IS NULL",
@@ -95,7 +95,7 @@ class Logos:
         return dropped == 1
 
     def retry(self, client_id: str, now: Instant) -> bool:
-        """Fetch it again, now. False unless the last attempt failed."""
+        """Queue it again at once. False unless the last attempt failed."""
         retried = self.db.run(
             "UPDATE client_logos SET due_at = :now, attempts = 0, failure = ''"
             " WHERE client_id = :client_id AND name IS NULL AND failure <> ''",
@@ -105,17 +105,17 @@ class Logos:
         return retried == 1
 
     def failure(self, client_id: str) -> str:
-        """The check that the last attempt failed; "" for none."""
+        """Return the check that the last attempt failed; "" for none."""
         row = self.db.row(
             "SELECT failure FROM client_logos WHERE client_id = :client_id", client_id=client_id
         )
         return "" if row is None else str(row[0])
 
     def image(self, name: str) -> bytes | None:
-        """The copy of this name."""
+        """Return the copy with this name."""
         row = self.db.row("SELECT image FROM client_logos WHERE name = :name", name=name)
         return None if row is None else b64decode(row[0])
 
     def forget(self, client_id: str) -> None:
-        """Delete what there is of this client."""
+        """Delete everything about this client's logo."""
         self.db.send("DELETE FROM client_logos WHERE client_id = :client_id", client_id=client_id)

@@ -1,4 +1,4 @@
-"""Whose apps are: the teams of apps, and who may register some where that is by invitation."""
+"""Teams of apps, and the users who may register apps if that requires an invitation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """One row for each person in the team of an app."""
+    """One row for each user in the team of an app."""
 
     db: Connection
 
     def find(self, client_id: str, uid: Uid) -> Membership | None:
-        """What this person is to that app; None for a stranger."""
+        """Return the user's role in the app's team; None for a user outside the team."""
         row = self.db.row(
             "SELECT client_id, uid, role, since FROM memberships"
             " WHERE client_id = :client_id AND uid = :uid",
@@ -26,7 +26,7 @@ class Members:
         return None if row is None else _membership(row)
 
     def team(self, client_id: str) -> Sequence[Membership]:
-        """Everybody in the team of an app, who came first first."""
+        """Return the team of an app, earliest member first."""
         rows = self.db.rows(
             "SELECT client_id, uid, role, since FROM memberships"
             " WHERE client_id = :client_id ORDER BY since, uid",
@@ -35,13 +35,13 @@ class Members:
         return [_membership(row) for row in rows]
 
     def team_to_change(self, client_id: str) -> Sequence[Membership]:
-        """The team as it will still be when this transaction changes it: others wait."""
-        # Two owners who leave at one time would each find the other still there.
+        """Return the team, locked against other changes until the transaction ends."""
+        # Otherwise two owners leaving concurrently would each find the other still there.
         self.db.run("UPDATE clients SET changed_at = changed_at WHERE id = :id", id=client_id)
         return self.team(client_id)
 
     def of(self, uid: Uid) -> Sequence[Membership]:
-        """The memberships of one person, oldest first."""
+        """Return the memberships of one user, oldest first."""
         rows = self.db.rows(
             "SELECT client_id, uid, role, since FROM memberships"
             " WHERE uid = :uid ORDER BY since, client_id",
@@ -50,7 +50,7 @@ class Members:
         return [_membership(row) for row in rows]
 
     def add(self, membership: Membership) -> bool:
-        """Take somebody into the team. False if they are in it."""
+        """Add a member. False if the user is one."""
         added = self.db.run(
             "INSERT INTO memberships (client_id, uid, role, since)"
             " VALUES (:client_id, :uid, :role, :since) ON CONFLICT (client_id, uid) DO NOTHING",
@@ -62,7 +62,7 @@ class Members:
         return added == 1
 
     def give(self, client_id: str, uid: Uid, role: TeamRole) -> bool:
-        """Let a member have another role. False if they are no member, or have it."""
+        """Change a member's role. False if the user is no member, or has that role."""
         given = self.db.run(
             "UPDATE memberships SET role = :role"
             " WHERE client_id = :client_id AND uid = :uid AND role <> :role",
@@ -73,7 +73,7 @@ class Members:
         return given == 1
 
     def remove(self, client_id: str, uid: Uid) -> bool:
-        """Take somebody out of the team. False if they are not in it."""
+        """Remove a member. False if the user is none."""
         removed = self.db.run(
             "DELETE FROM memberships WHERE client_id = :client_id AND uid = :uid",
             client_id=client_id,
@@ -82,9 +82,9 @@ class Members:
         return removed == 1
 
     def dissolve(self, client_id: str, now: Instant) -> None:
-        """Nobody is in the team of an app that was deleted at `now`, and nobody is asked into it.
+        """Remove all members and invitations of an app that was deleted at `now`.
 
-        The app itself goes a while later: `dissolved` lists it.
+        The app itself is deleted later: `dissolved` lists it.
         """
         self.db.run("DELETE FROM memberships WHERE client_id = :client_id", client_id=client_id)
         self.db.run(
@@ -98,7 +98,7 @@ class Members:
         )
 
     def dissolved(self, before: Instant, limit: int) -> Sequence[str]:
-        """The ids of at most `limit` apps that were deleted before `before` and are still there."""
+        """Return the ids of at most `limit` apps dissolved before `before` that still exist."""
         rows = self.db.rows(
             "SELECT client_id FROM removals WHERE removed_at <= :before LIMIT :limit",
             before=before,
@@ -107,11 +107,11 @@ class Members:
         return [row[0] for row in rows]
 
     def is_developer(self, uid: Uid) -> bool:
-        """Whether an administrator let this person register apps."""
+        """Return whether an administrator allowed this user to register apps."""
         return self.db.row("SELECT uid FROM developers WHERE uid = :uid", uid=uid) is not None
 
     def mark(self, uid: Uid, now: Instant) -> bool:
-        """Let this person register apps. False if they may."""
+        """Allow this user to register apps. False if that is allowed already."""
         marked = self.db.run(
             "INSERT INTO developers (uid, since) VALUES (:uid, :now) ON CONFLICT (uid) DO NOTHING",
             uid=uid,
@@ -120,7 +120,7 @@ class Members:
         return marked == 1
 
     def unmark(self, uid: Uid) -> bool:
-        """Take that back; their apps stay. False if they might not."""
+        """Disallow it again; the user's apps stay. False if it was not allowed."""
         return self.db.run("DELETE FROM developers WHERE uid = :uid", uid=uid) == 1
 
 

@@ -1,4 +1,4 @@
-"""Applications that registered themselves: the token that manages each, and when it was used."""
+"""Self-registered clients: their registration access token and last use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ _NOTED_EVERY = days(1)
 
 @dataclass(frozen=True, slots=True)
 class Registrations:
-    """One row for each application that registered itself, until its client is deleted."""
+    """One row for each client that registered itself, until the client is deleted."""
 
     db: Connection
 
     def add(self, client_id: str, token: Fingerprint, metadata: Fingerprint, now: Instant) -> None:
-        """Remember that the client registered itself, and looks like `metadata`."""
+        """Record that the client registered itself, with the appearance `metadata`."""
         self.db.send(
             "INSERT INTO registrations (client_id, token_print, metadata_print, created_at,"
             " active_at, used) VALUES (:client_id, :token, :metadata, :now, :now, 0)",
@@ -28,7 +28,7 @@ class Registrations:
         )
 
     def token_of(self, client_id: str) -> Fingerprint | None:
-        """The fingerprint of the token that manages the client; None if none does any more."""
+        """Return the fingerprint of the client's registration access token; None without one."""
         row = self.db.row(
             "SELECT token_print FROM registrations"
             " WHERE client_id = :client_id AND removed_at IS NULL",
@@ -37,7 +37,7 @@ class Registrations:
         return None if row is None else Fingerprint(row[0])
 
     def describe(self, client_id: str, metadata: Fingerprint) -> None:
-        """Remember that it looks like `metadata` now."""
+        """Replace the recorded appearance."""
         self.db.send(
             "UPDATE registrations SET metadata_print = :metadata WHERE client_id = :client_id",
             client_id=client_id,
@@ -45,7 +45,7 @@ class Registrations:
         )
 
     def note_use(self, client_id: str, now: Instant) -> None:
-        """Remember that it was used today."""
+        """Record that it was used today."""
         self.db.send(
             "UPDATE registrations SET used = 1, active_at = :now"
             " WHERE client_id = :client_id AND (used = 0 OR active_at <= :before)",
@@ -55,7 +55,7 @@ class Registrations:
         )
 
     def unused_alike(self, metadata: Fingerprint) -> Sequence[tuple[str, Instant]]:
-        """Those that look like `metadata` and were never used, oldest first: id and beginning."""
+        """Return unused clients with the appearance `metadata`, oldest first: id and creation."""
         rows = self.db.rows(
             "SELECT client_id, created_at FROM registrations"
             " WHERE metadata_print = :metadata AND used = 0 AND removed_at IS NULL"
@@ -65,7 +65,7 @@ class Registrations:
         return [(row[0], Instant(row[1])) for row in rows]
 
     def idle(self, before: Instant, limit: int) -> Sequence[str]:
-        """The ids of at most `limit` that nobody used since `before`."""
+        """Return the ids of at most `limit` clients not used since `before`."""
         rows = self.db.rows(
             "SELECT client_id FROM registrations"
             " WHERE active_at <= :before AND removed_at IS NULL LIMIT :limit",
@@ -75,7 +75,7 @@ class Registrations:
         return [row[0] for row in rows]
 
     def removed(self, before: Instant, limit: int) -> Sequence[str]:
-        """The ids of at most `limit` that ended before `before` and are still there."""
+        """Return the ids of at most `limit` clients that ended before `before` and still exist."""
         rows = self.db.rows(
             "SELECT client_id FROM registrations WHERE removed_at <= :before LIMIT :limit",
             before=before,
@@ -84,7 +84,7 @@ class Registrations:
         return [row[0] for row in rows]
 
     def end(self, client_id: str, now: Instant) -> bool:
-        """Nothing manages it any more. Of all who try, exactly one is told True."""
+        """End the registration. Exactly one concurrent caller gets True."""
         ended = self.db.run(
             "UPDATE registrations SET removed_at = :now"
             " WHERE client_id = :client_id AND removed_at IS NULL",
@@ -94,7 +94,7 @@ class Registrations:
         return ended == 1
 
     def end_unused(self, client_id: str, now: Instant) -> bool:
-        """The same, unless it was used by now."""
+        """End the registration unless it was used meanwhile. Exactly one caller gets True."""
         ended = self.db.run(
             "UPDATE registrations SET removed_at = :now"
             " WHERE client_id = :client_id AND removed_at IS NULL AND used = 0",
@@ -104,7 +104,7 @@ class Registrations:
         return ended == 1
 
     def end_idle(self, client_id: str, before: Instant, now: Instant) -> bool:
-        """The same, unless it was used since `before`."""
+        """End the registration unless it was used since `before`. Exactly one caller gets True."""
         ended = self.db.run(
             "UPDATE registrations SET removed_at = :now"
             " WHERE client_id = :client_id AND removed_at IS NULL AND active_at <= :before",
@@ -115,7 +115,7 @@ class Registrations:
         return ended == 1
 
     def adopt(self, client_id: str, now: Instant) -> bool:
-        """Make it the operator's own: no token manages it, and it never ends by itself."""
+        """Make it the operator's own: without a registration token, and never ended when idle."""
         adopted = self.db.run(
             "DELETE FROM registrations WHERE client_id = :client_id AND removed_at IS NULL",
             client_id=client_id,
@@ -130,7 +130,7 @@ class Registrations:
         return adopted == 1
 
     def is_adopted(self, client_id: str) -> bool:
-        """Whether it registered itself and is the operator's own by now."""
+        """Return whether it registered itself and was adopted by the operator."""
         row = self.db.row(
             "SELECT client_id FROM adopted_clients WHERE client_id = :client_id",
             client_id=client_id,

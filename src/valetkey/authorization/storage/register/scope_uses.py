@@ -1,4 +1,4 @@
-"""What apps really used of what they may, as resource servers report it."""
+"""Scopes that apps really used, as reported by resource servers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant, days, hours
 
 FORGOTTEN_AFTER = days(1)
-"""A scope of which nobody reported for so long is not watched any more."""
+"""A scope without reports for this long is no longer considered watched."""
 
 _NOTED_EVERY = hours(1)
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeUse:
-    """A permission of a grant was needed for something, last at that moment."""
+    """The last use of a scope of a grant."""
 
     grant_id: str
     scope: str
@@ -28,7 +28,7 @@ class ScopeUses:
     db: Connection
 
     def note(self, use: ScopeUse) -> bool:
-        """Remember it, unless a later use is known. False for what no live grant allows."""
+        """Record a use, unless a later one is known. False if no live grant allows the scope."""
         row = self.db.row(
             "SELECT scope, expires_at FROM grants WHERE id = :id AND revoked_at IS NULL",
             id=use.grant_id,
@@ -48,7 +48,7 @@ class ScopeUses:
         return True
 
     def of_grant(self, grant_id: str) -> Sequence[ScopeUse]:
-        """Every use that is known of this grant, one for each scope."""
+        """Return every known use of this grant, one for each scope."""
         rows = self.db.rows(
             "SELECT grant_id, scope, last_used_at FROM scope_uses WHERE grant_id = :grant_id",
             grant_id=grant_id,
@@ -56,7 +56,7 @@ class ScopeUses:
         return [ScopeUse(row[0], row[1], Instant(row[2])) for row in rows]
 
     def watch(self, scopes: Collection[str], now: Instant) -> None:
-        """Remember that every use of these is reported; since now, where there was a gap."""
+        """Record that all uses of these scopes are reported; from now on, if there was a gap."""
         for scope in scopes:
             self.db.send(
                 "INSERT INTO watched_scopes (scope, since, heard_at) VALUES (:scope, :now, :now)"
@@ -70,7 +70,7 @@ class ScopeUses:
             )
 
     def watched(self, now: Instant) -> Mapping[str, Instant]:
-        """The scopes whose use is reported, and since when without a gap."""
+        """Return the watched scopes, and since when they are reported without a gap."""
         rows = self.db.rows(
             "SELECT scope, since FROM watched_scopes WHERE heard_at >= :gap",
             gap=now - FORGOTTEN_AFTER,
@@ -78,7 +78,7 @@ class ScopeUses:
         return {row[0]: Instant(row[1]) for row in rows}
 
     def sweep(self, now: Instant, limit: int) -> int:
-        """Delete at most `limit` of grants whose life is over."""
+        """Delete at most `limit` uses of expired grants."""
         return self.db.run(
             "DELETE FROM scope_uses WHERE expires_at <= :now AND (grant_id, scope) IN"
             " (SELECT grant_id, scope FROM scope_uses WHERE expires_at <= :now"

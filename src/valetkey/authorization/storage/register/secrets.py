@@ -1,4 +1,4 @@
-"""What a developer may know of an app's secrets: which there are, and when each was last used."""
+"""An app's secrets as shown to its developers: the last letters and the last use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class KnownSecret:
-    """One secret that still works, told apart by its last letters; "" where nobody kept them."""
+    """A live secret, identified by its last letters; "" if they were not stored."""
 
     id: str
     created_at: Instant
@@ -20,12 +20,12 @@ class KnownSecret:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Looks beside the register: what is noted here decides nothing."""
+    """Display data of secrets; nothing here takes part in authentication."""
 
     db: Connection
 
     def live(self, client_id: str, now: Instant) -> Sequence[KnownSecret]:
-        """Those that still work, newest first."""
+        """Return the live secrets, newest first."""
         rows = self.db.rows(
             "SELECT id, created_at, expires_at, last_used_at, ending FROM client_secrets"
             " WHERE client_id = :client_id AND (expires_at IS NULL OR expires_at > :now)"
@@ -36,7 +36,7 @@ class Secrets:
         return [KnownSecret(row[0], Instant(row[1]), row[2], row[3], row[4]) for row in rows]
 
     def keep_ending(self, secret_id: str, ending: str) -> None:
-        """Remember the last letters of a secret that was made here."""
+        """Store the last letters of a secret that was created here."""
         self.db.run(
             "UPDATE client_secrets SET ending = :ending WHERE id = :id",
             id=secret_id,
@@ -44,7 +44,7 @@ class Secrets:
         )
 
     def note_uses(self, uses: Mapping[str, Instant]) -> None:
-        """Remember when each of these was last used, unless a later use is known."""
+        """Record the last use of each secret, unless a later one is known."""
         for secret_id, at in uses.items():
             self.db.run(
                 "UPDATE client_secrets SET last_used_at = :at"

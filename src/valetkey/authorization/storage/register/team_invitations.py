@@ -1,4 +1,4 @@
-"""Who is asked into the team of an app, until they answer or the time is over."""
+"""Invitations into the team of an app, until they are answered or expire."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from valetkey.kernel.secret import Fingerprint
 
 @dataclass(frozen=True, slots=True)
 class TeamInvitation:
-    """One of them. `invited` is what the owner wrote.
+    """An invitation. `invited` is what the owner wrote.
 
-    Who is signed in as `uid` may accept it; where that is None, whoever has its token and an
-    account with this e-mail address.
+    The user `uid` may accept it; if that is None, any user with its token and an account with this
+    email address.
     """
 
     id: str
@@ -32,12 +32,12 @@ class TeamInvitation:
 
 @dataclass(frozen=True, slots=True)
 class TeamInvitations:
-    """Issue, find, end: each is answered once."""
+    """Issue, find and end invitations; each is answered once."""
 
     db: Connection
 
     def issue(self, invitation: TeamInvitation) -> None:
-        """Ask."""
+        """Issue an invitation."""
         self.db.send(
             "INSERT INTO team_invitations (id, token_print, client_id, role, invited, email_key,"
             " uid, invited_by, created_at, expires_at) VALUES (:id, :token, :client_id, :role,"
@@ -55,7 +55,7 @@ class TeamInvitations:
         )
 
     def find(self, id: str, now: Instant) -> TeamInvitation | None:
-        """The invitation, if it can still be answered."""
+        """Return the invitation if it can still be answered."""
         row = self.db.row(
             "SELECT id, token_print, client_id, role, invited, email_key, uid, invited_by,"
             " created_at, expires_at FROM team_invitations WHERE id = :id AND expires_at > :now",
@@ -65,7 +65,7 @@ class TeamInvitations:
         return None if row is None else _invitation(row)
 
     def to(self, client_id: str, now: Instant) -> Sequence[TeamInvitation]:
-        """Those into the team of one app that are not answered yet, oldest first."""
+        """Return the open invitations into the team of one app, oldest first."""
         rows = self.db.rows(
             "SELECT id, token_print, client_id, role, invited, email_key, uid, invited_by,"
             " created_at, expires_at FROM team_invitations"
@@ -76,7 +76,7 @@ class TeamInvitations:
         return [_invitation(row) for row in rows]
 
     def waiting_for(self, uid: Uid, now: Instant) -> Sequence[TeamInvitation]:
-        """Those that this account may accept as it is, oldest first."""
+        """Return the open invitations that this account may accept, oldest first."""
         rows = self.db.rows(
             "SELECT id, token_print, client_id, role, invited, email_key, uid, invited_by,"
             " created_at, expires_at FROM team_invitations"
@@ -87,7 +87,7 @@ class TeamInvitations:
         return [_invitation(row) for row in rows]
 
     def end(self, id: str, client_id: str, now: Instant) -> bool:
-        """It is answered, or taken back. Of all who try, exactly one is told True."""
+        """Answer or withdraw it. Exactly one concurrent caller gets True."""
         ended = self.db.run(
             "DELETE FROM team_invitations"
             " WHERE id = :id AND client_id = :client_id AND expires_at > :now",
@@ -98,7 +98,7 @@ class TeamInvitations:
         return ended == 1
 
     def end_by(self, uid: Uid, client_id: str) -> Sequence[str]:
-        """End all into one team that this person issued; their ids."""
+        """End all invitations into one team issued by this user; return their ids."""
         rows = self.db.rows(
             "DELETE FROM team_invitations WHERE invited_by = :uid AND client_id = :client_id"
             " RETURNING id",
@@ -108,7 +108,7 @@ class TeamInvitations:
         return [row[0] for row in rows]
 
     def end_for(self, client_id: str, uid: Uid, email_key: str) -> Sequence[str]:
-        """End all into one team that this person, or this address, could accept; their ids."""
+        """End all into one team that this user, or this address, could accept; return their ids."""
         rows = self.db.rows(
             "DELETE FROM team_invitations WHERE client_id = :client_id"
             " AND (uid = :uid OR email_key = :email_key) RETURNING id",
@@ -119,14 +119,14 @@ class TeamInvitations:
         return [row[0] for row in rows]
 
     def end_all_by(self, uid: Uid) -> Sequence[tuple[str, str]]:
-        """End all that this person issued; the app and the id of each."""
+        """End all that this user issued; return the app and the id of each."""
         rows = self.db.rows(
             "DELETE FROM team_invitations WHERE invited_by = :uid RETURNING client_id, id", uid=uid
         )
         return [(row[0], row[1]) for row in rows]
 
     def sweep(self, now: Instant, limit: int) -> int:
-        """Delete at most `limit` whose time is over."""
+        """Delete at most `limit` expired invitations."""
         return self.db.run(
             "DELETE FROM team_invitations WHERE id IN"
             " (SELECT id FROM team_invitations WHERE expires_at <= :now"

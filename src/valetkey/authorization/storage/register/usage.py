@@ -1,4 +1,4 @@
-"""What apps are used for: so much of each kind on each day, who was active, and what was last."""
+"""Usage of apps: counts for each kind and day, active users, and last uses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
 EVERY_CLIENT = ""
-"""The client under whose name everything is counted once more, for all of them together."""
+"""The client under which the totals of all clients are counted."""
 
 _DAY = 86_400
 
 
 def day_of(at: Instant) -> int:
-    """The day in UTC, counted from 1970."""
+    """Return the day in UTC, counted from 1970."""
     return at // _DAY
 
 
 def start_of(day: int) -> Instant:
-    """The first second of a day in UTC."""
+    """Return the first second of a day in UTC."""
     return Instant(day * _DAY)
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """So much of one kind on one day."""
+    """The count of one kind on one day."""
 
     day: int
     kind: str
@@ -33,7 +33,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class SecretUse:
-    """When a secret of a client was made and last good for something; `name` is what shows it."""
+    """When a client's secret was created and last used; `name` is what identifies it."""
 
     name: str
     created_at: Instant
@@ -43,17 +43,17 @@ class SecretUse:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Counters that only what runs behind the requests adds to."""
+    """Counters that only background work adds to."""
 
     db: Connection
 
     def cursor(self) -> tuple[Instant, str]:
-        """Time and id of the last event that was counted."""
+        """Return time and id of the last event that was counted."""
         row = self.db.row("SELECT at, event_id FROM usage_cursor WHERE name = 'events'")
         return (Instant(0), "") if row is None else (Instant(row[0]), row[1])
 
     def advance(self, before: tuple[Instant, str], after: tuple[Instant, str]) -> bool:
-        """Move the cursor. Of all who found it at `before`, exactly one is told True."""
+        """Move the cursor from `before`; exactly one concurrent caller gets True."""
         moved = self.db.run(
             "UPDATE usage_cursor SET at = :at, event_id = :id"
             " WHERE name = 'events' AND at = :before AND event_id = :before_id",
@@ -65,7 +65,7 @@ class Usage:
         return moved == 1
 
     def count(self, client_id: str, day: int, kind: str, amount: int) -> None:
-        """So much more of it."""
+        """Add to a counter."""
         self.db.send(
             "INSERT INTO usage_counts (client_id, day, kind, amount)"
             " VALUES (:client_id, :day, :kind, :amount)"
@@ -78,7 +78,7 @@ class Usage:
         )
 
     def was_active(self, client_id: str, uid: int, day: int) -> bool:
-        """Note that a person was there. True the first time on each day, for days in order."""
+        """Record that a user was active. True the first time on each day, for days in order."""
         noted = self.db.run(
             "INSERT INTO usage_people (client_id, uid, last_day) VALUES (:client_id, :uid, :day)"
             " ON CONFLICT (client_id, uid) DO UPDATE SET last_day = :day"
@@ -90,7 +90,7 @@ class Usage:
         return noted == 1
 
     def note(self, client_id: str, what: str, at: Instant) -> None:
-        """Remember when it last did that, unless something later is known."""
+        """Record the last time of this kind, unless a later one is known."""
         self.db.send(
             "INSERT INTO usage_latest (client_id, what, at) VALUES (:client_id, :what, :at)"
             " ON CONFLICT (client_id, what) DO UPDATE SET at = :at"
@@ -101,7 +101,7 @@ class Usage:
         )
 
     def since(self, client_id: str, day: int) -> Sequence[Counted]:
-        """What was counted for a client on that day and later, in the order of days and kinds."""
+        """Return a client's counts of that day and later, in the order of days and kinds."""
         rows = self.db.rows(
             "SELECT day, kind, amount FROM usage_counts"
             " WHERE client_id = :client_id AND day >= :day ORDER BY day, kind",
@@ -111,7 +111,7 @@ class Usage:
         return [Counted(row[0], row[1], row[2]) for row in rows]
 
     def active_since(self, client_id: str, day: int) -> int:
-        """How many different people were active on that day or later."""
+        """Return how many different users were active on that day or later."""
         row = self.db.row(
             "SELECT count(*) FROM usage_people WHERE client_id = :client_id AND last_day >= :day",
             client_id=client_id,
@@ -120,14 +120,14 @@ class Usage:
         return 0 if row is None else int(row[0])
 
     def latest(self, client_id: str) -> Mapping[str, Instant]:
-        """When it last did what."""
+        """Return the last time of each kind."""
         rows = self.db.rows(
             "SELECT what, at FROM usage_latest WHERE client_id = :client_id", client_id=client_id
         )
         return {row[0]: Instant(row[1]) for row in rows}
 
     def secrets_of(self, client_id: str) -> Sequence[SecretUse]:
-        """Its secrets, newest first; the name is their last letters, or their id."""
+        """Return its secrets, newest first; the name is their last letters, or their id."""
         rows = self.db.rows(
             "SELECT id, ending, created_at, expires_at, last_used_at FROM client_secrets"
             " WHERE client_id = :client_id ORDER BY created_at DESC, id",
@@ -144,13 +144,13 @@ class Usage:
         ]
 
     def forget_client(self, client_id: str) -> None:
-        """Nothing of it is known any more; what all clients did together stays."""
+        """Delete everything about a client; the totals of all clients stay."""
         self.db.send("DELETE FROM usage_counts WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM usage_people WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM usage_latest WHERE client_id = :id", id=client_id)
 
     def sweep_counts(self, before_day: int, limit: int) -> int:
-        """Delete at most `limit` numbers of earlier days."""
+        """Delete at most `limit` counts of earlier days."""
         return self.db.run(
             "DELETE FROM usage_counts WHERE (client_id, day, kind) IN"
             " (SELECT client_id, day, kind FROM usage_counts WHERE day < :day"
@@ -160,7 +160,7 @@ class Usage:
         )
 
     def sweep_people(self, before_day: int, limit: int) -> int:
-        """Forget at most `limit` people who were not active since that day."""
+        """Delete at most `limit` users who were not active since that day."""
         return self.db.run(
             "DELETE FROM usage_people WHERE (client_id, uid) IN"
             " (SELECT client_id, uid FROM usage_people WHERE last_day < :day"

@@ -1,1 +1,1 @@
-"""The authorization server's tables: numbered files, applied once, in order."""
+"""The authorization server's migrations: numbered files, applied once, in order."""

@@ -1,1 +1,1 @@
-"""What is remembered of browsers and of attempts to sign in."""
+"""Stores of sign-in: sessions, credentials, devices, throttles."""

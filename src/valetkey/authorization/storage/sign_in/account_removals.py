@@ -1,4 +1,4 @@
-"""Accounts that are to be removed, and those that were."""
+"""Planned and finished removals of accounts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ KEPT = {
     "events": "the audit log names people by number alone; `log.keep_events` ends it",
     "account_removals": "that it was removed, and when",
 }
-"""Tables that name a person and keep their rows, and why."""
+"""Tables that name a user and keep their rows, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountRemovals:
-    """One row for each account that is to go, or is gone."""
+    """One row for each account that is planned to be removed or was removed."""
 
     db: Connection
 
     def plan(self, uid: Uid, due_at: Instant, now: Instant) -> bool:
-        """Remove it at `due_at`. False if that is planned already, or done."""
+        """Plan the removal at `due_at`. False if it is planned or done already."""
         planned = self.db.run(
             "INSERT INTO account_removals (uid, asked_at, due_at) VALUES (:uid, :now, :due_at)"
             " ON CONFLICT (uid) DO NOTHING",
@@ -36,26 +36,26 @@ class AccountRemovals:
         return planned == 1
 
     def cancel(self, uid: Uid) -> bool:
-        """Let it stay. False if nothing was planned, or it is done."""
+        """Cancel the removal. False if none was planned, or it is done."""
         cancelled = self.db.run(
             "DELETE FROM account_removals WHERE uid = :uid AND done_at IS NULL", uid=uid
         )
         return cancelled == 1
 
     def due_at(self, uid: Uid) -> Instant | None:
-        """When it is to go, where that is planned."""
+        """Return when the removal is planned, if it is."""
         row = self.db.row(
             "SELECT due_at FROM account_removals WHERE uid = :uid AND done_at IS NULL", uid=uid
         )
         return None if row is None else Instant(row[0])
 
     def is_done(self, uid: Uid) -> bool:
-        """Whether it is gone."""
+        """Return whether the account was removed."""
         row = self.db.row("SELECT done_at FROM account_removals WHERE uid = :uid", uid=uid)
         return row is not None and row[0] is not None
 
     def due(self, now: Instant, limit: int) -> Sequence[Uid]:
-        """At most `limit` of those whose time has come."""
+        """Return at most `limit` removals that are due."""
         rows = self.db.rows(
             "SELECT uid FROM account_removals WHERE done_at IS NULL AND due_at <= :now"
             " ORDER BY due_at, uid LIMIT :limit",
@@ -65,7 +65,7 @@ class AccountRemovals:
         return [Uid(row[0]) for row in rows]
 
     def finish(self, uid: Uid, now: Instant) -> bool:
-        """It goes now, if its time has come. Of all who try, exactly one is told True."""
+        """Mark a due removal as done. Exactly one concurrent caller gets True."""
         finished = self.db.run(
             "UPDATE account_removals SET done_at = :now"
             " WHERE uid = :uid AND done_at IS NULL AND due_at <= :now",
@@ -75,16 +75,16 @@ class AccountRemovals:
         return finished == 1
 
     def empty(self, uid: Uid, now: Instant) -> None:
-        """Take names and credentials out of the database; `delete_rows` does the rest in batches.
+        """Delete names and credentials; `delete_rows` deletes the rest in batches.
 
-        Their names can be taken by others from now on. Nobody can sign in.
+        From now on other users can take the names, and the account cannot sign in.
         """
         db = self.db
         db.run("DELETE FROM credentials WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM identities WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM developers WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM people_words WHERE uid = :uid", uid=uid)
-        # With a space in it no name that anybody could have, or take.
+        # With a space in it: a name that no user can have or take.
         mark = f"removed {uid}"
         db.run(
             "UPDATE users SET username = :mark, username_key = :mark, email = '',"
@@ -96,9 +96,9 @@ class AccountRemovals:
         )
 
     def delete_rows(self, uid: Uid, now: Instant, limit: int) -> int:
-        """Delete at most `limit` rows of the removed user in each table; the most of one table.
+        """Delete at most `limit` rows of the user in each table; return the largest count.
 
-        Sessions go when the apps that were told of them have been told of their end.
+        Sessions are deleted when the apps that were told of them have been told of their end.
         """
         each = (
             (

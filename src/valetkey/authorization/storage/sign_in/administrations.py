@@ -1,4 +1,4 @@
-"""Sessions in which somebody entered the pages of administration."""
+"""Sessions signed in to the administration."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from valetkey.kernel.secret import Fingerprint
 
 @dataclass(frozen=True, slots=True)
 class Administration:
-    """That somebody proved who they are to enter; of its cookie only a fingerprint is kept."""
+    """A sign-in to the administration; of its cookie only a fingerprint is stored."""
 
     session_id: str
     fingerprint: Fingerprint
@@ -20,12 +20,12 @@ class Administration:
 
 @dataclass(frozen=True, slots=True)
 class Administrations:
-    """Who is in, session by session."""
+    """Administration sign-ins by session."""
 
     db: Connection
 
     def enter(self, entry: Administration) -> None:
-        """Begin anew in this session; the cookie of before counts no more."""
+        """Start anew in this session; the earlier cookie becomes invalid."""
         self.db.run(
             "INSERT INTO administrations"
             " (session_id, fingerprint, entered_at, last_seen_at, expires_at)"
@@ -41,7 +41,7 @@ class Administrations:
         )
 
     def find(self, session_id: str) -> Administration | None:
-        """The entry of this session, over or not."""
+        """Return this session's sign-in, expired or not."""
         row = self.db.row(
             "SELECT session_id, fingerprint, entered_at, last_seen_at, expires_at"
             " FROM administrations WHERE session_id = :session_id",
@@ -54,7 +54,7 @@ class Administrations:
         )
 
     def touch(self, session_id: str, now: Instant) -> None:
-        """Note that it was used."""
+        """Record that it was used."""
         self.db.send(
             "UPDATE administrations SET last_seen_at = :now"
             " WHERE session_id = :session_id AND last_seen_at < :now",
@@ -63,7 +63,7 @@ class Administrations:
         )
 
     def sweep(self, now: Instant, limit: int) -> int:
-        """Delete at most `limit` that are over."""
+        """Delete at most `limit` expired ones."""
         return self.db.run(
             "DELETE FROM administrations WHERE session_id IN (SELECT session_id"
             " FROM administrations WHERE expires_at <= :now"

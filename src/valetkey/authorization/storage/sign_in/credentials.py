@@ -1,4 +1,4 @@
-"""Passkeys, authenticator apps and recovery codes; passwords are with the people they belong to."""
+"""Store of passkeys, authenticator apps and recovery codes; passwords are in `Users`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from valetkey.kernel.secret import Fingerprint, from_base64url, to_base64url
 
 
 class _Kept(msgspec.Struct):
-    """What is kept of a passkey beyond its id."""
+    """The stored fields of a passkey other than its id."""
 
     public: str
     synced: bool
@@ -26,17 +26,17 @@ class _Kept(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Add, find, spend, remove. A verb that spends says who won."""
+    """Add, find, use and remove credentials. A method that uses one says which caller won."""
 
     db: Connection
 
     def kinds_of(self, uid: Uid) -> frozenset[FactorKind]:
-        """Which kinds of credentials somebody has, the password among them."""
+        """Return which kinds of credentials a user has, the password among them."""
         rows = self.db.rows("SELECT DISTINCT kind FROM credentials WHERE uid = :uid", uid=uid)
         return frozenset(FactorKind(row[0]) for row in rows)
 
     def add_passkey(self, passkey: Passkey) -> bool:
-        """Keep it; False if somebody has it already."""
+        """Insert it; False if it is registered already."""
         kept = _Kept(to_base64url(passkey.public), passkey.synced)
         added = self.db.run(
             "INSERT INTO credentials"
@@ -55,7 +55,7 @@ class Credentials:
         return added == 1
 
     def passkeys_of(self, uid: Uid) -> Sequence[Passkey]:
-        """Somebody's passkeys, oldest first."""
+        """Return a user's passkeys, oldest first."""
         rows = self.db.rows(
             "SELECT id, uid, name, handle, data, last_step, created_at, last_used_at"
             " FROM credentials WHERE uid = :uid AND kind = 'passkey' ORDER BY created_at, id",
@@ -64,7 +64,7 @@ class Credentials:
         return [_passkey(row) for row in rows]
 
     def find_passkey(self, handle: str) -> Passkey | None:
-        """The passkey to which a device gave this id, whosever it is."""
+        """Return the passkey with this credential id, of any user."""
         row = self.db.row(
             "SELECT id, uid, name, handle, data, last_step, created_at, last_used_at"
             " FROM credentials WHERE kind = 'passkey' AND handle = :handle",
@@ -73,7 +73,7 @@ class Credentials:
         return None if row is None else _passkey(row)
 
     def use_passkey(self, passkey: Passkey, counter: int, now: Instant) -> bool:
-        """Note its use; False if it is gone, or was used elsewhere since it was read."""
+        """Record its use; False if it is gone, or was used since it was read."""
         used = self.db.run(
             "UPDATE credentials SET last_step = :counter, last_used_at = :now"
             " WHERE id = :id AND kind = 'passkey' AND last_step = :before",
@@ -85,7 +85,7 @@ class Credentials:
         return used == 1
 
     def rename_passkey(self, uid: Uid, passkey_id: str, name: str) -> bool:
-        """Give it another name; False if this person has no such passkey."""
+        """Rename it; False if this user has no such passkey."""
         renamed = self.db.run(
             "UPDATE credentials SET name = :name"
             " WHERE id = :id AND uid = :uid AND kind = 'passkey'",
@@ -96,7 +96,7 @@ class Credentials:
         return renamed == 1
 
     def remove_passkey(self, uid: Uid, passkey_id: str) -> bool:
-        """Forget it; False if this person has no such passkey."""
+        """Delete it; False if this user has no such passkey."""
         removed = self.db.run(
             "DELETE FROM credentials WHERE id = :id AND uid = :uid AND kind = 'passkey'",
             id=passkey_id,
@@ -105,7 +105,7 @@ class Credentials:
         return removed == 1
 
     def add_authenticator(self, authenticator: Authenticator, step: int) -> bool:
-        """Keep it, codes up to `step` spent; False if this person has one."""
+        """Insert it, codes up to `step` already used; False if this user has one."""
         added = self.db.run(
             "INSERT INTO credentials (id, uid, kind, data, last_step, created_at)"
             " VALUES (:id, :uid, 'totp', :data, :step, :created_at) ON CONFLICT DO NOTHING",
@@ -118,7 +118,7 @@ class Credentials:
         return added == 1
 
     def authenticator_of(self, uid: Uid) -> Authenticator | None:
-        """Somebody's authenticator app."""
+        """Return a user's authenticator app."""
         row = self.db.row(
             "SELECT id, data, created_at, last_used_at FROM credentials"
             " WHERE uid = :uid AND kind = 'totp'",
@@ -129,7 +129,7 @@ class Credentials:
         return Authenticator(row[0], uid, row[1], Instant(row[2]), row[3])
 
     def spend_step(self, authenticator_id: str, step: int, now: Instant) -> bool:
-        """Use the code of this step. Of all who try exactly one is told True, and none after it."""
+        """Use the code of this step; exactly one caller gets True, and none for an earlier step."""
         spent = self.db.run(
             "UPDATE credentials SET last_step = :step, last_used_at = :now"
             " WHERE id = :id AND kind = 'totp' AND last_step < :step",
@@ -140,7 +140,7 @@ class Credentials:
         return spent == 1
 
     def reseal(self, authenticator_id: str, before: str, after: str) -> bool:
-        """Keep the same secret sealed anew; False if it is not what it was."""
+        """Replace the encrypted secret; False if it has changed meanwhile."""
         resealed = self.db.run(
             "UPDATE credentials SET data = :after"
             " WHERE id = :id AND kind = 'totp' AND data = :before",
@@ -151,7 +151,7 @@ class Credentials:
         return resealed == 1
 
     def authenticators(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
-        """At most `limit` ids and sealed secrets in the order of the ids, beginning after one."""
+        """Return at most `limit` ids and encrypted secrets in order of id, after an id."""
         rows = self.db.rows(
             "SELECT id, data FROM credentials WHERE kind = 'totp' AND id > :after"
             " ORDER BY id LIMIT :limit",
@@ -161,14 +161,14 @@ class Credentials:
         return [(row[0], row[1]) for row in rows]
 
     def remove_authenticator(self, uid: Uid) -> bool:
-        """Forget it; False if there was none."""
+        """Delete it; False if there was none."""
         removed = self.db.run("DELETE FROM credentials WHERE uid = :uid AND kind = 'totp'", uid=uid)
         return removed == 1
 
     def put_recovery_codes(
         self, uid: Uid, codes: Sequence[tuple[str, Fingerprint]], now: Instant
     ) -> None:
-        """Keep the fingerprints of these codes, each with an id of its own, and no others."""
+        """Replace all recovery codes by these fingerprints, each with an id."""
         self.remove_recovery_codes(uid)
         for code_id, fingerprint in codes:
             self.db.send(
@@ -181,7 +181,7 @@ class Credentials:
             )
 
     def spend_recovery_code(self, uid: Uid, fingerprint: Fingerprint) -> bool:
-        """Use it. Of all who try, exactly one is told True."""
+        """Use it. Exactly one concurrent caller gets True."""
         spent = self.db.run(
             "DELETE FROM credentials"
             " WHERE kind = 'recovery_code' AND handle = :handle AND uid = :uid",
@@ -191,7 +191,7 @@ class Credentials:
         return spent == 1
 
     def recovery_codes_of(self, uid: Uid) -> RecoveryCodes:
-        """How many are left."""
+        """Return how many are left."""
         row = self.db.row(
             "SELECT count(*), min(created_at) FROM credentials"
             " WHERE uid = :uid AND kind = 'recovery_code'",
@@ -200,19 +200,19 @@ class Credentials:
         return RecoveryCodes(0, None) if row is None else RecoveryCodes(int(row[0]), row[1])
 
     def remove_recovery_codes(self, uid: Uid) -> int:
-        """Forget all of them; how many there were."""
+        """Delete all of them; return how many there were."""
         return self.db.run(
             "DELETE FROM credentials WHERE uid = :uid AND kind = 'recovery_code'", uid=uid
         )
 
     def remove_factors(self, uid: Uid) -> int:
-        """Forget everything but the password; how much there was."""
+        """Delete everything but the password; return how much there was."""
         return self.db.run(
             "DELETE FROM credentials WHERE uid = :uid AND kind <> 'password'", uid=uid
         )
 
     def remove_password(self, uid: Uid) -> bool:
-        """Forget the password of somebody who has a passkey; False for anybody else."""
+        """Delete the password of a user who has a passkey; False for any other user."""
         removed = self.db.run(
             "DELETE FROM credentials WHERE uid = :uid AND kind = 'password' AND EXISTS"
             " (SELECT 1 FROM credentials AS other WHERE other.uid = :uid"

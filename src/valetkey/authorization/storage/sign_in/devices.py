@@ -1,4 +1,4 @@
-"""Remembered devices: browsers in which the second factor is not asked for."""
+"""Remembered devices: browsers that skip the second factor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from valetkey.kernel.secret import Fingerprint
 
 @dataclass(frozen=True, slots=True)
 class RememberedDevices:
-    """One row a device; its cookie's fingerprint changes with every use."""
+    """One row for each device; its cookie's fingerprint changes with every use."""
 
     db: Connection
 
     def remember(self, device: RememberedDevice) -> None:
-        """Keep it."""
+        """Insert the device."""
         self.db.send(
             "INSERT INTO remembered_devices (id, uid, fingerprint, previous, changed_at,"
             " user_agent, created_at, expires_at) VALUES (:id, :uid, :fingerprint, :previous,"
@@ -33,7 +33,7 @@ class RememberedDevices:
         )
 
     def find(self, device_id: str) -> RememberedDevice | None:
-        """The device, expired or not."""
+        """Return the device, expired or not."""
         row = self.db.row(
             "SELECT id, uid, fingerprint, previous, changed_at, user_agent, created_at, expires_at"
             " FROM remembered_devices WHERE id = :id",
@@ -42,7 +42,7 @@ class RememberedDevices:
         return None if row is None else _device(row)
 
     def of(self, uid: Uid, now: Instant) -> Sequence[RememberedDevice]:
-        """Somebody's devices that have not expired, last used first."""
+        """Return a user's devices that have not expired, last used first."""
         rows = self.db.rows(
             "SELECT id, uid, fingerprint, previous, changed_at, user_agent, created_at, expires_at"
             " FROM remembered_devices WHERE uid = :uid AND expires_at > :now"
@@ -55,7 +55,7 @@ class RememberedDevices:
     def exchange(
         self, device_id: str, before: Fingerprint, after: Fingerprint, now: Instant
     ) -> bool:
-        """Another cookie takes the place of this one. Of all who try, exactly one is told True."""
+        """Replace the cookie of the device; exactly one concurrent caller gets True."""
         exchanged = self.db.run(
             "UPDATE remembered_devices SET fingerprint = :after, previous = :before,"
             " changed_at = :now WHERE id = :id AND fingerprint = :before AND expires_at > :now",
@@ -67,14 +67,14 @@ class RememberedDevices:
         return exchanged == 1
 
     def forget(self, uid: Uid, device_id: str) -> bool:
-        """Ask again in this one; False if this person has no such device."""
+        """Forget this device; False if the user has no such device."""
         forgotten = self.db.run(
             "DELETE FROM remembered_devices WHERE id = :id AND uid = :uid", id=device_id, uid=uid
         )
         return forgotten == 1
 
     def forget_all(self, uid: Uid) -> int:
-        """Ask again everywhere; in how many devices one was not asked."""
+        """Forget all devices; return how many there were."""
         return self.db.run("DELETE FROM remembered_devices WHERE uid = :uid", uid=uid)
 
     def sweep(self, now: Instant, limit: int) -> int:

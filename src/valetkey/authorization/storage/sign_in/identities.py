@@ -1,4 +1,4 @@
-"""Identities at other servers, and whose they are."""
+"""Linked accounts: identities at other servers and their users."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """One row for each; nobody shares one."""
+    """One row for each identity; it belongs to one user."""
 
     db: Connection
 
     def link(self, identity: Identity) -> bool:
-        """Connect it. False if somebody is connected to it already: of two, one is told True."""
+        """Link it. False if it is linked already; exactly one concurrent caller gets True."""
         linked = self.db.run(
             "INSERT INTO identities (issuer, subject, uid, shown, linked_at, last_used_at)"
             " VALUES (:issuer, :subject, :uid, :shown, :linked_at, :last_used_at)"
@@ -31,7 +31,7 @@ class Identities:
         return linked == 1
 
     def find(self, issuer: str, subject: str) -> Identity | None:
-        """The identity, if it is connected to anybody."""
+        """Return the identity if it is linked."""
         row = self.db.row(
             "SELECT issuer, subject, uid, shown, linked_at, last_used_at FROM identities"
             " WHERE issuer = :issuer AND subject = :subject",
@@ -41,7 +41,7 @@ class Identities:
         return None if row is None else _identity(row)
 
     def of_user(self, uid: Uid) -> Sequence[Identity]:
-        """All of one person, oldest first."""
+        """Return all of one user, oldest first."""
         rows = self.db.rows(
             "SELECT issuer, subject, uid, shown, linked_at, last_used_at FROM identities"
             " WHERE uid = :uid ORDER BY linked_at, issuer, subject",
@@ -50,7 +50,7 @@ class Identities:
         return [_identity(row) for row in rows]
 
     def touch(self, identity: Identity, now: Instant) -> bool:
-        """Note that it was used just now. False if it is this person's no more."""
+        """Record that it was used now. False if it is no longer this user's."""
         touched = self.db.run(
             "UPDATE identities SET last_used_at = :now"
             " WHERE issuer = :issuer AND subject = :subject AND uid = :uid",
@@ -62,7 +62,7 @@ class Identities:
         return touched == 1
 
     def unlink(self, uid: Uid, issuer: str, subject: str) -> bool:
-        """Disconnect it. False if it was not this person's."""
+        """Unlink it. False if it was not this user's."""
         gone = self.db.run(
             "DELETE FROM identities WHERE issuer = :issuer AND subject = :subject AND uid = :uid",
             issuer=issuer,
@@ -72,7 +72,7 @@ class Identities:
         return gone == 1
 
     def forget(self, uid: Uid) -> int:
-        """Disconnect all of one person."""
+        """Unlink all of one user."""
         return self.db.run("DELETE FROM identities WHERE uid = :uid", uid=uid)
 
 

@@ -14,12 +14,12 @@ class Participants:
     db: Connection
 
     def add(self, session_id: str, client_id: str, now: Instant) -> bool:
-        """Remember that the client is told of the session, once. False if the session has ended.
+        """Record that the client is told of the session, once. False if the session has ended.
 
-        In the same transaction the client may be told: whoever ends the session meanwhile waits
-        for it, and then finds the client here.
+        The client may be told in this transaction: a transaction that ends the session meanwhile
+        waits for it, and then finds the client here.
         """
-        # Only to hold the row: who ends the session holds it too.
+        # Only to lock the row: transactions that end the session lock it too.
         lives = self.db.run(
             "UPDATE sessions SET ended_at = NULL"
             " WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now",
@@ -47,7 +47,7 @@ class Participants:
         )
 
     def of(self, session_id: str) -> Sequence[str]:
-        """The ids of the clients that were told, first told first."""
+        """Return the ids of the clients that were told, earliest first."""
         rows = self.db.rows(
             "SELECT client_id FROM participants WHERE session_id = :session_id"
             " ORDER BY since, client_id",
@@ -56,7 +56,7 @@ class Participants:
         return [row[0] for row in rows]
 
     def sweep(self, now: Instant, limit: int) -> int:
-        """Delete at most `limit` of sessions whose life is over."""
+        """Delete at most `limit` of expired sessions."""
         return self.db.run(
             "DELETE FROM participants WHERE (session_id, client_id) IN"
             " (SELECT session_id, client_id FROM participants WHERE expires_at <= :now"

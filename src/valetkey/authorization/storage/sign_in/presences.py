@@ -1,4 +1,4 @@
-"""Who is there: a session, its person, and what they allowed one client, in one look."""
+"""A session, its user and the user's consent for one client, in one query."""
 
 from msgspec import Struct
 
@@ -13,9 +13,9 @@ from valetkey.kernel.secret import Fingerprint
 
 
 class Presence(Struct, frozen=True):
-    """A session, ended or not, and its person, disabled or not.
+    """A session, ended or not, and its user, disabled or not.
 
-    `consent` is what they allow the client that was asked about, `told` whether it was told of the
+    `consent` is the user's for the requested client, `told` whether that client was told of the
     session.
     """
 
@@ -26,12 +26,12 @@ class Presence(Struct, frozen=True):
 
 
 class Presences(Struct, frozen=True):
-    """One statement where the stores of each would take four: every authorization asks twice."""
+    """One statement instead of four: every authorization request runs it twice."""
 
     db: Connection
 
     def find(self, fingerprint: Fingerprint, client_id: str) -> Presence | None:
-        """Who is behind a cookie. A `client_id` of "" asks about no client."""
+        """Return the presence of a cookie. A `client_id` of "" asks about no client."""
         row = self.db.row(
             "SELECT s.id, s.uid, s.auth_time, s.methods, s.user_agent, s.created_at,"
             " s.last_seen_at, s.expires_at, COALESCE(s.ended_at,"
@@ -53,7 +53,7 @@ class Presences(Struct, frozen=True):
         return None if row is None else _presence(row, client_id)
 
     def find_by_id(self, session_id: str, client_id: str) -> Presence | None:
-        """The same for the public id of a session."""
+        """Return the presence of a session's public id."""
         row = self.db.row(
             "SELECT s.id, s.uid, s.auth_time, s.methods, s.user_agent, s.created_at,"
             " s.last_seen_at, s.expires_at, COALESCE(s.ended_at,"

@@ -1,4 +1,4 @@
-"""Browsers in which someone is signed in."""
+"""Store of browser sessions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Sessions:
     db: Connection
 
     def start(self, session: Session, fingerprint: Fingerprint) -> None:
-        """Remember a session."""
+        """Insert a session."""
         self.db.send(
             "INSERT INTO sessions (id, fingerprint, uid, auth_time, methods, user_agent,"
             " created_at, last_seen_at, expires_at, proved_at, proved_by, device_id, generation)"
@@ -39,7 +39,7 @@ class Sessions:
         )
 
     def find(self, fingerprint: Fingerprint) -> Session | None:
-        """The session behind a cookie, ended or not."""
+        """Return the session of a cookie, ended or not."""
         row = self.db.row(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
             " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
@@ -51,7 +51,7 @@ class Sessions:
         return None if row is None else session_of(row)
 
     def find_by_id(self, session_id: str) -> Session | None:
-        """The session with this public id, ended or not."""
+        """Return the session with this public id, ended or not."""
         row = self.db.row(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
             " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
@@ -62,7 +62,7 @@ class Sessions:
         return None if row is None else session_of(row)
 
     def live_of(self, uid: Uid, now: Instant) -> Sequence[Session]:
-        """The user's sessions that have not ended."""
+        """Return the user's sessions that have not ended."""
         rows = self.db.rows(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
             " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
@@ -77,7 +77,7 @@ class Sessions:
         return [session_of(row) for row in rows]
 
     def outdated_of(self, uid: Uid, now: Instant, limit: int) -> Sequence[Session]:
-        """At most `limit` of an earlier generation of the user that were not ended one by one."""
+        """Return at most `limit` of an earlier generation that were not ended one by one."""
         rows = self.db.rows(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
             " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
@@ -95,7 +95,7 @@ class Sessions:
     def live_of_device(
         self, uid: Uid, device_id: str, now: Instant, limit: int
     ) -> Sequence[Session]:
-        """At most `limit` sessions of the user that this remembered device let in."""
+        """Return at most `limit` sessions of the user that this remembered device signed in."""
         rows = self.db.rows(
             "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
             " ended_at, proved_at, proved_by, device_id FROM sessions"
@@ -111,7 +111,7 @@ class Sessions:
         return [session_of(row) for row in rows]
 
     def count_live(self, uid: Uid, now: Instant) -> int:
-        """How many sessions of the user have not ended."""
+        """Return how many sessions of the user have not ended."""
         row = self.db.row(
             "SELECT COUNT(*) FROM sessions WHERE uid = :uid AND ended_at IS NULL"
             " AND expires_at > :now"
@@ -122,7 +122,7 @@ class Sessions:
         return 0 if row is None else int(row[0])
 
     def begin_generation(self, uid: Uid, *, keep: str = "") -> None:
-        """End every session of the user but the one with the id `keep`."""
+        """End every session of the user except the one with the id `keep`."""
         self.db.send(
             "UPDATE users SET session_generation = session_generation + 1 WHERE uid = :uid", uid=uid
         )
@@ -136,7 +136,7 @@ class Sessions:
             )
 
     def touch(self, session_id: str, now: Instant) -> None:
-        """Note that the session was used."""
+        """Record that the session was used."""
         self.db.send(
             "UPDATE sessions SET last_seen_at = :now WHERE id = :id AND last_seen_at < :now",
             id=session_id,
@@ -144,9 +144,9 @@ class Sessions:
         )
 
     def renew(self, session: Session, before: Fingerprint, after: Fingerprint) -> bool:
-        """Go on as `session` says, under the cookie `after` in place of `before`.
+        """Update the session and replace its cookie `before` by `after`.
 
-        Of all who try with one cookie, exactly one is told True; nobody, once it has ended.
+        Exactly one concurrent caller with one cookie gets True, and none once it has ended.
         """
         renewed = self.db.run(
             "UPDATE sessions SET fingerprint = :after, auth_time = :auth_time, methods = :methods,"
@@ -168,7 +168,7 @@ class Sessions:
         return renewed == 1
 
     def end(self, session_id: str, now: Instant) -> bool:
-        """End it. Of all who try, exactly one is told True."""
+        """End it. Exactly one concurrent caller gets True."""
         ended = self.db.run(
             "UPDATE sessions SET ended_at = :now WHERE id = :id AND ended_at IS NULL",
             id=session_id,
@@ -177,7 +177,7 @@ class Sessions:
         return ended == 1
 
     def sweep(self, now: Instant, limit: int) -> int:
-        """Delete at most `limit` sessions whose life is over, ended or not."""
+        """Delete at most `limit` sessions that expired, ended or not."""
         return self.db.run(
             "DELETE FROM sessions WHERE id IN"
             " (SELECT id FROM sessions WHERE expires_at <= :now"
@@ -188,7 +188,7 @@ class Sessions:
 
 
 def session_of(row: Row) -> Session:
-    """The session of a row with the columns of `find`, in their order."""
+    """Return the session of a row with the columns of `find`, in their order."""
     return Session(
         id=row[0],
         uid=Uid(row[1]),

@@ -1,4 +1,4 @@
-"""Who must wait: leaking buckets that all processes share."""
+"""Rate limits of attempts: leaky buckets that all processes share."""
 
 from dataclasses import dataclass
 
@@ -21,19 +21,19 @@ class Limit:
 
     @property
     def leak(self) -> int:
-        """How much flows out in a second."""
+        """Return how much leaks in a second."""
         return max(1, self.attempts * _UNIT // self.window)
 
 
 @dataclass(frozen=True, slots=True)
 class Throttles:
-    """One row a bucket. Attempts are counted before they are made, so parallel ones count."""
+    """One row per bucket. Attempts are counted before they are made, so parallel ones count."""
 
     db: Connection
 
     def take(self, bucket: str, limit: Limit, now: Instant) -> int:
-        """Count one attempt: 0, or the seconds to wait when the bucket is full (nothing counts)."""
-        # Nobody is to wait until the time comes again that a clock set back since had shown.
+        """Count one attempt and return 0; if the bucket is full, return the seconds to wait."""
+        # After a clock was set back, users must not wait until the time it showed before.
         self.db.send(
             "UPDATE throttles SET level = 0, changed_at = :now"
             " WHERE bucket = :bucket AND changed_at > :latest",
@@ -41,7 +41,7 @@ class Throttles:
             now=now,
             latest=now + _SKEW,
         )
-        # One statement, so that of many at once no more than the limit pass.
+        # One statement, so that no more concurrent attempts than the limit pass.
         taken = self.db.row(
             "INSERT INTO throttles (bucket, level, changed_at) VALUES (:bucket, :unit, :now)"
             " ON CONFLICT (bucket) DO UPDATE SET level = :unit +"
@@ -67,7 +67,7 @@ class Throttles:
         return max(1, -(-int(above) // limit.leak))
 
     def give_back(self, bucket: str) -> None:
-        """The attempt was good: it does not count."""
+        """Uncount a successful attempt."""
         self.db.send(
             "UPDATE throttles SET level = level - :unit WHERE bucket = :bucket AND level >= :unit",
             bucket=bucket,
@@ -75,7 +75,7 @@ class Throttles:
         )
 
     def sweep(self, before: Instant, limit: int) -> int:
-        """Delete at most `limit` buckets that nobody touched since `before`."""
+        """Delete at most `limit` buckets not used since `before`."""
         return self.db.run(
             "DELETE FROM throttles WHERE bucket IN"
             " (SELECT bucket FROM throttles WHERE changed_at <= :before"

@@ -1,1 +1,1 @@
-"""Tokens by reference, and what is refused before its time."""
+"""Stores of access tokens by reference and of revocations."""

@@ -1,4 +1,4 @@
-"""Access tokens by reference; those by value exist only at their bearers."""
+"""Store of access tokens by reference; self-contained tokens are not stored."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from valetkey.kernel.secret import Fingerprint
 
 @dataclass(frozen=True, slots=True)
 class ReferenceToken:
-    """What an access token refers to; `uid` and `grant_id` are None for a client's own."""
+    """An access token's data; `uid` and `grant_id` are None for a client's own."""
 
     id: str
     client_id: str
@@ -26,12 +26,12 @@ class ReferenceToken:
 
 @dataclass(frozen=True, slots=True)
 class AccessTokens:
-    """One row a token, found by its fingerprint."""
+    """One row for each token, found by its fingerprint."""
 
     db: Connection
 
     def issue(self, fingerprint: Fingerprint, token: ReferenceToken) -> None:
-        """Remember it."""
+        """Insert the token."""
         self.db.send(
             "INSERT INTO access_tokens"
             " (fingerprint, id, client_id, grant_id, scope, audience, issued_at, expires_at)"
@@ -48,7 +48,7 @@ class AccessTokens:
         )
 
     def find(self, fingerprint: Fingerprint) -> tuple[ReferenceToken, Standing] | None:
-        """The token with the standing of everything behind it, in one look."""
+        """Return the token with the state of everything it depends on, in one query."""
         row = self.db.row(
             "SELECT t.id, t.client_id, t.grant_id, g.uid, t.scope, t.audience, t.issued_at,"
             " t.expires_at, t.revoked_at, c.disabled_at, u.disabled_at, g.revoked_at,"
@@ -82,7 +82,7 @@ class AccessTokens:
         standing = Standing(
             client_disabled=row[9] is not None or (row[16] is not None and row[16] >= row[6]),
             user_disabled=row[10] is not None,
-            # A grant that was swept away has ended.
+            # A grant that was deleted by a sweep has ended.
             grant_revoked=row[2] is not None
             and (row[12] is None or row[11] is not None or bool(row[17])),
             grant_ends_at=row[12],
@@ -93,7 +93,7 @@ class AccessTokens:
         return token, standing
 
     def revoke(self, token_id: str, fingerprint: Fingerprint, now: Instant) -> bool:
-        """End one token. Of all who try, exactly one is told True."""
+        """Revoke one token. Exactly one concurrent caller gets True."""
         revoked = self.db.run(
             "UPDATE access_tokens SET revoked_at = :now"
             " WHERE fingerprint = :fingerprint AND revoked_at IS NULL",

@@ -14,7 +14,7 @@ BATCH = 100
 
 
 class EndedKind(StrEnum):
-    """What ended, and what `Ending.subject` is.
+    """The kind of an ending, which determines what `Ending.subject` is.
 
     The endings of one user begin in this order: the rows of a removed account go last.
     """
@@ -29,7 +29,7 @@ class EndedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """All of an earlier generation has ended."""
+    """The end of everything of an earlier generation."""
 
     kind: EndedKind
     subject: str
@@ -39,7 +39,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class EndedGrant:
-    """A grant that has ended and was not revoked one by one, and between whom it was."""
+    """A grant that has ended and was not revoked one by one, and its user and client."""
 
     id: str
     uid: Uid
@@ -48,15 +48,15 @@ class EndedGrant:
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """One row a subject. Those of a second ending before the first is written count as of it.
+    """One row for each subject. A second ending before the first is written extends the first.
 
-    Grants come in the order of their ids, so that two who revoke them do not deadlock.
+    Grants come in the order of their ids, so that two processes that revoke them do not deadlock.
     """
 
     db: Connection
 
     def add(self, ending: Ending, now: Instant) -> None:
-        """Leave the rest of it to the background."""
+        """Queue the rest for the background."""
         self.db.send(
             "INSERT INTO endings (kind, subject, because, done_by, ended_at)"
             " VALUES (:kind, :subject, :because, :done_by, :now)"
@@ -69,7 +69,7 @@ class Endings:
         )
 
     def first(self) -> Ending | None:
-        """The oldest that is not finished; for one process at a time."""
+        """Return the oldest unfinished ending; for one process at a time."""
         self.db.exclude("SELECT -2")
         row = self.db.row(
             "SELECT kind, subject, because, done_by FROM endings"
@@ -78,7 +78,7 @@ class Endings:
         return None if row is None else Ending(EndedKind(row[0]), *row[1:])
 
     def finish(self, ending: Ending) -> None:
-        """Every row of it is written."""
+        """Delete a finished ending."""
         self.db.send(
             "DELETE FROM endings WHERE kind = :kind AND subject = :subject",
             kind=ending.kind.value,
@@ -86,7 +86,7 @@ class Endings:
         )
 
     def grants_of_client(self, client_id: str, limit: int) -> Sequence[EndedGrant]:
-        """At most `limit` of an earlier generation of the client."""
+        """Return at most `limit` grants of an earlier generation of the client."""
         rows = self.db.rows(
             "SELECT id, uid, client_id FROM grants WHERE client_id = :client_id"
             " AND revoked_at IS NULL AND client_generation <"
@@ -97,7 +97,7 @@ class Endings:
         return _grants(rows)
 
     def grants_of_user(self, uid: Uid, limit: int) -> Sequence[EndedGrant]:
-        """At most `limit` of an earlier generation of the user."""
+        """Return at most `limit` grants of an earlier generation of the user."""
         rows = self.db.rows(
             "SELECT id, uid, client_id FROM grants WHERE uid = :uid"
             " AND revoked_at IS NULL AND user_generation <"
@@ -108,7 +108,7 @@ class Endings:
         return _grants(rows)
 
     def grants_of_app(self, uid: Uid, client_id: str, limit: int) -> Sequence[EndedGrant]:
-        """At most `limit` of an earlier generation of what is between the two."""
+        """Return at most `limit` grants of an earlier generation between the two."""
         rows = self.db.rows(
             "SELECT id, uid, client_id FROM grants WHERE uid = :uid AND client_id = :client_id"
             " AND revoked_at IS NULL AND app_generation < (SELECT generation FROM app_generations"
@@ -120,7 +120,7 @@ class Endings:
         return _grants(rows)
 
     def grants_of_sessions(self, uid: Uid, limit: int) -> Sequence[EndedGrant]:
-        """At most `limit` that were bound to a session of the user which has ended."""
+        """Return at most `limit` grants that were bound to an ended session of the user."""
         rows = self.db.rows(
             "SELECT g.id, g.uid, g.client_id FROM grants g JOIN sessions s ON s.id = g.session_id"
             " JOIN users u ON u.uid = g.uid WHERE g.uid = :uid AND g.revoked_at IS NULL"
@@ -131,7 +131,7 @@ class Endings:
         return _grants(rows)
 
     def delete_rows(self, client_id: str, limit: int) -> int:
-        """Delete at most `limit` rows of a removed client in each table; the most of one table."""
+        """Delete at most `limit` rows of the client in each table; return the largest count."""
         each = (
             (
                 "DELETE FROM grants WHERE id IN"

@@ -1,4 +1,4 @@
-"""What resource servers must refuse although its signature is good."""
+"""Revocations: what resource servers must refuse although its signature is valid."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant, days, later
 
 _KEPT = days(2)
-"""No access token lives longer than a day; the rest is for clocks that disagree."""
+"""No access token lives longer than a day; the rest allows for differing clocks."""
 
 
 class RevokedKind(StrEnum):
-    """What a revocation is about."""
+    """What a revocation applies to."""
 
     GRANT = "grant"
     TOKEN = "token"
@@ -23,7 +23,7 @@ class RevokedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RevocationRecord:
-    """One revocation; of no interest once `expires_at` has passed."""
+    """One revocation; irrelevant once `expires_at` has passed."""
 
     kind: RevokedKind
     id: str
@@ -33,12 +33,12 @@ class RevocationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Revocations:
-    """A set that only grows until its members expire."""
+    """The revocations; rows are only added until they expire."""
 
     db: Connection
 
     def add(self, kind: RevokedKind, subject: str, now: Instant) -> None:
-        """Remember that it ended at `now`."""
+        """Record that it ended at `now`."""
         self.db.send(
             "INSERT INTO revocations (kind, subject, revoked_at, expires_at)"
             " VALUES (:kind, :subject, :now, :expires_at)"
@@ -51,7 +51,7 @@ class Revocations:
         )
 
     def add_once(self, kind: RevokedKind, subject: str, now: Instant) -> bool:
-        """The same, unless it had ended before. Of all who try, exactly one is told True."""
+        """Record it unless it had ended before; exactly one concurrent caller gets True."""
         added = self.db.run(
             "INSERT INTO revocations (kind, subject, revoked_at, expires_at)"
             " VALUES (:kind, :subject, :now, :expires_at)"
@@ -64,7 +64,7 @@ class Revocations:
         return added == 1
 
     def page(self, at: Instant, kind: str, subject: str, limit: int) -> Sequence[RevocationRecord]:
-        """At most `limit` in the order of time, beginning after that place."""
+        """Return at most `limit` revocations in time order after a position."""
         rows = self.db.rows(
             "SELECT kind, subject, revoked_at, expires_at FROM revocations"
             " WHERE revoked_at > :at OR (revoked_at = :at AND"
@@ -81,7 +81,7 @@ class Revocations:
         ]
 
     def covers(self, token_id: str, client_id: str, issued_at: Instant) -> bool:
-        """Whether this token was ended by itself, or its client or everything since."""
+        """Return whether this token, or since its issue its client or everything, was revoked."""
         row = self.db.row(
             "SELECT kind FROM revocations WHERE (kind = 'token' AND subject = :token_id)"
             " OR (kind = 'client' AND subject = :client_id AND revoked_at >= :issued_at)"
