@@ -7,7 +7,7 @@ for that. If it returns, its writes are committed; if it raises, they are undone
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -116,26 +116,26 @@ class Connection(Protocol):
 class Engine(Protocol):
     """A database that runs plain functions as transactions. Any event loop may call it."""
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
+    def read(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """Run `work` against one consistent snapshot. For look-ups by key: microseconds."""
         ...
 
-    async def row(self, sql: str, /, **params: object) -> Row | None:
+    def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
         """Return the first row of a single statement, at half the cost of `read`."""
         ...
 
-    async def scan(self, work: Callable[[Connection], T]) -> T:
+    def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """Run `work` as `read` does, for lists and reports: never on the event loop's thread."""
         ...
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
+    def write(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """Run `work`; its writes are on disk when this returns, and undone if it raised.
 
         If the caller is cancelled while it waits, the work may or may not have been done.
         """
         ...
 
-    async def change_schema(self, work: Callable[[Connection], T]) -> T:
+    def change_schema(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """Run `work` as `write` does, in one process at a time and without the time limits."""
         ...
 
@@ -171,18 +171,18 @@ class Engine(Protocol):
         """Make every operation raise `DatabaseUnavailable` with this reason; "" ends that."""
         ...
 
-    async def sizes(self) -> Mapping[str, int]:
+    def sizes(self) -> Coroutine[Any, Any, Mapping[str, int]]:
         """Return bytes on disk by part: `main` and `wal` of a file, or each table of a server."""
         ...
 
-    async def backup(self, path: str) -> None:
+    def backup(self, path: str) -> Coroutine[Any, Any, None]:
         """Write a consistent copy to a new file at `path` while other transactions continue.
 
         Raises `Mistake` if the engine has a better tool of its own for backups.
         """
         ...
 
-    async def close(self) -> None:
+    def close(self) -> Coroutine[Any, Any, None]:
         """Finish the accepted work, then release every file, socket and thread."""
         ...
 

@@ -116,9 +116,13 @@ def test_enabled_client_gets_tokens_from_a_process_that_heard_of_nothing(
         client = await it.client("svc", grant_types=("authorization_code", "client_credentials"))
         await it.own_token("svc")
         code = await it.code("svc")
+
+        def unchanged(_: object) -> int:
+            return 7
+
         for engine in (Postgres, SQLite):
             # Another process, half a second before it looks again.
-            monkeypatch.setattr(engine, "changed", lambda _: 7)
+            monkeypatch.setattr(engine, "changed", unchanged)
         await it.own_token("svc")
         registrar = it.foundation.registrar("test")
         assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))

@@ -266,7 +266,9 @@ async def confirmed(site: Site, request: SignedInRequest) -> SignedInRequest:
     return await require_confirmed(site, request, "")
 
 
-def confirmed_before(path: str) -> Requirement[SignedInRequest]:
+def confirmed_before(
+    path: str,
+) -> Callable[[Site, SignedInRequest], Awaitable[SignedInRequest]]:
     """Require the same for a form; the way to prove it leads back to the page at `path`."""
 
     async def requirement(site: Site, request: SignedInRequest) -> SignedInRequest:
@@ -350,6 +352,13 @@ def _route(site: Site, page: Page[R], refuse: Refuse, navigation: Navigation) ->
     return Route(page.path, methods, refuse, body, hides_query=page.hides_query)
 
 
+def _check_admission(
+    requires: object, site: Site, request: Request, found: SignedIn | None
+) -> None:
+    if isinstance(requires, Concealed):
+        requires.admits(site, request, found)
+
+
 async def _answer(
     site: Site,
     request: Request,
@@ -359,8 +368,7 @@ async def _answer(
     handle: Callable[[R], Awaitable[Outcome]],
 ) -> Response:
     found = await site.signed_in(request)
-    if isinstance(requires, Concealed):
-        requires.admits(site, request, found)
+    _check_admission(requires, site, request, found)
     form = None
     if act is not None:
         site.check_origin(request)

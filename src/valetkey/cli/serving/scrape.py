@@ -48,9 +48,13 @@ def begin(told: str, server: str, worker: int, token: str) -> None:
     telling.bind(str(own))
     telling.listen(16)
     scraped = socket.socket(fileno=scraping.descriptor)
+
+    def scrape(caller: socket.socket) -> None:
+        _scrape(caller, scraping, token)
+
     for name, listening, answer in (
         ("metrics-tell", telling, _tell),
-        ("metrics-scrape", scraped, lambda caller: _scrape(caller, scraping, token)),
+        ("metrics-scrape", scraped, scrape),
     ):
         threading.Thread(target=_serve, args=(listening, answer), name=name, daemon=True).start()
 

@@ -89,7 +89,7 @@ class OperationEndpoint:
         return result if isinstance(result, Response) else self._answer(result, request, call)
 
     def _answer(self, result: Result, request: Request, call: Call) -> Response:
-        headers = [_NO_STORE]
+        headers: list[tuple[str, str]] = [_NO_STORE]
         if result.etag:
             headers.append(("etag", result.etag))
         if result.next:
