@@ -172,8 +172,8 @@ def test_dc_a_token_for_one_lets_one_in_whatever_the_process(
     text = CONFIGURATION.format(workers=2).replace("[resource]", f"{database}[resource]")
     text += '\n[registration]\nmode = "token"\n'
     (tmp_path / "valetkey.toml").write_text(text, encoding="utf-8")
-    token = valetkey("registration", "invite", here=tmp_path).out.strip()
     with serving(tmp_path) as site, ThreadPoolExecutor(16) as crowd:
+        token = valetkey("registration", "invite", here=tmp_path).out.strip()
 
         def attempt(_: int) -> int:
             answer = requests.post(
