@@ -177,8 +177,10 @@ def _raw(url: str) -> Generator[Ask]:
 _COLUMNS = {
     "sqlite": "SELECT m.name, c.name, c.type FROM sqlite_master m, pragma_table_info(m.name) c"
     " WHERE m.type = 'table'",
-    "postgres": "SELECT table_name, column_name, data_type FROM information_schema.columns"
-    " WHERE table_schema = 'public'",
+    "postgres": "SELECT c.table_name, c.column_name, c.data_type"
+    " FROM information_schema.columns c JOIN information_schema.tables t"
+    " ON t.table_schema = c.table_schema AND t.table_name = c.table_name"
+    " WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE'",
 }
 
 
